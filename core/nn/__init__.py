@@ -1,0 +1,1 @@
+"""Modules: parameters, buffers, layers and losses."""
