@@ -1,0 +1,191 @@
+"""Layouts: shape, strides and offset of a tensor in its storage. Integers only.
+
+Strides and offset count elements. Strides are never negative (as in torch: `flip` copies).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a tensor lie: element i of dim d is strides[d] further on."""
+
+    shape: Shape
+    strides: Shape
+    offset: int = 0
+
+    @staticmethod
+    def contiguous(shape: Sequence[int]) -> Layout:
+        """Row-major layout of `shape` at offset zero."""
+        return Layout(tuple(shape), contiguous_strides(shape))
+
+    @property
+    def ndim(self) -> int:
+        """Number of dims."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie row-major without gaps (dims of size one do not matter)."""
+        if 0 in self.shape:
+            return True
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1:
+                if stride != expected:
+                    return False
+                expected *= size
+        return True
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First and one past the last element of the storage that this layout reaches."""
+        if 0 in self.shape:
+            return self.offset, self.offset
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        return self.offset, self.offset + last + 1
+
+    def permute(self, dims: Sequence[int]) -> Layout:
+        """The dims in another order; `dims` is a permutation of range(ndim)."""
+        return Layout(
+            tuple(self.shape[d] for d in dims), tuple(self.strides[d] for d in dims), self.offset
+        )
+
+    def expand(self, shape: Sequence[int]) -> Layout:
+        """Dims of size one, and new leading dims, repeated by stride zero up to `shape`."""
+        lead = len(shape) - self.ndim
+        strides = [0] * lead
+        for size, stride, want in zip(self.shape, self.strides, shape[lead:], strict=True):
+            strides.append(stride if size == want else 0)
+        return Layout(tuple(shape), tuple(strides), self.offset)
+
+    def slice(self, dim: int, start: int, stop: int, step: int = 1) -> Layout:
+        """Elements start, start + step, ... below stop of one dim; bounds already normal."""
+        shape, strides = list(self.shape), list(self.strides)
+        shape[dim] = max(0, -((start - stop) // step))
+        offset = self.offset + (start * strides[dim] if shape[dim] else 0)
+        strides[dim] *= step
+        return Layout(tuple(shape), tuple(strides), offset)
+
+    def select(self, dim: int, index: int) -> Layout:
+        """One element of a dim, which goes away; `index` already normal."""
+        return Layout(
+            self.shape[:dim] + self.shape[dim + 1 :],
+            self.strides[:dim] + self.strides[dim + 1 :],
+            self.offset + index * self.strides[dim],
+        )
+
+    def unsqueeze(self, dim: int) -> Layout:
+        """A new dim of size one before `dim`."""
+        stride = self.shape[dim] * self.strides[dim] if dim < self.ndim else 1
+        return Layout(
+            self.shape[:dim] + (1,) + self.shape[dim:],
+            self.strides[:dim] + (stride,) + self.strides[dim:],
+            self.offset,
+        )
+
+    def reshape(self, shape: Sequence[int]) -> Layout | None:
+        """The same elements seen as `shape` without a copy, or None where that cannot be."""
+        if 0 in self.shape or self.is_contiguous:
+            return Layout(tuple(shape), contiguous_strides(shape), self.offset)
+        old = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]
+        new = list(shape)
+        strides = [0] * len(new)
+        j = len(new) - 1
+        i = len(old) - 1
+        while i >= 0:
+            # Gather old dims that lie behind one another into one run of `size` elements.
+            size, stride = old[i]
+            while i > 0 and old[i - 1][1] == old[i][1] * old[i][0]:
+                i -= 1
+                size *= old[i][0]
+            i -= 1
+            while j >= 0 and (size > 1 or new[j] == 1):
+                if size % new[j]:
+                    return None
+                strides[j] = stride
+                stride *= new[j]
+                size //= new[j]
+                j -= 1
+            if size != 1:
+                return None
+        while j >= 0:
+            strides[j] = 1
+            j -= 1
+        return Layout(tuple(new), tuple(strides), self.offset)
+
+
+def contiguous_strides(shape: Sequence[int]) -> Shape:
+    """Row-major strides of `shape`, as torch gives them (a size of zero counts as one)."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
+    """The shape that all of `shapes` expand to; ValueError naming them where there is none."""
+    ndim = max((len(s) for s in shapes), default=0)
+    out = [1] * ndim
+    for shape in shapes:
+        for i, size in enumerate(shape, ndim - len(shape)):
+            if size != 1:
+                if out[i] not in (1, size):
+                    raise ValueError(
+                        f"{op}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
+                        f"dim {i} is {out[i]} in one and {size} in another"
+                    )
+                out[i] = size
+    return tuple(out)
+
+
+def normalize_dim(op: str, dim: int, shape: Shape, *, extra: int = 0) -> int:
+    """`dim` counted from the front; IndexError where `shape` has no such dim.
+
+    extra: 1 where the dim may also be one past the last (unsqueeze, stack).
+    """
+    ndim = max(len(shape) + extra, 1)
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise TypeError(f"{op}: dim must be an int, not {dim!r}")
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"{op}: dim {dim} is out of range for shape {shape}")
+    return dim % ndim
+
+
+def normalize_dims(op: str, dim: int | Sequence[int] | None, shape: Shape) -> tuple[int, ...]:
+    """Sorted dims counted from the front; None means all of them. Repeats are refused."""
+    if dim is None:
+        return tuple(range(len(shape)))
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    found = sorted(normalize_dim(op, d, shape) for d in dims)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{op}: dims {tuple(dims)} name a dim twice for shape {shape}")
+    return tuple(d for d in found if d < len(shape))
+
+
+def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
+    """`shape` with a -1 replaced so that it holds `numel` elements; ValueError where none fits."""
+    out = list(shape)
+    holes = [i for i, n in enumerate(out) if n == -1]
+    if len(holes) > 1 or any(n < -1 for n in out):
+        raise ValueError(f"{op}: shape {tuple(shape)} may have one -1 and no other negative size")
+    if holes:
+        rest = math.prod(n for n in out if n != -1)
+        if rest == 0 or numel % rest:
+            raise ValueError(f"{op}: {numel} elements do not fit shape {tuple(shape)}")
+        out[holes[0]] = numel // rest
+    if math.prod(out) != numel:
+        raise ValueError(f"{op}: {numel} elements do not fit shape {tuple(shape)}")
+    return tuple(out)
