@@ -1,0 +1,90 @@
+"""Build hook: put the JavaScript modules that web/assets.toml names into web/build.
+
+Wheels and sdists ship web/build, so an sdist builds its wheel without a network. An editable
+install never fetches; run ``python hatch_build.py`` (the Makefile does) to fill web/build by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+
+
+def _fetch_module(root: Path) -> ModuleType:
+    """core/io/fetch.py loaded by path: the package itself cannot be imported before it is built."""
+    name, path = "_rushlight_fetch", root / "core" / "io" / "fetch.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"hatch_build: cannot load {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _intact(path: Path, sha256: str) -> bool:
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+
+
+def wheel_assets(root: Path = ROOT) -> dict[str, dict[str, Any]]:
+    """The entries of web/assets.toml whose files go into web/build, by name."""
+    table = tomllib.loads((root / "web" / "assets.toml").read_text(encoding="utf-8"))
+    return {name: asset for name, asset in table.items() if asset["into"] == "wheel"}
+
+
+def fill_web_build(root: Path = ROOT) -> list[Path]:
+    """Make web/build hold exactly the files that web/assets.toml names; return their paths.
+
+    A file that is there with the right SHA-256 is kept, so a complete folder needs no network. A
+    file that the table does not name is removed: everything in the folder is shipped. Raises the
+    fetch module's errors when a download fails, ValueError when a fetched file has the wrong hash.
+    """
+    build = root / "web" / "build"
+    build.mkdir(parents=True, exist_ok=True)
+    kept: list[Path] = []
+    for name, asset in wheel_assets(root).items():
+        members = [(m["from"], build / m["to"], m["sha256"]) for m in asset["members"]]
+        kept += [dest for _, dest, _ in members]
+        if all(_intact(dest, sha256) for _, dest, sha256 in members):
+            continue
+        if asset["kind"] != "npm":
+            raise ValueError(
+                f"web/assets.toml: {name}: kind {asset['kind']!r} cannot go into a wheel"
+            )
+        print(f"fetching {asset['package']} {asset['version']}", file=sys.stderr)
+        _fetch_module(root).npm_members(
+            asset["package"],
+            asset["version"],
+            asset["integrity"],
+            {member: dest for member, dest, _ in members},
+        )
+        for member, dest, sha256 in members:
+            if not _intact(dest, sha256):
+                raise ValueError(f"{asset['package']} {asset['version']}: {member} is not {sha256}")
+    for stray in set(build.iterdir()) - set(kept):
+        stray.unlink()
+    return kept
+
+
+if __name__ == "__main__":  # by hand: hatchling need not be installed
+    for path in fill_web_build():
+        print(path.relative_to(ROOT))
+else:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+    class AssetHook(BuildHookInterface[Any]):
+        """Fill web/build before hatchling collects the files of a wheel or an sdist."""
+
+        PLUGIN_NAME = "custom"
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            """Called by hatchling; `version` is "editable" for an editable install."""
+            if version != "editable":
+                fill_web_build(Path(self.root))
