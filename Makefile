@@ -1,0 +1,60 @@
+# Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
+
+MODEL ?= all-minilm-l6-v2
+PORT ?= 8000
+ARGS ?=
+BIN := .venv/bin
+NODE = PATH="$$(tools/node.sh):$$PATH"
+
+.PHONY: help demo test lint pytest format wheel screenshots clean env env-test node_modules
+.DEFAULT_GOAL := help
+
+help: ## what this Makefile offers
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: env ## build the site with its model and serve it on loopback (PORT=8000)
+	@$(BIN)/rushlight fetch $(MODEL)
+	@$(BIN)/rushlight site build --models $(MODEL)
+	@exec $(BIN)/rushlight site serve --port $(PORT)
+
+test: lint pytest ## check everything, as CI does
+
+lint: env-test node_modules ## ruff, mypy --strict and tsc
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@$(NODE) npm run --silent check
+
+pytest: env-test node_modules ## every test; ARGS="-k name" for some
+	@tools/chromium.sh
+	@$(NODE) RUSHLIGHT_REQUIRE=cpu,browser,node \
+	    $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=30 $(ARGS)
+
+format: env-test ## let ruff lay the Python out
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: env-test ## dist/*.whl and dist/*.tar.gz
+	$(BIN)/python -m build --outdir dist
+
+screenshots: env-test ## drive every page and write docs/screenshots
+	@tools/chromium.sh
+	$(BIN)/python tests/browser/screenshots.py
+
+clean: ## remove what the build made (.venv and downloaded models stay)
+	rm -rf dist build web/build simd_kernels/build node_modules
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+env:
+	@tools/env.sh
+
+env-test:
+	@tools/env.sh test
+
+# Installed again only when the lock file has changed.
+node_modules: env-test
+	@key=$$(sha256sum <package-lock.json); \
+	if [ "$$(cat node_modules/.stamp 2>/dev/null)" != "$$key" ]; then \
+	    echo "Installing the JavaScript checker ..."; \
+	    $(NODE) npm ci --silent --no-audit --no-fund && echo "$$key" >node_modules/.stamp; \
+	fi
