@@ -1,7 +1,7 @@
 """The browser runtime, and the way its JavaScript modules are imported inside a tab.
 
-`client.js` and `worker.js` run Rushlight in a worker of any page; `weights.js` downloads and caches.
-`import_js` reaches the modules that travel inside the wheel, from Python running in Pyodide.
+`client.js` and `worker.js` run Rushlight in a worker of any page; `weights.js` downloads and keeps
+weights. `import_js` reaches the modules that travel inside the wheel, from Python in Pyodide.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def read_text(name: str) -> str:
 async def import_js(name: str) -> Any:
     """Import the ES module `name` from the package's own files and return its namespace.
 
-    Works in any Pyodide page or worker: the file's text becomes a Blob, whose URL is imported, so no
-    server has to offer the file. A second call gives the same module. The module must not import
-    others by relative URL, for a Blob has no folder. Raises RuntimeError outside a browser.
+    Works in any Pyodide page or worker: the file's text becomes a Blob, whose URL is imported, so
+    no server has to offer the file. A second call gives the same module. The module must not
+    import others by relative URL, for a Blob has no folder. Raises RuntimeError outside a browser.
     """
     if name in _modules:
         return _modules[name]
