@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+if __name__ != "rushlight.web":  # the folder was found under the repository root
+    raise ImportError("import rushlight.web, not web")
+
 _modules: dict[str, Any] = {}
 
 
