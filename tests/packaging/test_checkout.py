@@ -1,0 +1,56 @@
+"""A checkout whose git made no symlinks, as on Windows: it still imports and passes its tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.native, pytest.mark.xdist_group("packaging")]
+
+
+@pytest.fixture(scope="module")
+def plain(clone: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which the links are text files that hold their targets."""
+    target: Path = clone(
+        tmp_path_factory.mktemp("plain") / "rushlight", "-c", "core.symlinks=false"
+    )
+    link = target / "src" / "rushlight" / "core"
+    assert not link.is_symlink() and link.read_text() == "../../core"
+    return target
+
+
+def _run(plain: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "PYTHONPATH"))}
+    return subprocess.run(
+        [sys.executable, *args],
+        cwd=plain,
+        env={**env, "PYTHONPATH": str(plain / "src")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+def test_it_imports_from_the_real_folders(plain: Path) -> None:
+    done = _run(
+        plain,
+        "-c",
+        "import rushlight as rl, rushlight.core.tensor as t, rushlight.models as m\n"
+        "print(rl.__file__, t.__file__, m.__file__, sep='\\n')\n"
+        "assert (rl.ones(2, 3) @ rl.ones(3, 2)).tolist() == [[3, 3], [3, 3]]",
+    )
+    assert done.returncode == 0, done.stderr
+    first, *others = done.stdout.splitlines()
+    assert first == str(plain / "src" / "rushlight" / "__init__.py")
+    assert others == [str(plain / "core" / "tensor.py"), str(plain / "models" / "__init__.py")]
+
+
+def test_it_passes_its_tests(plain: Path) -> None:
+    done = _run(plain, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/core")
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout

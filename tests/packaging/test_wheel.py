@@ -1,0 +1,169 @@
+"""The wheel: what is in it, that the sdist gives the same one, that it runs with NumPy alone."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rushlight
+
+pytestmark = [pytest.mark.native, pytest.mark.xdist_group("packaging")]
+
+ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
+
+
+def _members(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_sdist_gives_the_same_wheel(built: Any) -> None:
+    tree, again = _members(built.wheel), _members(built.again)
+    assert sorted(tree) == sorted(again)
+    assert [name for name in tree if tree[name] != again[name]] == []
+
+
+def test_the_wheel_is_small_and_pure(built: Any) -> None:
+    assert built.wheel.name == f"rushlight-{rushlight.__version__}-py3-none-any.whl"
+    assert built.wheel.stat().st_size < 400_000
+
+
+def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
+    members = set(_members(built.wheel))
+    tracked = subprocess.run(
+        ["git", "-C", str(root), "ls-files", *ROOMS], check=True, capture_output=True, text=True
+    ).stdout.split("\n")
+    missing = {f"rushlight/{name}" for name in tracked if name} - members
+    assert missing == set()
+    assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
+    assert {"rushlight/web/client.js", "rushlight/web/worker.js"} <= members
+    assert "rushlight/site/index.html" in members
+
+
+def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, root: Path) -> None:
+    members = {name for name in _members(built.wheel) if name.startswith("rushlight/web/build/")}
+    assets = tomllib.loads((root / "web" / "assets.toml").read_text(encoding="utf-8"))
+    wanted = {
+        f"rushlight/web/build/{member['to']}"
+        for asset in assets.values()
+        if asset["into"] == "wheel"
+        for member in asset["members"]
+    }
+    assert members == wanted
+    scripts = [name for name in members if name.endswith(".js")]
+    assert len(scripts) >= 2
+    assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
+
+
+def test_the_wheel_holds_nothing_else(built: Any) -> None:
+    for name in _members(built.wheel):
+        top, _, rest = name.partition("/")
+        assert top in ("rushlight", f"rushlight-{rushlight.__version__}.dist-info"), name
+        assert not rest.startswith(("tests/", "benchmarks/", "src/")), name
+        assert "__pycache__" not in name and not name.endswith((".pyc", ".so", ".map")), name
+
+
+def test_the_metadata_asks_the_tab_for_numpy_only(built: Any) -> None:
+    (text,) = (v for k, v in _members(built.wheel).items() if k.endswith("/METADATA"))
+    metadata = Parser().parsestr(text.decode())
+    assert metadata["Requires-Python"] == ">=3.11"
+    for requirement in metadata.get_all("Requires-Dist", []):
+        name, _, marker = requirement.partition(";")
+        assert name.startswith("numpy") or "emscripten" in marker or "extra ==" in marker
+    assert metadata["License-Expression"] == "MIT"
+
+
+def test_the_sdist_can_be_tested_and_built_offline(built: Any) -> None:
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "hatch_build.py", "Makefile", "LICENSE", "README.md"} <= names
+    assert any(name.startswith("tests/core/") for name in names)
+    assert any(name.startswith("web/build/") for name in names)
+    assert not any(name.startswith("src/rushlight/core") for name in names)
+
+
+@pytest.fixture(scope="module")
+def empty(built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a fresh environment that holds the wheel and NumPy, and nothing else."""
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, with_pip=False, symlinks=True)
+    packages = next(home.glob("lib/python*/site-packages"))
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(home), "install", "-q", "--no-deps"]
+        + ["--no-index", str(built.wheel)],
+        check=True,
+    )
+    # NumPy comes from this environment by links, so that nothing is downloaded.
+    found = importlib.util.find_spec("numpy")
+    assert found is not None and found.origin is not None
+    for path in Path(found.origin).parents[1].glob("numpy*"):
+        (packages / path.name).symlink_to(path)
+    return home / "bin" / "python"
+
+
+def _python(python: Path, code: str, cwd: Path, **env: str) -> Any:
+    """What `code` prints as JSON, run away from the checkout and its environment."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_"))}
+    done = subprocess.run(
+        [python, "-W", "error", "-c", code],
+        cwd=cwd,
+        env={**clean, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_wheel_runs_with_numpy_alone(empty: Path, root: Path, tmp_path: Path) -> None:
+    got = _python(
+        empty,
+        "import json, sys, rushlight as rl\n"
+        "a = rl.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)\n"
+        "(a @ a).sum().backward()\n"
+        "from rushlight import models, nn, optim\n"
+        "print(json.dumps([(a @ a).tolist(), a.grad.tolist(), sys.path, rl.__file__,\n"
+        "    sorted(m for m in sys.modules if '.' not in m)]))",
+        tmp_path,
+    )
+    product, gradient, path, file, modules = got
+    assert product == [[7, 10], [15, 22]]
+    assert gradient == [[7, 11], [9, 13]]
+    assert not [p for p in [*path, file] if Path(p).is_relative_to(root) and ".venv" not in p]
+    assert "rushlight" in modules
+    assert not {"typer", "rich", "tokenizers", "safetensors", "huggingface_hub"} & set(modules)
+
+
+def test_the_command_runs_from_the_wheel(empty: Path, tmp_path: Path) -> None:
+    # The other dependencies, from this environment: a .pth line adds its packages, but does not
+    # read its .pth files, so an editable Rushlight there stays out of sight.
+    others = Path(str(importlib.metadata.distribution("typer").locate_file("")))
+    packages = next(empty.parents[1].glob("lib/python*/site-packages"))
+    (packages / "others.pth").write_text(f"{others}\n", encoding="utf-8")
+    try:
+        done = subprocess.run(
+            [empty.with_name("rushlight"), "info"],
+            cwd=tmp_path,
+            env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        (packages / "others.pth").unlink()
+    assert done.returncode == 0, done.stderr
+    assert rushlight.__version__ in done.stdout
