@@ -6,7 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo test lint pytest format wheel screenshots clean env env-test node_modules
+.PHONY: help demo test lint pytest format wheel screenshots clean env env-test assets node_modules
 .DEFAULT_GOAL := help
 
 help: ## what this Makefile offers
@@ -25,7 +25,7 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 	$(BIN)/mypy
 	@$(NODE) npm run --silent check
 
-pytest: env-test node_modules ## every test; ARGS="-k name" for some
+pytest: env-test node_modules assets ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@$(NODE) RUSHLIGHT_REQUIRE=cpu,browser,node \
 	    $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=30 $(ARGS)
@@ -50,6 +50,10 @@ env:
 
 env-test:
 	@tools/env.sh test
+
+# The JavaScript that the wheel ships: an editable install fetches nothing.
+assets: env-test
+	@$(BIN)/python hatch_build.py >/dev/null
 
 # Installed again only when the lock file has changed.
 node_modules: env-test
