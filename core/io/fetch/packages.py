@@ -122,7 +122,7 @@ def npm_members(
 
 
 def _file_name(url: str) -> str:
-    return urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
+    return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
 
 
 def _keep(data: IO[bytes], dest: Path, sha256: str | None, url: str) -> None:
