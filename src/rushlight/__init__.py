@@ -8,3 +8,40 @@ __version__ = "0.1.0"
 # subpackages are then only at the repository root. Never true for an installed wheel.
 if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
+
+from rushlight.core import autograd, errors
+from rushlight.core.autograd import enable_grad, is_grad_enabled, no_grad
+from rushlight.core.backends import Device, Generator, device, devices, manual_seed
+from rushlight.core.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.dtype import (
+    DType,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    uint8,
+    uint32,
+)  # fmt: skip
+from rushlight.core.dtype import bool_ as bool
+from rushlight.core.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.jit import jit
+from rushlight.core.ops import *  # noqa: F403
+from rushlight.core.ops import __all__ as _ops
+from rushlight.core.tensor import Tensor, from_numpy
+
+__all__ = [
+    "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
+    "LoadError", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "device", "devices",
+    "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+    "from_dlpack", "from_numpy", "int16", "int32", "int64", "int8", "is_grad_enabled", "jit",
+    "manual_seed", "no_grad", "promote_types", "tensor", "uint32", "uint8",
+    *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
+                                   "rfloordiv"}),
+]  # fmt: skip

@@ -1,0 +1,261 @@
+"""Reverse-mode differentiation: the graph of nodes, grad mode, and backward.
+
+A tensor that an op made from inputs needing a gradient holds a Node. The Node holds edges to the
+nodes (or leaves) of those inputs, the values that its gradient rules asked for together with their
+versions, and nothing else. Rules are written in ops, so a gradient can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rushlight.core.op import Context, Op
+    from rushlight.core.tensor import Tensor
+
+
+class _Mode(threading.local):
+    enabled = True
+
+
+_mode = _Mode()
+_order = itertools.count()
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops of this thread are recorded for backward."""
+    return _mode.enabled
+
+
+def set_grad_enabled(enabled: bool) -> None:
+    """Switch recording on or off for this thread."""
+    _mode.enabled = enabled
+
+
+@contextmanager
+def _grad_mode(enabled: bool) -> Iterator[None]:
+    before = _mode.enabled
+    _mode.enabled = enabled
+    try:
+        yield
+    finally:
+        _mode.enabled = before
+
+
+def no_grad() -> Any:
+    """Context manager and decorator: nothing inside is recorded for backward (this thread)."""
+    return _grad_mode(False)
+
+
+def enable_grad() -> Any:
+    """Context manager and decorator: record inside, also within `no_grad` (this thread)."""
+    return _grad_mode(True)
+
+
+class Node:
+    """One recorded op: where its gradient goes, and what its rules need to compute it."""
+
+    __slots__ = ("context", "edges", "op", "order", "retained", "saved", "versions", "__weakref__")
+
+    def __init__(
+        self,
+        op: Op,
+        context: Context,
+        edges: list[Node | Tensor | None],
+        saved: dict[int | str, Tensor],
+    ) -> None:
+        self.op = op
+        self.context = context
+        self.edges = edges
+        self.order = next(_order)
+        self.saved: dict[int | str, Tensor] | None = saved
+        self.versions = {key: t.storage.version for key, t in saved.items()}
+        self.retained: list[Tensor] = []
+
+    def unpack(self, key: int | str) -> Tensor:
+        """A saved value; raises where it was freed or has been written to since."""
+        if self.saved is None:
+            raise RuntimeError(
+                f"{self.op.name}: its saved values were freed by an earlier backward; pass "
+                "retain_graph=True to that one to go through the graph twice"
+            )
+        value = self.saved[key]
+        if value.storage.version != self.versions[key]:
+            raise RuntimeError(
+                f"{self.op.name}: a {value.dtype.name} tensor of shape {value.shape} that its "
+                f"gradient needs was modified in place (version {value.storage.version}, saved "
+                f"at {self.versions[key]}); use the out-of-place op, or clone() before writing"
+            )
+        return value.rejoin(self) if key == "out" else value
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} backward>"
+
+
+def edge_of(tensor: Tensor | None) -> Node | Tensor | None:
+    """Where the gradient of `tensor` goes: its node, itself when it is a leaf, or nowhere."""
+    if tensor is None or not tensor.requires_grad:
+        return None
+    return tensor.node if tensor.node is not None else tensor
+
+
+class _Sweep:
+    """One backward pass: gradients by node, newest node first."""
+
+    def __init__(self, wanted: Sequence[Tensor] | None) -> None:
+        self.grads: dict[int, Tensor] = {}
+        self.heap: list[tuple[int, Node]] = []
+        self.wanted = None if wanted is None else {id(edge_of(t)) for t in wanted}
+        self.found: dict[int, Tensor] = {}
+        self.useful: dict[int, bool] = {}
+
+    def send(self, edge: Node | Tensor | None, grad: Tensor | None) -> None:
+        """Add `grad` to what has arrived at `edge`."""
+        if edge is None or grad is None:
+            return
+        key = id(edge)
+        if isinstance(edge, Node):
+            if key in self.grads:
+                self.grads[key] = self.grads[key] + grad
+            else:
+                self.grads[key] = grad
+                heapq.heappush(self.heap, (-edge.order, edge))
+        elif self.wanted is None:
+            _accumulate(edge, grad)
+        elif key in self.wanted:
+            self.found[key] = self.found[key] + grad if key in self.found else grad
+
+    def leads_somewhere(self, root: Node | Tensor | None) -> bool:
+        """Whether any wanted edge can be reached from `root` (always, when all leaves are)."""
+        if root is None:
+            return False
+        if self.wanted is None:
+            return True
+        stack = [root]
+        while stack:
+            edge = stack[-1]
+            key = id(edge)
+            if key in self.useful:
+                stack.pop()
+            elif key in self.wanted or not isinstance(edge, Node):
+                self.useful[key] = key in self.wanted
+            else:
+                todo = [e for e in edge.edges if e is not None and id(e) not in self.useful]
+                if todo:
+                    stack.extend(todo)
+                else:
+                    self.useful[key] = any(self.useful[id(e)] for e in edge.edges if e is not None)
+        return self.useful[id(root)]
+
+    def run(self, keep: bool) -> None:
+        """Go through the graph; `keep` leaves the saved values for another pass."""
+        while self.heap:
+            node = heapq.heappop(self.heap)[1]
+            grad = self.grads.pop(id(node))
+            if self.wanted is not None and id(node) in self.wanted:
+                self.found[id(node)] = grad
+            for tensor in node.retained:
+                _accumulate(tensor, grad)
+            needs = tuple(self.leads_somewhere(e) for e in node.edges)
+            if any(needs):
+                for edge, part in zip(
+                    node.edges, node.op.gradients(node, grad, needs), strict=True
+                ):
+                    self.send(edge, part)
+            if not keep:
+                node.saved = None
+
+
+def _accumulate(leaf: Tensor, grad: Tensor) -> None:
+    if leaf.grad is None:
+        # A copy: the same gradient may have gone to another leaf, or be a view of a third.
+        leaf.grad = grad.clone() if _mode.enabled else grad.detach().clone()
+    elif _mode.enabled:
+        leaf.grad = leaf.grad + grad
+    else:
+        leaf.grad.add_(grad)
+
+
+def _seed(tensor: Tensor, grad: Tensor | None) -> Tensor:
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "backward: the tensor does not require grad, so nothing was recorded; set "
+            "requires_grad=True on a leaf, and compute outside no_grad"
+        )
+    if grad is None:
+        if tensor.numel() != 1:
+            raise RuntimeError(
+                f"backward: shape {tensor.shape} is not a scalar; pass a gradient of that shape"
+            )
+        return tensor.detach().ones_like()
+    if grad.shape != tensor.shape:
+        raise ValueError(f"backward: gradient is {grad.shape}, the tensor is {tensor.shape}")
+    return grad.to(tensor.dtype)
+
+
+def backward(
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> None:
+    """Add to `.grad` of every leaf that `tensors` were computed from.
+
+    grads: one gradient per tensor, of its shape; None for a scalar means one. create_graph records
+    the pass itself, for second derivatives; retain_graph (default: create_graph) keeps the saved
+    values. Raises RuntimeError where a saved value was modified in place or freed.
+    """
+    _sweep(tensors, grads, None, retain_graph, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of the sum of `outputs` with respect to `inputs`, without touching `.grad`.
+
+    One per input, of its shape; None where an input was not used and `allow_unused` is true,
+    else RuntimeError.
+    """
+    outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    wanted = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    seeds = grad_outputs if isinstance(grad_outputs, (list, tuple, type(None))) else [grad_outputs]
+    for i, t in enumerate(wanted):
+        if not t.requires_grad:
+            raise RuntimeError(f"grad: input {i} of shape {t.shape} does not require grad")
+    found = _sweep(outs, seeds, wanted, retain_graph, create_graph)
+    result = [found.get(id(edge_of(t))) for t in wanted]
+    if not allow_unused and any(g is None for g in result):
+        i = next(i for i, g in enumerate(result) if g is None)
+        raise RuntimeError(
+            f"grad: input {i} of shape {wanted[i].shape} was not used by the outputs; pass "
+            "allow_unused=True to get None for it"
+        )
+    return tuple(result)
+
+
+def _sweep(
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor | None] | None,
+    wanted: Sequence[Tensor] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> dict[int, Tensor]:
+    seeds = [None] * len(tensors) if grads is None else list(grads)
+    sweep = _Sweep(wanted)
+    with _grad_mode(create_graph):
+        for tensor, seed in zip(tensors, seeds, strict=True):
+            sweep.send(edge_of(tensor), _seed(tensor, seed))
+        sweep.run(create_graph if retain_graph is None else retain_graph)
+    return sweep.found

@@ -1,0 +1,173 @@
+"""Devices, and the protocol that a backend of a device fulfils.
+
+`device("cpu")` gives the one Device object of that name; its backend module is imported on first
+use. A backend sees buffers, layouts and dtypes, never a Tensor's history.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.dtype import DType
+from rushlight.core.layout import Layout
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Operand(Protocol):
+    """What a kernel is told of a tensor: a buffer, where in it the elements lie, their dtype."""
+
+    @property
+    def buffer(self) -> Any:
+        """The backend's own buffer object."""
+
+    @property
+    def layout(self) -> Layout:
+        """Shape, strides and offset, in elements."""
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+
+
+class Backend(Protocol):
+    """What a device must be able to do."""
+
+    def allocate(self, nbytes: int) -> Any:
+        """A new buffer of at least `nbytes` bytes; what it holds is not defined."""
+
+    def upload(self, data: Bytes) -> Any:
+        """A buffer that holds `data`; may be `data` itself."""
+
+    def download(self, buffer: Any, start: int, stop: int) -> Bytes:
+        """Bytes start to stop of a buffer, after all pending work; may share memory with it."""
+
+    def supports(self, name: str) -> bool:
+        """Whether there is a kernel for the op `name`."""
+
+    def run(
+        self,
+        name: str,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
+    ) -> None:
+        """Run the op `name` into `out`, which may be the first input (an in-place form)."""
+
+
+class _MetaBackend:
+    """Allocates nothing and computes nothing: shapes and dtypes only."""
+
+    def allocate(self, nbytes: int) -> Any:
+        return None
+
+    def upload(self, data: Bytes) -> Any:
+        return None
+
+    def download(self, buffer: Any, start: int, stop: int) -> Bytes:
+        raise RuntimeError(
+            "a tensor on the meta device has no values; load weights into its module, or make "
+            "it on a device that computes"
+        )
+
+    def supports(self, name: str) -> bool:
+        return True
+
+    def run(
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+    ) -> None:
+        return None
+
+
+class Generator:
+    """State of the random numbers of a device: a 64-bit seed and an offset in blocks of four."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._lock = threading.Lock()
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start anew from `seed` (taken modulo 2**64)."""
+        self.seed, self.offset = seed % 2**64, 0
+        return self
+
+    def reserve(self, words: int) -> tuple[int, int]:
+        """Seed and offset for `words` 32-bit random words, which nobody else will get."""
+        with self._lock:
+            offset = self.offset
+            self.offset += -(-words // 4)
+            return self.seed, offset
+
+
+class Device:
+    """A device such as `cpu` or `meta`; there is one object per device, so compare with `is`."""
+
+    def __init__(self, type: str, index: int) -> None:
+        self.type, self.index = type, index
+        self.generator = Generator(_default_seed[0])
+        self._backend: Backend | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def backend(self) -> Backend:
+        """The device's backend, made on first use."""
+        if self._backend is None:
+            with self._lock:
+                if self._backend is None:
+                    self._backend = _make_backend(self)
+        return self._backend
+
+    def __repr__(self) -> str:
+        return f"device({str(self)!r})"
+
+    def __str__(self) -> str:
+        return self.type if self.type in ("cpu", "meta") else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device, (str(self),))
+
+
+def _make_backend(dev: Device) -> Backend:
+    if dev.type == "meta":
+        return _MetaBackend()
+    from rushlight.core.backends.cpu import CpuBackend
+
+    return CpuBackend()
+
+
+_TYPES = ("cpu", "meta")
+_default_seed = [0]
+_devices: dict[tuple[str, int], Device] = {}
+_devices_lock = threading.Lock()
+
+
+def device(name: str | Device) -> Device:
+    """The device called `name` ("cpu", "meta"); a Device is given back as it is.
+
+    Raises ValueError naming the devices there are.
+    """
+    if isinstance(name, Device):
+        return name
+    kind, _, index = str(name).partition(":")
+    if kind not in _TYPES or (index and not index.isdecimal()) or int(index or 0) != 0:
+        raise ValueError(f"no device {name!r}; there are: {', '.join(_TYPES)}")
+    with _devices_lock:
+        return _devices.setdefault((kind, int(index or 0)), Device(kind, int(index or 0)))
+
+
+def manual_seed(seed: int) -> None:
+    """Start the random numbers of every device, also of those used later, anew from `seed`."""
+    with _devices_lock:
+        _default_seed[0] = seed
+        for dev in _devices.values():
+            dev.generator.manual_seed(seed)
+
+
+def devices() -> list[Device]:
+    """The devices of this machine that compute (`meta` does not)."""
+    return [device("cpu")]

@@ -1,0 +1,107 @@
+"""The cpu device: NumPy kernels over byte buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.backends import Bytes, Operand
+from rushlight.core.backends.cpu import codec, conv_kernels, nn_kernels, numpy_kernels
+from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.dtype import DType, float16, float32
+
+Array = npt.NDArray[Any]
+
+KERNELS = {**numpy_kernels.KERNELS, **nn_kernels.KERNELS, **conv_kernels.KERNELS}
+# Ops that move bits and compute nothing: they run on the stored form of any dtype.
+MOVES = numpy_kernels.MOVES
+
+
+def view(x: Operand) -> Array:
+    """The elements as stored, as a strided NumPy view of the buffer."""
+    layout, store = x.layout, x.dtype.numpy
+    if 0 in layout.shape:
+        return np.empty(layout.shape, store)
+    size = store.itemsize
+    return np.ndarray(
+        layout.shape, store, x.buffer, layout.offset * size, [s * size for s in layout.strides]
+    )
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype that arithmetic runs in: float32 for the narrower floats."""
+    return float32 if dtype.encoded or dtype is float16 else dtype
+
+
+def values(x: Operand) -> Array:
+    """The elements in the dtype that arithmetic runs in; a view where that is the stored one."""
+    stored = view(x)
+    if x.dtype.encoded:
+        return codec.decode(x.dtype, stored)
+    return stored.astype(np.float32) if x.dtype is float16 else stored
+
+
+class CpuBackend:
+    """Runs every op at once; buffers are one-dimensional arrays of bytes."""
+
+    def allocate(self, nbytes: int) -> Bytes:
+        """Memory for `nbytes` bytes, not initialised."""
+        return np.empty(nbytes, np.uint8)
+
+    def upload(self, data: Bytes) -> Bytes:
+        """`data` itself: the buffer and the caller's array share memory."""
+        return data
+
+    def download(self, buffer: Bytes, start: int, stop: int) -> Bytes:
+        """A view of the bytes from start to stop."""
+        return buffer[start:stop]
+
+    def supports(self, name: str) -> bool:
+        """Whether there is a kernel for the op `name`."""
+        return name in KERNELS or name in ELEMENTWISE or name == "cast"
+
+    def run(
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+    ) -> None:
+        """Run the op `name` into `out`, which may be the first input."""
+        with np.errstate(all="ignore"):
+            if name in MOVES:
+                stored = [None if x is None else view(x) for x in inputs]
+                KERNELS[name](view(out), *stored, **_stored_attrs(out.dtype, attrs))
+                return
+            arrays = [None if x is None else values(x) for x in inputs]
+            if compute_dtype(out.dtype) is out.dtype:
+                _compute(name, view(out), arrays, attrs)
+            else:
+                wide = np.empty(out.layout.shape, np.float32)
+                _compute(name, wide, arrays, attrs)
+                _store(out, wide)
+
+
+def _stored_attrs(dtype: DType, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes with a fill value in its stored form."""
+    if "value" in attrs and dtype.encoded:
+        bits = codec.encode(dtype, np.asarray(attrs["value"], np.float32))
+        return {**attrs, "value": bits[()]}
+    return attrs
+
+
+def _compute(name: str, out: Array, arrays: list[Array | None], attrs: Mapping[str, Any]) -> None:
+    if name == "cast":
+        assert arrays[0] is not None
+        np.copyto(out, arrays[0], casting="unsafe")
+    elif name in ELEMENTWISE:
+        ELEMENTWISE[name].numpy(*arrays, out=out)
+    else:
+        KERNELS[name](out, *arrays, **attrs)
+
+
+def _store(out: Operand, wide: Array) -> None:
+    target = view(out)
+    if out.dtype.encoded:
+        target[...] = codec.encode(out.dtype, wide)
+    else:
+        np.copyto(target, wide, casting="unsafe")

@@ -1,0 +1,185 @@
+"""NumPy kernels of matrix products, softmax, normalisation, rotary positions and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# Rows of scores that attention holds at once: bounds its memory, whatever the length.
+_QUERY_ROWS = 1024
+
+
+def _matmul(out: Array, a: Array, b: Array) -> None:
+    if a.dtype == np.bool_:
+        out[...] = np.matmul(a.astype(np.uint8), b.astype(np.uint8)) != 0
+    elif out.flags.c_contiguous:
+        np.matmul(a, b, out=out)
+    else:
+        out[...] = np.matmul(a, b)
+
+
+def _linear(out: Array, x: Array, weight: Array, bias: Array | None) -> None:
+    rows = x.reshape(_rows(x), x.shape[-1])
+    _matmul(out.reshape(rows.shape[0], weight.shape[0]), rows, weight.astype(x.dtype, copy=False).T)
+    if bias is not None:
+        out += bias
+
+
+def _linear_t(out: Array, grad: Array, weight: Array) -> None:
+    rows = grad.reshape(_rows(grad), grad.shape[-1])
+    _matmul(
+        out.reshape(rows.shape[0], weight.shape[1]), rows, weight.astype(grad.dtype, copy=False)
+    )
+
+
+def _rows(x: Array) -> int:
+    rows = 1
+    for n in x.shape[:-1]:
+        rows *= n
+    return rows
+
+
+def _softmax(out: Array, x: Array, *, dim: int) -> None:
+    if x.shape[dim] == 0:
+        return
+    e = x - np.max(x, axis=dim, keepdims=True)
+    np.exp(e, out=e)
+    np.divide(e, np.sum(e, axis=dim, keepdims=True), out=out)
+
+
+def _log_softmax(out: Array, x: Array, *, dim: int) -> None:
+    if x.shape[dim] == 0:
+        return
+    shifted = x - np.max(x, axis=dim, keepdims=True)
+    total = np.sum(np.exp(shifted), axis=dim, keepdims=True)
+    np.subtract(shifted, np.log(total), out=out)
+
+
+def _layer_norm(
+    out: Array, x: Array, weight: Array | None, bias: Array | None, *, eps: float
+) -> None:
+    if x.size == 0:
+        return
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    variance = np.mean(np.square(centred), axis=-1, keepdims=True)
+    centred /= np.sqrt(variance + x.dtype.type(eps))
+    _affine(out, centred, weight, bias)
+
+
+def _rms_norm(out: Array, x: Array, weight: Array | None, *, eps: float) -> None:
+    if x.size == 0:
+        return
+    square = np.mean(np.square(x), axis=-1, keepdims=True)
+    _affine(out, x / np.sqrt(square + x.dtype.type(eps)), weight, None)
+
+
+def _affine(out: Array, x: Array, weight: Array | None, bias: Array | None) -> None:
+    if weight is not None:
+        x *= weight
+    if bias is not None:
+        x += bias
+    out[...] = x
+
+
+def _rope(out: Array, x: Array, cos: Array, sin: Array, *, interleaved: bool) -> None:
+    n = cos.shape[-1]
+    a, b = (x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2]) if interleaved else (
+        x[..., :n], x[..., n : 2 * n])  # fmt: skip
+    first, second = a * cos - b * sin, b * cos + a * sin
+    if interleaved:
+        out[..., 0 : 2 * n : 2], out[..., 1 : 2 * n : 2] = first, second
+    else:
+        out[..., :n], out[..., n : 2 * n] = first, second
+    out[..., 2 * n :] = x[..., 2 * n :]
+
+
+def _attention(
+    out: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array | None,
+    mask: Array | None,
+    q_offset: Array | None,
+    kv_lengths: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+    window: int | None,
+    softcap: float | None,
+) -> None:
+    batch, heads, length, _ = q.shape
+    keys = k.shape[2]
+    if out.size == 0 or keys == 0:
+        out[...] = 0
+        return
+    groups = heads // k.shape[1]
+    if groups > 1:
+        k, v = np.repeat(k, groups, axis=1), np.repeat(v, groups, axis=1)
+    kt = np.swapaxes(k, -1, -2)
+    for start in range(0, length, _QUERY_ROWS):
+        rows = slice(start, min(length, start + _QUERY_ROWS))
+        scores = np.matmul(q[:, :, rows] * q.dtype.type(scale), kt)
+        if softcap is not None:
+            scores = np.tanh(scores / q.dtype.type(softcap)) * q.dtype.type(softcap)
+        if bias is not None:
+            scores += _part(bias, rows)
+        seen = _visible(rows, keys, mask, q_offset, kv_lengths, causal, window)
+        if seen is not None:
+            scores = np.where(seen, scores, q.dtype.type(-np.inf))
+        top = np.max(scores, axis=-1, keepdims=True)
+        # A row that sees nothing has -inf as its maximum; it shall give zeros.
+        scores -= np.where(np.isneginf(top), q.dtype.type(0), top)
+        np.exp(scores, out=scores)
+        total = np.sum(scores, axis=-1, keepdims=True)
+        scores /= np.where(total == 0, q.dtype.type(1), total)
+        out[:, :, rows] = np.matmul(scores, v)
+
+
+def _part(x: Array, rows: slice) -> Array:
+    return x if x.shape[2] == 1 else x[:, :, rows]
+
+
+def _visible(
+    rows: slice,
+    keys: int,
+    mask: Array | None,
+    q_offset: Array | None,
+    kv_lengths: Array | None,
+    causal: bool,
+    window: int | None,
+) -> Array | None:
+    at_k = np.arange(keys)
+    at_q = np.arange(rows.start, rows.stop)[:, None]
+    if q_offset is not None:
+        at_q = at_q + q_offset.astype(np.int64).reshape(-1, 1, 1, 1)
+    tests: list[Array] = [] if mask is None else [_part(mask, rows)]
+    if causal:
+        tests.append(at_k <= at_q)
+    if window is not None:
+        tests.append(at_q - at_k < window)
+        if not causal:
+            tests.append(at_k - at_q < window)
+    if kv_lengths is not None:
+        tests.append(at_k < kv_lengths.astype(np.int64).reshape(-1, 1, 1, 1))
+    seen: Array | None = None
+    for test in tests:
+        seen = test if seen is None else seen & test
+    return seen
+
+
+KERNELS = {
+    "matmul": _matmul,
+    "linear": _linear,
+    "linear_t": _linear_t,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "rope": _rope,
+    "attention": _attention,
+}

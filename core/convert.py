@@ -1,0 +1,80 @@
+"""Tensors from Python numbers, nested lists, NumPy arrays and DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.backends import Device
+from rushlight.core.dtype import DType, float64, of_scalar
+from rushlight.core.tensor import Tensor, from_numpy
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor on cpu that shares memory with any object that has `__dlpack__`."""
+    return from_numpy(np.from_dlpack(source))
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str = "cpu",
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor with a copy of `data`: a number, nested lists, a NumPy array or a tensor.
+
+    Python floats give float32, ints int64, bools bool; arrays keep their dtype.
+    """
+    if isinstance(data, Tensor):
+        out = data.detach().clone()
+    else:
+        array = _array(data)
+        out = from_numpy(array)
+    out = out.to(dtype=dtype, device=device).detach()
+    out.is_view = False
+    return out.requires_grad_() if requires_grad else out
+
+
+def _array(data: Any) -> npt.NDArray[Any]:
+    if isinstance(data, (np.ndarray, np.generic)):
+        return np.array(data, order="C")
+    if isinstance(data, (bool, int, float)):
+        return np.array(data, of_scalar(data).numpy)
+    try:
+        array = np.array(_plain(data), order="C")
+    except ValueError as error:
+        raise ValueError(f"tensor: the lists are not of one length: {error}") from None
+    if array.dtype == np.float64 and not _holds_numpy(data):
+        return array.astype(np.float32)
+    if array.dtype.kind not in "buif":
+        raise TypeError(
+            f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"
+        )
+    return array
+
+
+def _plain(data: Any) -> Any:
+    """Nested sequences with any tensors in them as arrays."""
+    if isinstance(data, Tensor):
+        return data.detach().host_values()
+    return [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data
+
+
+def _holds_numpy(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (np.ndarray, np.generic)) or (
+        isinstance(data, Tensor) and data.dtype is float64
+    )
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Device | str = "cpu") -> Tensor:
+    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes."""
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
+    if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
+        return from_numpy(data).to(dtype=dtype, device=device)
+    return tensor(data, dtype=dtype, device=device)

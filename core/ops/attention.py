@@ -1,0 +1,176 @@
+"""Scaled dot-product attention with everything the model families ask of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rushlight.core.dtype import bool_
+from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.ops.creation import arange
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+
+def _infer(
+    q: Meta,
+    k: Meta,
+    v: Meta,
+    bias: Meta | None,
+    mask: Meta | None,
+    q_offset: Meta | None,
+    kv_lengths: Meta | None,
+    *,
+    scale: float,
+    causal: bool,
+    window: int | None,
+    softcap: float | None,
+) -> Meta:
+    return q.fresh((*q.shape[:-1], v.shape[-1]))
+
+
+def _visible(
+    q: Tensor,
+    keys: int,
+    mask: Tensor | None,
+    q_offset: Tensor | None,
+    kv_lengths: Tensor | None,
+    causal: bool,
+    window: int | None,
+) -> Tensor | None:
+    """Which keys a query sees, broadcastable to (batch, heads, queries, keys); None means all."""
+    at_k = arange(keys, device=q.device)
+    at_q = arange(q.shape[2], device=q.device).unsqueeze(1)
+    if q_offset is not None:
+        at_q = at_q + q_offset.to("int64").reshape(-1, 1, 1, 1)
+    seen = mask
+    if causal:
+        seen = _both(seen, at_k <= at_q)
+    if window is not None:
+        near = at_q - at_k < window
+        seen = _both(seen, near if causal else near & (at_k - at_q < window))
+    if kv_lengths is not None:
+        seen = _both(seen, at_k < kv_lengths.to("int64").reshape(-1, 1, 1, 1))
+    return seen
+
+
+def _both(a: Tensor | None, b: Tensor) -> Tensor:
+    return b if a is None else a & b
+
+
+def _grad(
+    c: Context,
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    q_offset: Tensor | None,
+    kv_lengths: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    a = c.attrs
+    scale, softcap = a["scale"], a["softcap"]
+    batch, heads, length, _ = q.shape
+    groups = heads // k.shape[1]
+
+    def per_query_head(x: Tensor) -> Tensor:
+        shape = (batch, k.shape[1], groups, *x.shape[2:])
+        return x.unsqueeze(2).expand(*shape).reshape(batch, heads, *x.shape[2:])
+
+    def per_key_head(x: Tensor) -> Tensor:
+        return x.reshape(batch, k.shape[1], groups, *x.shape[2:]).sum(2)
+
+    keys, values = per_query_head(k), per_query_head(v)
+    scores = (q @ keys.transpose(-1, -2)) * scale
+    turned = scores if softcap is None else (scores / softcap).tanh()
+    logits = turned if softcap is None else turned * softcap
+    logits = logits if bias is None else logits + bias
+    seen = _visible(q, k.shape[2], mask, q_offset, kv_lengths, a["causal"], a["window"])
+    if seen is None:
+        p = logits.softmax(-1)
+    else:
+        seen = seen.expand(*logits.shape)
+        hidden = seen.logical_not()
+        p = logits.masked_fill(hidden, -1e30).softmax(-1).masked_fill(hidden, 0)
+    gp = g @ values.transpose(-1, -2)
+    gs = p * (gp - (gp * p).sum(-1, keepdim=True))
+    gbias = None
+    if bias is not None and c.needs[3]:
+        dims = tuple(d for d in range(4) if bias.shape[d] == 1 and gs.shape[d] != 1)
+        gbias = gs.sum(dims, keepdim=True) if dims else gs
+    if softcap is not None:
+        gs = gs * (1 - turned * turned)
+    gs = gs * scale
+    return (
+        gs @ keys if c.needs[0] else None,
+        per_key_head(gs.transpose(-1, -2) @ q) if c.needs[1] else None,
+        per_key_head(p.transpose(-1, -2) @ g) if c.needs[2] else None,
+        gbias,
+        None,
+        None,
+        None,
+    )
+
+
+ATTENTION = Op("attention", infer=_infer, joint=rule(_grad, 0, 1, 2, 3, 4, 5, 6))
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    q_offset: Tensor | int = 0,
+    kv_lengths: Tensor | None = None,
+) -> Tensor:
+    """softmax(q k^T * scale) v (Vaswani et al., 2017): (batch, heads, queries, v's features).
+
+    q: (batch, heads, queries, features); k, v: (batch, kv_heads, keys, features), where kv_heads
+    divides heads and each key head serves that many query heads. scale: 1/sqrt(features) unless
+    given. softcap c: scores become c * tanh(scores / c). bias: added to the scores; mask: bool,
+    true where a query may look; both 4-d and broadcastable to (batch, heads, queries, keys).
+    causal: query i looks at keys up to i + q_offset. window w: only at keys less than w before it
+    (and, when not causal, after it). q_offset: an int, or one per row of the batch. kv_lengths:
+    (batch,), keys from there on do not count. A query that sees no key gives zeros.
+
+    Raises ValueError naming the shapes that do not fit.
+    """
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.ndim != 4:
+            raise ValueError(f"attention: {name} is {x.shape}; it must have 4 dims")
+    fits = k.shape[:3] == v.shape[:3] and q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3]
+    if not fits or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ValueError(f"attention: q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if window is not None and window < 1:
+        raise ValueError(f"attention: window is {window}; it must be positive")
+    full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    for name, part in (("bias", bias), ("mask", mask)):
+        if part is not None and (
+            part.ndim != 4 or any(n not in (1, m) for n, m in zip(part.shape, full, strict=True))
+        ):
+            raise ValueError(f"attention: {name} is {part.shape}; it must expand to {full}")
+    if mask is not None and mask.dtype is not bool_:
+        raise TypeError(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
+    offset = _rows("q_offset", q, q_offset)
+    return ATTENTION(
+        q, k.to(q.dtype), v.to(q.dtype), None if bias is None else bias.to(q.dtype), mask,
+        offset, None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths),
+        scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
+        causal=causal, window=window, softcap=softcap,
+    )  # fmt: skip
+
+
+def _rows(name: str, q: Tensor, value: Tensor | int) -> Tensor | None:
+    if isinstance(value, int):
+        return None if value == 0 else arange(value, value + 1, device=q.device).expand(q.shape[0])
+    if value.shape not in ((), (1,), (q.shape[0],)):
+        raise ValueError(f"attention: {name} is {value.shape}; it must be ({q.shape[0]},)")
+    return value.reshape(-1).expand(q.shape[0])

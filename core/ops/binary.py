@@ -1,0 +1,219 @@
+"""Elementwise ops of two inputs: a row each; operands are promoted and broadcast first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.backends.cpu import special
+from rushlight.core.backends.elementwise import elementwise
+from rushlight.core.dtype import bool_, float32, of_scalar, result_type
+from rushlight.core.layout import broadcast_shapes
+from rushlight.core.op import Context, Meta, Op, Rule, rule
+from rushlight.core.ops import unary as u
+from rushlight.core.ops.common import TensorLike, converted, is_tensor, operands
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+A, B, OUT = 0, 1, "out"
+Binary = Callable[["TensorLike", "TensorLike"], "Tensor"]
+
+
+def _infer(a: Meta, b: Meta) -> Meta:
+    return a.fresh()
+
+
+def _infer_bool(a: Meta, b: Meta) -> Meta:
+    return a.fresh(dtype=bool_)
+
+
+def _named(call: Binary, name: str, doc: str) -> Binary:
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"{doc} Elementwise on the promoted dtype, broadcast to one shape."
+    return call
+
+
+def binary(name: str, numpy: Callable[..., Any], doc: str, *grads: Rule) -> Binary:
+    """A function of two operands of which one may be a Python number."""
+    elementwise(name, 2, numpy)
+    op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
+    return _named(lambda a, b: op(*operands(name, a, b)), name, doc)
+
+
+def comparison(name: str, numpy: Callable[..., Any], doc: str) -> Binary:
+    """A function of two operands that gives booleans."""
+    elementwise(name, 2, numpy)
+    op = Op(name, infer=_infer_bool, differentiable=False)
+    return _named(lambda a, b: op(*operands(name, a, b)), name, doc)
+
+
+def bitwise(name: str, numpy: Callable[..., Any], doc: str) -> Binary:
+    """A function of two integers or booleans."""
+    elementwise(name, 2, numpy)
+    op = Op(name, infer=_infer, differentiable=False)
+
+    def call(a: TensorLike, b: TensorLike) -> Tensor:
+        x, y = operands(name, a, b)
+        if x.dtype.kind not in "bui":
+            raise TypeError(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
+        return op(x, y)
+
+    return _named(call, name, doc)
+
+
+def _minus(c: Context, g: Tensor) -> Tensor:
+    return -g
+
+
+def _share(g: Tensor, x: Tensor, other: Tensor) -> Tensor:
+    # Where both are equal each gets half, as in torch.
+    return g * ((x > other).to(g.dtype) + (x == other).to(g.dtype) * 0.5)
+
+
+def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    # A power of zero has gradient zero, even at a = 0 where a ** -1 is infinite.
+    return where(b == 0, 0.0, g * b * pow(a, b - 1))
+
+
+def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+    # 0 ** b is constant for b >= 0, though log 0 is -inf.
+    return where((a == 0) & (b >= 0), 0.0, g * y * u.log(where(a == 0, 1.0, a)))
+
+
+_add = binary("add", np.add, "a + b.", rule(lambda c, g: g), rule(lambda c, g: g))
+_sub = binary("sub", np.subtract, "a - b.", rule(lambda c, g: g), rule(_minus))
+mul = binary("mul", np.multiply, "a * b.",
+             rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A))  # fmt: skip
+elementwise("div", 2, np.divide)
+DIV = Op("div", infer=_infer, grads=(
+    rule(lambda c, g, b: g / b, B), rule(lambda c, g, b, y: -g * y / b, B, OUT)))  # fmt: skip
+floor_divide = binary("floor_divide", np.floor_divide,
+                      "The largest whole number <= a / b; an integer by zero gives 0.")  # fmt: skip
+remainder = binary("remainder", np.remainder, "a - b * floor(a / b), with the sign of b.",
+                   rule(lambda c, g: g),
+                   rule(lambda c, g, a, b: -g * u.floor(a / b), A, B))  # fmt: skip
+pow = binary("pow", special.power, "a ** b.", rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT))
+maximum = binary("maximum", np.maximum, "The larger of a and b; nan if either is.",
+                 rule(lambda c, g, a, b: _share(g, a, b), A, B),
+                 rule(lambda c, g, a, b: _share(g, b, a), A, B))  # fmt: skip
+minimum = binary("minimum", np.minimum, "The smaller of a and b; nan if either is.",
+                 rule(lambda c, g, a, b: _share(g, b, a), A, B),
+                 rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
+
+eq = comparison("eq", np.equal, "a == b.")
+ne = comparison("ne", np.not_equal, "a != b.")
+lt = comparison("lt", np.less, "a < b.")
+le = comparison("le", np.less_equal, "a <= b.")
+gt = comparison("gt", np.greater, "a > b.")
+ge = comparison("ge", np.greater_equal, "a >= b.")
+logical_and = comparison("logical_and", np.logical_and, "Whether both are non-zero.")
+logical_or = comparison("logical_or", np.logical_or, "Whether one or both are non-zero.")
+logical_xor = comparison("logical_xor", np.logical_xor, "Whether exactly one is non-zero.")
+bitwise_and = bitwise("bitwise_and", np.bitwise_and, "a & b, bit by bit.")
+bitwise_or = bitwise("bitwise_or", np.bitwise_or, "a | b, bit by bit.")
+bitwise_xor = bitwise("bitwise_xor", np.bitwise_xor, "a ^ b, bit by bit.")
+
+
+def add(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
+    """a + alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
+    return _add(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
+
+
+def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
+    """a - alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
+    return _sub(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
+
+
+def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
+    """a / b elementwise; integers give float32 unless rounding_mode is "floor" or "trunc"."""
+    if rounding_mode == "floor":
+        return floor_divide(a, b)
+    if rounding_mode not in (None, "trunc"):
+        raise ValueError(
+            f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'
+        )
+    x, y = operands("div", a, b)
+    if x.dtype.is_floating_point:
+        return DIV(x, y) if rounding_mode is None else u.trunc(DIV(x, y))
+    if rounding_mode is None:
+        return DIV(x.to(float32), y.to(float32))
+    below = (remainder(x, y) != 0) & ((x < 0) ^ (y < 0))
+    return floor_divide(x, y) + below.to(x.dtype)
+
+
+def rsub(b: TensorLike, a: TensorLike) -> Tensor:
+    """a - b, with the operands the other way round."""
+    return _sub(a, b)
+
+
+def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
+    """a / b, with the operands the other way round."""
+    return div(a, b)
+
+
+def rpow(b: TensorLike, a: TensorLike) -> Tensor:
+    """a ** b, with the operands the other way round."""
+    return pow(a, b)
+
+
+def rfloordiv(b: TensorLike, a: TensorLike) -> Tensor:
+    """a // b, with the operands the other way round."""
+    return floor_divide(a, b)
+
+
+def rmod(b: TensorLike, a: TensorLike) -> Tensor:
+    """a % b, with the operands the other way round."""
+    return remainder(a, b)
+
+
+def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:
+    return a.fresh()
+
+
+def _where_a(c: Context, g: Tensor, cond: Tensor) -> Tensor:
+    return WHERE(cond, g, g.zeros_like())
+
+
+def _where_b(c: Context, g: Tensor, cond: Tensor) -> Tensor:
+    return WHERE(cond, g.zeros_like(), g)
+
+
+WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_where_b, 0)))
+
+
+def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
+    """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
+    if condition.dtype is not bool_:
+        raise TypeError(f"where: condition is {condition.dtype.name}; it must be bool")
+    ranks = [
+        (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
+        for v in (a, b)
+    ]
+    dtype = result_type(*ranks)
+    return _select(condition, *converted("where", (a, b), dtype, condition.device))
+
+
+def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    shape = broadcast_shapes("where", condition.shape, a.shape, b.shape)
+    return WHERE(condition.expand(*shape), a.expand(*shape), b.expand(*shape))
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
+    out = where(mask, value, x)
+    if out.shape != x.shape:
+        raise ValueError(f"masked_fill: mask is {mask.shape}, which does not expand to {x.shape}")
+    return out.to(x.dtype)
+
+
+def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """`x` kept within [min, max]; where min > max the result is max. One may be None."""
+    if min is None and max is None:
+        raise ValueError("clamp: give min, max or both")
+    # Through where and not maximum: at a bound the whole gradient goes to x, as in torch.
+    if min is not None:
+        x = where(lt(x, min), min, x)
+    return x if max is None else where(gt(x, max), max, x)

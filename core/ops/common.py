@@ -1,0 +1,82 @@
+"""What the op families share: scalars as tensors, promotion, broadcasting of operands."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Union
+
+from rushlight.core import op as _op
+from rushlight.core.backends import Device
+from rushlight.core.dtype import DType, of_scalar, result_type
+from rushlight.core.layout import Layout, broadcast_shapes
+from rushlight.core.op import Meta, Op
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+Scalar = bool | int | float
+TensorLike = Union["Tensor", bool, int, float]
+
+
+def _infer_full(*, shape: tuple[int, ...], value: Scalar, dtype: DType) -> Meta:
+    return Meta(dtype, Layout.contiguous(shape))
+
+
+FULL = Op("full", infer=_infer_full, differentiable=False)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a Tensor."""
+    return isinstance(value, _op.Meta) and hasattr(value, "storage")
+
+
+@functools.lru_cache(maxsize=4096)
+def _constant(key: str, value: Scalar, dtype: DType, device: Device) -> Tensor:
+    return FULL(device=device, shape=(), value=value, dtype=dtype)
+
+
+def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
+    """A 0-d tensor of `value` that nobody may write to; the same one for the same arguments."""
+    # The key tells 1 from 1.0 and True, and 0.0 from -0.0, which compare equal.
+    return _constant(repr(value), value, dtype, device)
+
+
+def operands(name: str, *values: TensorLike) -> list[Tensor]:
+    """The operands of an elementwise op with torch's promotion, expanded to one shape."""
+    tensors = _checked(name, values)
+    ranks = [(v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0) for v in values]  # type: ignore[union-attr,arg-type]
+    return converted(name, values, result_type(*ranks), tensors[0].device)
+
+
+def converted(
+    name: str, values: tuple[TensorLike, ...], dtype: DType, device: Device
+) -> list[Tensor]:
+    """The operands in `dtype`, expanded to one shape."""
+    found = [
+        v.to(dtype) if is_tensor(v) else constant(v, dtype, device)  # type: ignore[union-attr,arg-type]
+        for v in values
+    ]
+    shape = broadcast_shapes(name, *(t.shape for t in found))
+    return [t if t.shape == shape else t.expand(*shape) for t in found]
+
+
+def _checked(name: str, values: tuple[TensorLike, ...]) -> list[Tensor]:
+    tensors: list[Tensor] = []
+    for v in values:
+        if is_tensor(v):
+            tensors.append(v)  # type: ignore[arg-type]
+        elif not isinstance(v, (bool, int, float)):
+            raise TypeError(
+                f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
+                "number (make one with rl.tensor(...) or rl.from_numpy(...))"
+            )
+    if not tensors:
+        raise TypeError(f"{name}: one of the operands must be a Tensor")
+    return tensors
+
+
+def floating(name: str, x: Tensor) -> Tensor:
+    """`x` as floating point: integers and booleans become float32, as in torch."""
+    if x.dtype.kind == "q":
+        raise TypeError(f"{name}: {x.dtype.name} is quantized; dequantize() it first")
+    return x if x.dtype.is_floating_point else x.to("float32")

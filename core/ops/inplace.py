@@ -1,0 +1,74 @@
+"""Ops that write over their first argument and give it back, as torch's trailing underscore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.op import REGISTRY
+from rushlight.core.ops.binary import DIV, clamp
+from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor
+from rushlight.core.ops.indexing import ASSIGN, whole
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+
+def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
+    """`other` in the dtype of `x`, expanded to its shape; refuses what torch refuses."""
+    if not is_tensor(other):
+        if isinstance(other, float) and not x.dtype.is_floating_point:
+            raise TypeError(f"{name}: {other} does not fit in place into {x.dtype.name}")
+        return constant(other, x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
+    value: Tensor = other  # type: ignore[assignment]
+    if value.dtype.category > x.dtype.category:
+        raise TypeError(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
+    try:
+        return value.to(x.dtype).expand(*x.shape)
+    except ValueError:
+        raise ValueError(f"{name}: {value.shape} does not expand to {x.shape}") from None
+
+
+def copy_(x: Tensor, source: Tensor) -> Tensor:
+    """Write the elements of `source`, converted and broadcast, over `x`."""
+    value = source.to(dtype=x.dtype, device=x.device)
+    return ASSIGN.inplace(x, value.expand(*x.shape), **whole(x.shape))
+
+
+def fill_(x: Tensor, value: Scalar) -> Tensor:
+    """Write one value over all of `x`."""
+    filled = constant(value, x.dtype, x.device).expand(*x.shape)
+    return ASSIGN.inplace(x, filled, **whole(x.shape))
+
+
+def zero_(x: Tensor) -> Tensor:
+    """Write zeros over all of `x`."""
+    return fill_(x, 0)
+
+
+def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
+    """x += alpha * other."""
+    value = _value("add_", x, other)
+    return REGISTRY["add"].inplace(x, value if alpha == 1 else value * alpha)
+
+
+def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
+    """x -= alpha * other."""
+    value = _value("sub_", x, other)
+    return REGISTRY["sub"].inplace(x, value if alpha == 1 else value * alpha)
+
+
+def mul_(x: Tensor, other: TensorLike) -> Tensor:
+    """x *= other."""
+    return REGISTRY["mul"].inplace(x, _value("mul_", x, other))
+
+
+def div_(x: Tensor, other: TensorLike) -> Tensor:
+    """x /= other; `x` must be floating point."""
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"div_: the quotient does not fit in place into {x.dtype.name}")
+    return DIV.inplace(x, _value("div_", x, other))
+
+
+def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """Keep the elements of `x` within [min, max], in place."""
+    return copy_(x, clamp(x, min, max))

@@ -1,0 +1,129 @@
+"""Matrix products: matmul with broadcast batches, linear and its transpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.dtype import result_type
+from rushlight.core.layout import broadcast_shapes
+from rushlight.core.op import Context, Meta, Op, rule
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+
+def _infer_matmul(a: Meta, b: Meta) -> Meta:
+    return a.fresh((*a.shape[:-1], b.shape[-1]))
+
+
+MATMUL = Op(
+    "matmul",
+    infer=_infer_matmul,
+    grads=(
+        rule(lambda c, g, b: matmul(g, b.transpose(-1, -2)), 1),
+        rule(lambda c, g, a: matmul(a.transpose(-1, -2), g), 0),
+    ),
+)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product over the last two dims, (..., n, k) @ (..., k, m) = (..., n, m).
+
+    Leading dims broadcast; a 1-d operand is a row on the left and a column on the right, and its
+    dim goes away. Raises ValueError naming both shapes where the inner sizes differ.
+    """
+    if a.ndim == 0 or b.ndim == 0:
+        raise ValueError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
+    dtype = result_type((a.dtype, 2), (b.dtype, 2))
+    a, b = a.to(dtype), b.to(dtype)
+    if a.ndim == 1 or b.ndim == 1:
+        out = matmul(a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b)
+        out = out.squeeze(-2) if a.ndim == 1 else out
+        return out.squeeze(-1) if b.ndim == 1 else out
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"matmul: {a.shape} @ {b.shape}: the last dim of the first is {a.shape[-1]}, the "
+            f"one before the last of the second {b.shape[-2]}; they must be equal"
+        )
+    if b.ndim == 2 and a.ndim > 2:
+        # One product of all rows, not one per batch.
+        rows = a.numel() // a.shape[-1] if a.shape[-1] else _rows(a)
+        return MATMUL(a.reshape(rows, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    return MATMUL(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))
+
+
+def _rows(a: Tensor) -> int:
+    rows = 1
+    for n in a.shape[:-1]:
+        rows *= n
+    return rows
+
+
+def _infer_linear(x: Meta, weight: Meta, bias: Meta | None) -> Meta:
+    return x.fresh((*x.shape[:-1], weight.shape[0]))
+
+
+def _infer_linear_t(grad: Meta, weight: Meta) -> Meta:
+    return grad.fresh((*grad.shape[:-1], weight.shape[1]))
+
+
+def _outer(g: Tensor, x: Tensor) -> Tensor:
+    """Sum over all rows of g^T x: (*, n), (*, k) -> (n, k)."""
+    return matmul(g.reshape(_rows(g), g.shape[-1]).t(), x.reshape(_rows(x), x.shape[-1]))
+
+
+def _bias_grad(c: Context, g: Tensor) -> Tensor:
+    return g.sum(tuple(range(g.ndim - 1))) if g.ndim > 1 else g
+
+
+LINEAR = Op(
+    "linear",
+    infer=_infer_linear,
+    grads=(
+        rule(lambda c, g, weight: LINEAR_T(g, weight), 1),
+        rule(lambda c, g, x: _outer(g, x), 0),
+        rule(_bias_grad),
+    ),
+)
+LINEAR_T = Op(
+    "linear_t",
+    infer=_infer_linear_t,
+    grads=(
+        rule(lambda c, g, weight: LINEAR(g, weight, None), 1),
+        rule(lambda c, g, grad: _outer(grad, g), 0),
+    ),
+)
+
+
+def _check_float(name: str, **tensors: Any) -> None:
+    for label, t in tensors.items():
+        if t is not None and t.dtype.kind not in "fq":
+            raise TypeError(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x @ weight.T + bias: (..., k), (n, k), (n,) -> (..., n), in the dtype of x.
+
+    The weight may be of any storage dtype; it is used as stored.
+    """
+    _check_float("linear", x=x, weight=weight, bias=bias)
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        have = x.shape[-1] if x.ndim else "no"
+        takes = weight.shape[1] if weight.ndim == 2 else "(out, in) features"
+        raise ValueError(
+            f"linear: x has {have} features in its last dim, weight {weight.shape} takes {takes}; "
+            f"x is {x.shape}"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"linear: bias is {bias.shape}; weight {weight.shape} wants "
+                         f"{weight.shape[:1]}")  # fmt: skip
+    return LINEAR(x, weight, bias)
+
+
+def linear_t(grad: Tensor, weight: Tensor) -> Tensor:
+    """grad @ weight: (..., n), (n, k) -> (..., k); the gradient of `linear` to its input."""
+    _check_float("linear_t", grad=grad, weight=weight)
+    if weight.ndim != 2 or grad.ndim == 0 or grad.shape[-1] != weight.shape[0]:
+        raise ValueError(f"linear_t: {grad.shape} @ {weight.shape} does not fit")
+    return LINEAR_T(grad, weight)

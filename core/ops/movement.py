@@ -1,0 +1,347 @@
+"""Ops that move elements: views (which copy nothing), repeating, flipping, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.layout import (
+    Layout,
+    Shape,
+    broadcast_shapes,
+    infer_shape,
+    normalize_dim,
+    normalize_dims,
+)
+from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.ops.common import Scalar
+from rushlight.core.ops.creation import sizes
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+Ranges = tuple[tuple[int, int, int], ...]
+
+
+def shape_of(c: Context, index: int = 0) -> Shape:
+    """The shape of an input of the op whose gradient is taken."""
+    meta = c.inputs[index]
+    assert meta is not None
+    return meta.shape
+
+
+def _infer_permute(x: Meta, *, dims: tuple[int, ...]) -> Meta:
+    return Meta(x.dtype, x.layout.permute(dims))
+
+
+def _permute_grad(c: Context, g: Tensor) -> Tensor:
+    dims = c.attrs["dims"]
+    return PERMUTE(g, dims=tuple(dims.index(d) for d in range(len(dims))))
+
+
+def _infer_expand(x: Meta, *, shape: Shape) -> Meta:
+    return Meta(x.dtype, x.layout.expand(shape))
+
+
+def _expand_grad(c: Context, g: Tensor) -> Tensor:
+    shape = shape_of(c)
+    lead = g.ndim - len(shape)
+    dims = tuple(d for d in range(g.ndim) if d < lead or (shape[d - lead] == 1 and g.shape[d] != 1))
+    return g.sum(dims, keepdim=True).reshape(*shape) if dims else g
+
+
+def _infer_view(x: Meta, *, shape: Shape) -> Meta:
+    layout = x.layout.reshape(shape)
+    assert layout is not None
+    return Meta(x.dtype, layout)
+
+
+def _infer_slice(x: Meta, *, ranges: Ranges) -> Meta:
+    layout = x.layout
+    for d, (start, stop, step) in enumerate(ranges):
+        layout = layout.slice(d, start, stop, step)
+    return Meta(x.dtype, layout)
+
+
+def _slice_grad(c: Context, g: Tensor) -> Tensor:
+    return SLICE_BACKWARD(g, shape=shape_of(c), ranges=c.attrs["ranges"])
+
+
+def _infer_slice_backward(g: Meta, *, shape: Shape, ranges: Ranges) -> Meta:
+    return g.fresh(shape)
+
+
+def _infer_unfold(x: Meta, *, dim: int, size: int, step: int, dilation: int) -> Meta:
+    old = x.layout
+    count = (old.shape[dim] - (size - 1) * dilation - 1) // step + 1
+    shape = (*old.shape[:dim], count, *old.shape[dim + 1 :], size)
+    stride = old.strides[dim]
+    strides = (*old.strides[:dim], stride * step, *old.strides[dim + 1 :], stride * dilation)
+    return Meta(x.dtype, Layout(shape, strides, old.offset))
+
+
+def _unfold_grad(c: Context, g: Tensor) -> Tensor:
+    return UNFOLD_BACKWARD(g, length=shape_of(c)[c.attrs["dim"]], **c.attrs)
+
+
+def _infer_unfold_backward(
+    g: Meta, *, length: int, dim: int, size: int, step: int, dilation: int
+) -> Meta:
+    return g.fresh((*g.shape[:dim], length, *g.shape[dim + 1 : -1]))
+
+
+def _unfold_backward_grad(c: Context, g: Tensor) -> Tensor:
+    a = c.attrs
+    return UNFOLD(g, dim=a["dim"], size=a["size"], step=a["step"], dilation=a["dilation"])
+
+
+PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True)
+EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True)
+VIEW = Op("view", infer=_infer_view, view=True,
+          grads=(rule(lambda c, g: g.reshape(*shape_of(c))),))  # fmt: skip
+SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True)
+SLICE_BACKWARD = Op("slice_backward", infer=_infer_slice_backward,
+                    grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),))  # fmt: skip
+UNFOLD = Op("unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True)
+UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
+                     grads=(rule(_unfold_backward_grad),))  # fmt: skip
+
+
+def permute(x: Tensor, *dims: Any) -> Tensor:
+    """A view with the dims in another order; every dim must be named once."""
+    order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    found = tuple(normalize_dim("permute", d, x.shape) for d in order)
+    if sorted(found) != list(range(x.ndim)):
+        raise ValueError(f"permute: {order} does not name each of the {x.ndim} dims once")
+    return PERMUTE(x, dims=found)
+
+
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A view with two dims exchanged."""
+    if x.ndim == 0:
+        return x
+    a, b = (normalize_dim("transpose", d, x.shape) for d in (dim0, dim1))
+    dims = list(range(x.ndim))
+    dims[a], dims[b] = b, a
+    return PERMUTE(x, dims=tuple(dims))
+
+
+def t(x: Tensor) -> Tensor:
+    """A view of a matrix with its two dims exchanged; 0-d and 1-d tensors as they are."""
+    if x.ndim > 2:
+        raise ValueError(f"t: shape {x.shape} has more than two dims; use transpose or mT")
+    return transpose(x, 0, 1) if x.ndim == 2 else x
+
+
+def expand(x: Tensor, *size: Any) -> Tensor:
+    """A view in which dims of size one (and new leading dims) repeat; -1 keeps a size."""
+    want = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = len(want) - x.ndim
+    if lead < 0:
+        raise ValueError(f"expand: {want} has fewer dims than the tensor's shape {x.shape}")
+    shape = tuple(x.shape[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(want))
+    for d, n in enumerate(shape):
+        if n < 0 or (d >= lead and x.shape[d - lead] not in (1, n)):
+            raise ValueError(f"expand: shape {x.shape} does not expand to {want}: dim {d}")
+    return x if shape == x.shape else EXPAND(x, shape=shape)
+
+
+def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """`expand` under NumPy's name."""
+    return expand(x, *shape)
+
+
+def view(x: Tensor, *size: Any) -> Tensor:
+    """The same elements seen with another shape; one size may be -1. Never copies.
+
+    Raises ValueError where the memory layout does not allow it: `reshape` copies then.
+    """
+    shape = infer_shape("view", x.numel(), _given("view", size))
+    if x.layout.reshape(shape) is None:
+        raise ValueError(
+            f"view: shape {x.shape} with strides {x.layout.strides} cannot be seen as {shape} "
+            "without a copy; use reshape"
+        )
+    return VIEW(x, shape=shape)
+
+
+def _given(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+
+
+def reshape(x: Tensor, *size: Any) -> Tensor:
+    """The same elements with another shape; one size may be -1. A view where possible."""
+    shape = infer_shape("reshape", x.numel(), _given("reshape", size))
+    if shape == x.shape:
+        return x
+    return VIEW(x if x.layout.reshape(shape) is not None else x.clone(), shape=shape)
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dims start_dim to end_dim, both included, made one."""
+    a, b = (normalize_dim("flatten", d, x.shape) for d in (start_dim, end_dim))
+    if a > b:
+        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    return reshape(x, *x.shape[:a], -1 if x.numel() else _product(x.shape[a : b + 1]),
+                   *x.shape[b + 1 :])  # fmt: skip
+
+
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One dim split into dims of `sizes`, of which one may be -1."""
+    d = normalize_dim("unflatten", dim, x.shape)
+    return reshape(x, *x.shape[:d], *infer_shape("unflatten", x.shape[d], sizes), *x.shape[d + 1 :])
+
+
+def _product(shape: Sequence[int]) -> int:
+    result = 1
+    for n in shape:
+        result *= n
+    return result
+
+
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """A view with a new dim of size one at `dim`."""
+    d = normalize_dim("unsqueeze", dim, x.shape, extra=1)
+    return VIEW(x, shape=(*x.shape[:d], 1, *x.shape[d:]))
+
+
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """A view without the dims of size one, or without those of them that `dim` names."""
+    dims = normalize_dims("squeeze", dim, x.shape)
+    return reshape(x, *(n for d, n in enumerate(x.shape) if d not in dims or n != 1))
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A view of `length` elements of one dim from `start` on."""
+    d = normalize_dim("narrow", dim, x.shape)
+    begin = start + x.shape[d] if start < 0 else start
+    if begin < 0 or length < 0 or begin + length > x.shape[d]:
+        raise IndexError(
+            f"narrow: start {start} and length {length} do not fit dim {dim} of shape {x.shape}"
+        )
+    return slices(x, tuple(
+        (begin, begin + length, 1) if i == d else (0, n, 1) for i, n in enumerate(x.shape)
+    ))  # fmt: skip
+
+
+def slices(x: Tensor, ranges: Ranges) -> Tensor:
+    """A view of start, stop, step of every dim; bounds already normal."""
+    if all(r == (0, n, 1) for r, n in zip(ranges, x.shape, strict=True)):
+        return x
+    return SLICE(x, ranges=ranges)
+
+
+def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of `split_size` elements each along `dim` (or of the sizes given)."""
+    d = normalize_dim("split", dim, x.shape)
+    if isinstance(split_size, int):
+        if split_size <= 0:
+            raise ValueError(f"split: split_size is {split_size}; it must be positive")
+        whole, rest = divmod(x.shape[d], split_size)
+        lengths = [split_size] * whole + [rest] * bool(rest or not whole)
+    else:
+        lengths = list(split_size)
+        if sum(lengths) != x.shape[d]:
+            raise ValueError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
+    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    return tuple(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` views of equal size along `dim`; the last may be smaller."""
+    if chunks <= 0:
+        raise ValueError(f"chunk: chunks is {chunks}; it must be positive")
+    d = normalize_dim("chunk", dim, x.shape)
+    return split(x, max(1, -(-x.shape[d] // chunks)), d)
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of each element along `dim`, without that dim."""
+    d = normalize_dim("unbind", dim, x.shape)
+    return tuple(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
+
+
+def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> Tensor:
+    """A view of the windows along `dim`: it becomes their count, a last dim holds `size` elements.
+
+    Windows start `step` apart and take every `dilation`-th element. ValueError where none fits.
+    """
+    d = normalize_dim("unfold", dim, x.shape)
+    if min(size, step, dilation) < 1 or (size - 1) * dilation >= x.shape[d]:
+        raise ValueError(
+            f"unfold: size {size}, step {step} and dilation {dilation} give no window along dim "
+            f"{dim} of shape {x.shape}"
+        )
+    return UNFOLD(x, dim=d, size=size, step=step, dilation=dilation)
+
+
+def repeat(x: Tensor, *repeats: Any) -> Tensor:
+    """The tensor tiled: `repeats` times along each dim; more repeats than dims add leading dims."""
+    times = sizes("repeat", repeats)
+    if len(times) < x.ndim:
+        raise ValueError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
+    shape = (1,) * (len(times) - x.ndim) + x.shape
+    paired = [n for pair in zip([1] * len(shape), shape, strict=True) for n in pair]
+    tiled = [n for pair in zip(times, shape, strict=True) for n in pair]
+    out = expand(reshape(x, *paired), *tiled)
+    return reshape(out, *(r * n for r, n in zip(times, shape, strict=True)))
+
+
+def repeat_interleave(x: Tensor, repeats: int, dim: int) -> Tensor:
+    """Every element of `dim` repeated `repeats` times in place."""
+    d = normalize_dim("repeat_interleave", dim, x.shape)
+    shape = (*x.shape[: d + 1], repeats, *x.shape[d + 1 :])
+    return reshape(expand(unsqueeze(x, d + 1), *shape),
+                   *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :])  # fmt: skip
+
+
+def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
+    return x.fresh()
+
+
+FLIP = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),))
+
+
+def flip(x: Tensor, *dims: Any) -> Tensor:
+    """A copy with the elements of each of `dims` in reverse."""
+    return FLIP(x, dims=normalize_dims("flip", _given("flip", dims), x.shape))
+
+
+def _infer_pad(x: Meta, *, pads: tuple[tuple[int, int], ...], value: Scalar) -> Meta:
+    return x.fresh([n + a + b for n, (a, b) in zip(x.shape, pads, strict=True)])
+
+
+def _pad_grad(c: Context, g: Tensor) -> Tensor:
+    shape = shape_of(c)
+    return slices(g, tuple(
+        (a, a + n, 1) for n, (a, _) in zip(shape, c.attrs["pads"], strict=True)
+    ))  # fmt: skip
+
+
+PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
+
+
+def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar = 0) -> Tensor:
+    """`value` added around the last dims: (before, after) of the last dim, then of the one before.
+
+    Negative numbers cut off. Only mode "constant" is there; others raise ValueError.
+    """
+    if mode != "constant":
+        raise ValueError(f'pad: mode {mode!r} is not there; use "constant"')
+    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+        raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    pads = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(x.shape, pads, strict=True)):
+        raise ValueError(f"pad: {tuple(pad)} cuts off more than shape {x.shape} has")
+    x = slices(x, tuple(
+        (max(0, -a), n - max(0, -b), 1) for n, (a, b) in zip(x.shape, pads, strict=True)
+    ))  # fmt: skip
+    grow = tuple((max(a, 0), max(b, 0)) for a, b in pads)
+    return PAD(x, pads=grow, value=value) if any(a or b for a, b in grow) else x
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Views of the tensors expanded to one shape."""
+    shape = broadcast_shapes("broadcast_tensors", *(x.shape for x in tensors))
+    return tuple(expand(x, *shape) for x in tensors)

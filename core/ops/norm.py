@@ -1,0 +1,187 @@
+"""Softmax and its logarithm; layer and root-mean-square normalisation; rotary positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rushlight.core.layout import normalize_dim
+from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.ops.common import floating
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+
+def _infer_softmax(x: Meta, *, dim: int) -> Meta:
+    return x.fresh()
+
+
+def _softmax_grad(c: Context, g: Tensor, out: Tensor) -> Tensor:
+    # The Jacobian is diag(s) - s s^T, so its product with g is s * (g - <g, s>).
+    return out * (g - (g * out).sum(c.attrs["dim"], keepdim=True))
+
+
+def _log_softmax_grad(c: Context, g: Tensor, out: Tensor) -> Tensor:
+    return g - out.exp() * g.sum(c.attrs["dim"], keepdim=True)
+
+
+SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),))
+LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),))
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """exp(x) along `dim`, scaled to sum to one; same shape and dtype as `x`.
+
+    Subtracts the row maximum first, so large inputs do not overflow. A row that is all -inf gives
+    nan, as in PyTorch. Raises IndexError when `dim` is not a dim of `x`.
+    """
+    d = normalize_dim("softmax", dim, x.shape)
+    x = floating("softmax", x)
+    return x.reshape(1).softmax(0).reshape() if x.ndim == 0 else SOFTMAX(x, dim=d)
+
+
+def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """log(softmax(x)) along `dim`, without the rounding of doing it in two steps; same shape."""
+    d = normalize_dim("log_softmax", dim, x.shape)
+    x = floating("log_softmax", x)
+    return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
+
+
+def _infer_norm(x: Meta, weight: Meta | None, bias: Meta | None, *, eps: float) -> Meta:
+    return x.fresh()
+
+
+def _sum_rows(g: Tensor) -> Tensor:
+    return g.sum(tuple(range(g.ndim - 1))) if g.ndim > 1 else g
+
+
+def _layer_norm_grad(
+    c: Context, g: Tensor, x: Tensor, weight: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    centred = x - x.mean(-1, keepdim=True)
+    inverse = ((centred * centred).mean(-1, keepdim=True) + c.attrs["eps"]).rsqrt()
+    normal = centred * inverse
+    gx = None
+    if c.needs[0]:
+        gn = g if weight is None else g * weight
+        along = normal * (gn * normal).mean(-1, keepdim=True)
+        gx = inverse * (gn - gn.mean(-1, keepdim=True) - along)
+    return (
+        gx,
+        _sum_rows(g * normal) if c.needs[1] else None,
+        _sum_rows(g) if c.needs[2] else None,
+    )
+
+
+def _rms_norm_grad(
+    c: Context, g: Tensor, x: Tensor, weight: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    inverse = ((x * x).mean(-1, keepdim=True) + c.attrs["eps"]).rsqrt()
+    normal = x * inverse
+    gx = None
+    if c.needs[0]:
+        gn = g if weight is None else g * weight
+        gx = inverse * (gn - normal * (gn * normal).mean(-1, keepdim=True))
+    return gx, _sum_rows(g * normal) if c.needs[1] else None
+
+
+def _infer_rms(x: Meta, weight: Meta | None, *, eps: float) -> Meta:
+    return x.fresh()
+
+
+LAYER_NORM = Op("layer_norm", infer=_infer_norm, joint=rule(_layer_norm_grad, 0, 1))
+RMS_NORM = Op("rms_norm", infer=_infer_rms, joint=rule(_rms_norm_grad, 0, 1))
+
+
+def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | None) -> int:
+    """How many elements the normalised trailing dims hold; checks them and the parts."""
+    want = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not want or x.shape[-len(want) :] != want:
+        raise ValueError(f"{name}: x is {x.shape}, whose last dims are not {want}")
+    for part in parts:
+        if part is not None and part.shape != want:
+            raise ValueError(f"{name}: weight or bias is {part.shape}; it must be {want}")
+    count = 1
+    for n in want:
+        count *= n
+    return count
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int] | int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (Ba et al., 2016).
+
+    normalized_shape: those dims; weight and bias have that shape, or are None. Same shape as x.
+    """
+    n = _last("layer_norm", x, normalized_shape, weight, bias)
+    rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
+    parts = [None if p is None else p.reshape(n).to(x.dtype) for p in (weight, bias)]
+    return LAYER_NORM(rows, *parts, eps=eps).reshape(*x.shape)
+
+
+def rms_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int] | int,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019)."""
+    n = _last("rms_norm", x, normalized_shape, weight)
+    rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
+    part = None if weight is None else weight.reshape(n).to(x.dtype)
+    return RMS_NORM(rows, part, eps=eps).reshape(*x.shape)
+
+
+def _rank(shape: Sequence[int] | int) -> int:
+    return 1 if isinstance(shape, int) else len(shape)
+
+
+def _infer_rope(x: Meta, cos: Meta, sin: Meta, *, interleaved: bool) -> Meta:
+    return x.fresh()
+
+
+def _rope_x(c: Context, g: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    return ROPE(g, cos, -sin, **c.attrs)
+
+
+def _halves(x: Tensor, n: int, interleaved: bool) -> tuple[Tensor, Tensor]:
+    if interleaved:
+        return x[..., 0 : 2 * n : 2], x[..., 1 : 2 * n : 2]
+    return x[..., :n], x[..., n : 2 * n]
+
+
+def _rope_cos(c: Context, g: Tensor, x: Tensor, cos: Tensor) -> Tensor:
+    a, b = _halves(x, cos.shape[-1], c.attrs["interleaved"])
+    ga, gb = _halves(g, cos.shape[-1], c.attrs["interleaved"])
+    return ga * a + gb * b
+
+
+def _rope_sin(c: Context, g: Tensor, x: Tensor, sin: Tensor) -> Tensor:
+    a, b = _halves(x, sin.shape[-1], c.attrs["interleaved"])
+    ga, gb = _halves(g, sin.shape[-1], c.attrs["interleaved"])
+    return gb * a - ga * b
+
+
+ROPE = Op("rope", infer=_infer_rope,
+          grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)))  # fmt: skip
+
+
+def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> Tensor:
+    """Rotary positions (Su et al., 2021): pairs of the last dim of `x` turned by an angle each.
+
+    cos and sin are (..., length, r/2) and broadcast over the leading dims of x (..., length, d);
+    the first r of the d features turn, the others pass. A pair is (i, i + r/2), or (2i, 2i + 1)
+    when `interleaved`. Same shape and dtype as x.
+    """
+    r = 2 * cos.shape[-1]
+    if cos.shape != sin.shape or r > x.shape[-1]:
+        raise ValueError(f"rope: cos {cos.shape} and sin {sin.shape} do not fit x {x.shape}")
+    shape = (*x.shape[:-1], r // 2)
+    parts = [p.to(x.dtype).expand(*shape) for p in (cos, sin)]
+    return ROPE(x, *parts, interleaved=interleaved)

@@ -1,0 +1,128 @@
+"""Random tensors: Philox draws, the same on every device, and dropout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.backends import Device, Generator
+from rushlight.core.backends import device as _device
+from rushlight.core.dtype import DType, as_dtype, float32, int64
+from rushlight.core.layout import Layout
+from rushlight.core.op import Meta, Op
+from rushlight.core.ops.creation import sizes
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+
+def _infer(*, shape: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Meta:
+    return Meta(dtype, Layout.contiguous(shape))
+
+
+def _infer_int(
+    *, low: int, high: int, shape: tuple[int, ...], dtype: DType, seed: int, offset: int
+) -> Meta:
+    return Meta(dtype, Layout.contiguous(shape))
+
+
+RAND = Op("rand", infer=_infer, differentiable=False)
+RANDN = Op("randn", infer=_infer, differentiable=False)
+RANDINT = Op("randint", infer=_infer_int, differentiable=False)
+
+
+def _draw(
+    op: Op,
+    shape: tuple[int, ...],
+    words: int,
+    dtype: DType,
+    device: Device | str,
+    generator: Generator | None,
+    **attrs: Any,
+) -> Tensor:
+    found = _device(device)
+    count = words
+    for n in shape:
+        count *= n
+    seed, offset = (generator or found.generator).reserve(count)
+    return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
+
+
+def _float(name: str, dtype: DType | str) -> DType:
+    found = as_dtype(dtype)
+    if not found.is_floating_point:
+        raise TypeError(f"{name}: {found.name} is not a floating dtype; use randint")
+    return found
+
+
+def rand(
+    *size: Any,
+    dtype: DType | str = float32,
+    device: Device | str = "cpu",
+    generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform numbers in [0, 1): the top 24 bits of one Philox word per element."""
+    shape = sizes("rand", size)
+    out = _draw(RAND, shape, 1, _float("rand", dtype), device, generator)
+    return out.requires_grad_() if requires_grad else out
+
+
+def randn(
+    *size: Any,
+    dtype: DType | str = float32,
+    device: Device | str = "cpu",
+    generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers of mean 0 and variance 1 (Box and Muller, 1958), two words per element."""
+    shape = sizes("randn", size)
+    out = _draw(RANDN, shape, 2, _float("randn", dtype), device, generator)
+    return out.requires_grad_() if requires_grad else out
+
+
+def randint(
+    low: int,
+    high: int,
+    size: tuple[int, ...] | list[int],
+    *,
+    dtype: DType | str = int64,
+    device: Device | str = "cpu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Whole numbers low <= n < high: one word per element, scaled by a 32 x 32 bit product.
+
+    ValueError where high <= low or the range is over 2**32.
+    """
+    if not 0 < high - low <= 2**32:
+        raise ValueError(f"randint: [{low}, {high}) must hold 1 to 2**32 numbers")
+    shape = sizes("randint", (tuple(size),))
+    found = as_dtype(dtype)
+    return _draw(RANDINT, shape, 1, found, device, generator, low=low, high=high)
+
+
+def randperm(n: int, *, device: Device | str = "cpu", generator: Generator | None = None) -> Tensor:
+    """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words."""
+    words = randint(0, 2**32, (n,), device=device, generator=generator)
+    return words.argsort()
+
+
+def rand_like(x: Tensor) -> Tensor:
+    """Uniform numbers in [0, 1) with the shape, dtype and device of `x`."""
+    return rand(x.shape, dtype=x.dtype, device=x.device)
+
+
+def randn_like(x: Tensor) -> Tensor:
+    """Normal numbers with the shape, dtype and device of `x`."""
+    return randn(x.shape, dtype=x.dtype, device=x.device)
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p is {p}; it must be from 0 to 1")
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0
+    keep = rand(x.shape, device=x.device) >= p
+    return x * (keep.to(x.dtype) * (1 / (1 - p)))

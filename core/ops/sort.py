@@ -1,0 +1,52 @@
+"""Sorting and the largest elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.dtype import int64
+from rushlight.core.layout import normalize_dim
+from rushlight.core.op import Meta, Op
+from rushlight.core.ops.reduce import ValuesIndices
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+
+def _infer_argsort(x: Meta, *, dim: int, descending: bool) -> Meta:
+    return x.fresh(dtype=int64)
+
+
+def _infer_topk(x: Meta, *, k: int, dim: int, largest: bool) -> Meta:
+    return x.fresh((*x.shape[:dim], k, *x.shape[dim + 1 :]), int64)
+
+
+ARGSORT = Op("argsort", infer=_infer_argsort, differentiable=False)
+TOPK = Op("topk", infer=_infer_topk, differentiable=False)
+
+
+def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Tensor:
+    """Indices (int64) that sort `x` along `dim`. Always stable; nan counts as the largest."""
+    stable = kw.pop("stable", True)
+    if kw or not isinstance(stable, bool):
+        raise TypeError(f"argsort: unknown arguments {sorted(kw)}")
+    d = normalize_dim("argsort", dim, x.shape)
+    return (x * 0).to(int64) if x.ndim == 0 else ARGSORT(x, dim=d, descending=descending)
+
+
+def sort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> ValuesIndices:
+    """(values, indices) of `x` sorted along `dim`. Always stable; nan counts as the largest."""
+    index = argsort(x, dim, descending, **kw)
+    return ValuesIndices(x.gather(dim, index) if x.ndim else x.clone(), index)
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> ValuesIndices:
+    """The `k` largest (or smallest) along `dim` in order, (values, indices); ties: lowest index.
+
+    Raises ValueError where `dim` has fewer than `k` elements.
+    """
+    d = normalize_dim("topk", dim, x.shape)
+    if x.ndim == 0 or not 0 <= k <= x.shape[d]:
+        raise ValueError(f"topk: k is {k}, dim {dim} of shape {x.shape} is too small")
+    index = TOPK(x, k=k, dim=d, largest=largest)
+    return ValuesIndices(x.gather(d, index), index)

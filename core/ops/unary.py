@@ -1,0 +1,181 @@
+"""Elementwise ops of one input: a row each, with the NumPy function and the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.backends.cpu import special
+from rushlight.core.backends.elementwise import elementwise
+from rushlight.core.dtype import DType, bool_
+from rushlight.core.op import Context, Meta, Op, Rule, rule
+from rushlight.core.ops.common import floating
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+X, OUT = 0, "out"
+
+
+def _infer_same(x: Meta) -> Meta:
+    return x.fresh()
+
+
+def _infer_bool(x: Meta) -> Meta:
+    return x.fresh(dtype=bool_)
+
+
+def unary(
+    name: str, numpy: Callable[..., Any], doc: str, grad: Rule | None = None, *, cast: bool = True
+) -> Callable[[Tensor], Tensor]:
+    """A function of one tensor; `cast` takes integers to float32 first."""
+    elementwise(name, 1, numpy)
+    op = Op(
+        name, infer=_infer_same, grads=() if grad is None else (grad,),
+        differentiable=grad is not None,
+    )  # fmt: skip
+
+    def call(x: Tensor) -> Tensor:
+        return op(floating(name, x) if cast else x)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"{doc} Elementwise; same shape" + (
+        "; integers become float32." if cast else " and dtype."
+    )
+    return call
+
+
+def predicate(name: str, numpy: Callable[..., Any], doc: str) -> Callable[[Tensor], Tensor]:
+    """A function of one tensor that gives booleans."""
+    elementwise(name, 1, numpy)
+    op = Op(name, infer=_infer_bool, differentiable=False)
+
+    def call(x: Tensor) -> Tensor:
+        return op(x)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"{doc} Elementwise; bool of the same shape."
+    return call
+
+
+def _zero(c: Context, g: Tensor) -> Tensor:
+    return g.zeros_like()
+
+
+neg = unary("neg", np.negative, "-x.", rule(lambda c, g: -g), cast=False)
+abs = unary("abs", np.absolute, "|x|.", rule(lambda c, g, x: g * sign(x), X), cast=False)
+sign = unary("sign", np.sign, "-1, 0 or 1, the sign of x.", rule(_zero), cast=False)
+square = unary("square", np.square, "x * x.", rule(lambda c, g, x: g * (x * 2), X), cast=False)
+floor = unary("floor", np.floor, "The largest whole number <= x.", rule(_zero), cast=False)
+ceil = unary("ceil", np.ceil, "The smallest whole number >= x.", rule(_zero), cast=False)
+trunc = unary("trunc", np.trunc, "x without its fraction.", rule(_zero), cast=False)
+round = unary(
+    "round", np.rint, "The nearest whole number, halves to even.", rule(_zero), cast=False
+)
+
+exp = unary("exp", np.exp, "e ** x.", rule(lambda c, g, y: g * y, OUT))
+expm1 = unary("expm1", np.expm1, "e ** x - 1.", rule(lambda c, g, y: g * (y + 1), OUT))
+log = unary("log", np.log, "Natural logarithm; nan below zero.", rule(lambda c, g, x: g / x, X))
+log1p = unary("log1p", np.log1p, "log(1 + x).", rule(lambda c, g, x: g / (x + 1), X))
+log2 = unary("log2", np.log2, "log base 2.", rule(lambda c, g, x: g / (x * math.log(2)), X))
+log10 = unary("log10", np.log10, "log base 10.", rule(lambda c, g, x: g / (x * math.log(10)), X))
+sqrt = unary("sqrt", np.sqrt, "Square root.", rule(lambda c, g, y: g / (y * 2), OUT))
+rsqrt = unary("rsqrt", special.rsqrt, "1 / sqrt(x).",
+              rule(lambda c, g, y: g * (y * y * y * -0.5), OUT))  # fmt: skip
+reciprocal = unary("reciprocal", np.reciprocal, "1 / x.", rule(lambda c, g, y: -g * (y * y), OUT))
+sin = unary("sin", np.sin, "Sine of x radians.", rule(lambda c, g, x: g * cos(x), X))
+cos = unary("cos", np.cos, "Cosine of x radians.", rule(lambda c, g, x: -g * sin(x), X))
+tan = unary("tan", np.tan, "Tangent of x radians.", rule(lambda c, g, y: g * (y * y + 1), OUT))
+asin = unary("asin", np.arcsin, "Inverse sine.", rule(lambda c, g, x: g * rsqrt(1 - x * x), X))
+acos = unary("acos", np.arccos, "Inverse cosine.", rule(lambda c, g, x: -g * rsqrt(1 - x * x), X))
+atan = unary("atan", np.arctan, "Inverse tangent.", rule(lambda c, g, x: g / (x * x + 1), X))
+sinh = unary("sinh", np.sinh, "Hyperbolic sine.", rule(lambda c, g, x: g * cosh(x), X))
+cosh = unary("cosh", np.cosh, "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X))
+tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT))
+erf = unary("erf", special.erf, "The error function.",
+            rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip
+sigmoid = unary("sigmoid", special.sigmoid, "1 / (1 + exp(-x)).",
+                rule(lambda c, g, y: g * (y * (1 - y)), OUT))  # fmt: skip
+relu = unary("relu", special.relu, "max(x, 0).",
+             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
+
+
+def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
+    s = sigmoid(x)
+    return g * (s * (x * (1 - s) + 1))
+
+
+def _gelu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
+    # d/dx x Phi(x) = Phi(x) + x phi(x), with the normal density phi.
+    density = exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return g * ((erf(x * math.sqrt(0.5)) + 1) * 0.5 + x * density)
+
+
+def _gelu_tanh_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
+    k = math.sqrt(2 / math.pi)
+    t = tanh(x * (x * x * 0.044715 + 1) * k)
+    inner = (x * x * (3 * 0.044715) + 1) * k
+    return g * ((t + 1) * 0.5 + x * (1 - t * t) * inner * 0.5)
+
+
+silu = unary("silu", special.silu, "x * sigmoid(x) (Elfwing et al., 2017).", rule(_silu_grad, X))
+_gelu_erf = unary("gelu", special.gelu, "x Phi(x).", rule(_gelu_grad, X))
+_gelu_tanh = unary("gelu_tanh", special.gelu_tanh, "gelu, by tanh.", rule(_gelu_tanh_grad, X))
+
+isnan = predicate("isnan", np.isnan, "Whether x is not a number.")
+isinf = predicate("isinf", np.isinf, "Whether x is infinite.")
+isfinite = predicate("isfinite", np.isfinite, "Whether x is neither infinite nor nan.")
+logical_not = predicate("logical_not", np.logical_not, "Whether x is zero.")
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); same shape.
+
+    approximate: "none" uses the error function, "tanh" the tanh formula. ValueError for others.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f'gelu: approximate is {approximate!r}; it must be "none" or "tanh"')
+    return _gelu_tanh(x) if approximate == "tanh" else _gelu_erf(x)
+
+
+elementwise("bitwise_not", 1, np.bitwise_not)
+_NOT = Op("bitwise_not", infer=_infer_same, differentiable=False)
+
+
+def bitwise_not(x: Tensor) -> Tensor:
+    """Every bit of an integer flipped, or a boolean negated. TypeError for floating point."""
+    if x.dtype.kind not in "bui":
+        raise TypeError(f"bitwise_not: {x.dtype.name} is not a bool or an integer dtype")
+    return _NOT(x)
+
+
+def _infer_cast(x: Meta, *, dtype: DType) -> Meta:
+    return x.fresh(dtype=dtype)
+
+
+def _infer_clone(x: Meta) -> Meta:
+    return x.fresh()
+
+
+# Float to float is differentiable; to or from integers the gradient ends by itself, since
+# results that are not floating point never require one.
+CAST = Op("cast", infer=_infer_cast, grads=(rule(lambda c, g: g.to(c.inputs[0].dtype)),))
+COPY = Op("copy", infer=_infer_clone, grads=(rule(lambda c, g: g),))
+
+
+def clone(x: Tensor) -> Tensor:
+    """A contiguous copy with memory of its own; gradients pass through."""
+    return COPY(x)
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """`x` itself when its elements lie row-major without gaps, else a copy that does."""
+    return x if x.layout.is_contiguous else COPY(x)
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """`x` with its elements converted to `dtype`; gradients pass between floating dtypes."""
+    return CAST(x, dtype=dtype)

@@ -1,0 +1,31 @@
+"""Storage: the memory that a tensor and its views share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.core.backends import Device
+
+
+class Storage:
+    """A buffer on a device, shared by every view of it.
+
+    version counts in-place writes: a gradient rule that saved a value compares it.
+    history counts in-place writes that autograd recorded: views taken before are out of date.
+    packing says how quantized blocks lie in the buffer ("gguf" as in the file).
+    """
+
+    __slots__ = ("buffer", "device", "history", "nbytes", "packing", "version", "__weakref__")
+
+    def __init__(self, device: Device, buffer: Any, nbytes: int, packing: str = "gguf") -> None:
+        self.device = device
+        self.buffer = buffer
+        self.nbytes = nbytes
+        self.packing = packing
+        self.version = 0
+        self.history = 0
+
+    @staticmethod
+    def allocate(device: Device, nbytes: int) -> Storage:
+        """Memory for `nbytes` bytes, not initialised."""
+        return Storage(device, device.backend.allocate(nbytes), nbytes)

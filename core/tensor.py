@@ -1,0 +1,361 @@
+"""Tensor: a Storage, a layout and a dtype on a device, with the ops as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import autograd, op, ops
+from rushlight.core.backends import Device
+from rushlight.core.backends import device as _device
+from rushlight.core.backends.cpu import codec
+from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
+from rushlight.core.layout import Layout, Shape
+from rushlight.core.methods import Methods
+from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.printing import format_tensor
+from rushlight.core.storage import Storage
+
+
+class Tensor(Methods):
+    """An array of one dtype on one device; views share its Storage.
+
+    Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like. Operators and methods are
+    the functions of the same name, with the tensor as first argument.
+    """
+
+    __slots__ = (
+        "_stamp", "frozen_view", "grad", "is_view", "node", "requires_grad", "storage",
+        "__weakref__",
+    )  # fmt: skip
+    __hash__ = object.__hash__
+    __array_priority__ = 1000  # so that NumPy arrays leave `array * tensor` to us
+
+    def __init__(self, storage: Storage, dtype: DType, layout: Layout) -> None:
+        super().__init__(dtype, layout)
+        self.storage = storage
+        self.requires_grad = False
+        self.grad: Tensor | None = None
+        self.node: autograd.Node | None = None
+        self.is_view = False
+        self.frozen_view = False
+        self._stamp: int | None = storage.history
+
+    @staticmethod
+    def from_buffer(buffer: Any, dtype: DType | str, shape: Sequence[int]) -> Tensor:
+        """Wrap bytes (an array of uint8, a memoryview, ...) without a copy, on cpu.
+
+        Row-major elements of `dtype`, any of the table. ValueError where the size does not fit.
+        """
+        found, layout = as_dtype(dtype), Layout.contiguous(shape)
+        data = np.frombuffer(buffer, np.uint8)
+        need = found.nbytes(layout.numel)
+        if data.size != need:
+            raise ValueError(
+                f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
+                f"buffer has {data.size}"
+            )
+        cpu = _device("cpu")
+        return Tensor(Storage(cpu, cpu.backend.upload(data), need), found, layout)
+
+    # What autograd and the ops need to know.
+
+    @property
+    def buffer(self) -> Any:
+        """The backend's buffer."""
+        return self.storage.buffer
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the elements."""
+        return self.storage.device
+
+    @property
+    def is_current(self) -> bool:
+        """False when a recorded in-place write has left this view's history behind."""
+        return self._stamp is None or self._stamp == self.storage.history
+
+    def follow(self, base: Tensor) -> None:
+        """Mark this tensor as a view of `base`, just taken."""
+        self.is_view = True
+        if autograd.is_grad_enabled():
+            self._stamp = base._stamp
+        else:
+            self._stamp = None
+            self.frozen_view = base.requires_grad or base.frozen_view
+
+    def rebase(self, node: autograd.Node) -> None:
+        """Take `node` as the history, after a recorded in-place write."""
+        self.node, self.requires_grad, self._stamp = node, True, self.storage.history
+
+    def rejoin(self, node: autograd.Node) -> Tensor:
+        """An alias with `node` as its history: the output that a gradient rule saved."""
+        out = Tensor(self.storage, self.dtype, self.layout)
+        out.node, out.requires_grad, out._stamp = node, True, None
+        return out
+
+    # Autograd.
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self.node is None
+
+    @property
+    def grad_fn(self) -> autograd.Node | None:
+        """The recorded op that made this tensor."""
+        return self.node
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say whether `backward` shall give this leaf a `.grad`; gives the tensor itself."""
+        if requires_grad and self.dtype.kind != "f":
+            raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
+        if not requires_grad and self.node is not None:
+            raise RuntimeError("requires_grad: only a leaf can be switched off; use detach()")
+        self.requires_grad = requires_grad
+        return self
+
+    def detach(self) -> Tensor:
+        """The same memory without history; no gradient flows through it."""
+        out = Tensor(self.storage, self.dtype, self.layout)
+        out.is_view, out._stamp = True, None
+        return out
+
+    def retain_grad(self) -> None:
+        """Have `backward` fill in `.grad` though this is not a leaf."""
+        if self.node is not None:
+            self.node.retained.append(self)
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+    ) -> None:
+        """Add to `.grad` of every leaf that this tensor was computed from.
+
+        gradient: of the tensor's shape; may be left out for one element. See `rl.autograd`.
+        """
+        autograd.backward([self], [gradient], retain_graph=retain_graph, create_graph=create_graph)
+
+    # Reading values.
+
+    def host_values(self) -> npt.NDArray[Any]:
+        """The elements as a NumPy array; bfloat16 and float8 as float32. May share memory."""
+        if self.dtype.kind == "q":
+            raise TypeError(f"{self.dtype.name} is quantized; dequantize() it, or raw_bytes()")
+        stored = self._stored()
+        return codec.decode(self.dtype, stored) if self.dtype.encoded else stored
+
+    def _stored(self) -> npt.NDArray[Any]:
+        layout, size = self.layout, self.dtype.itemsize
+        first, last = layout.extent
+        data = self.device.backend.download(self.buffer, first * size, last * size)
+        if 0 in layout.shape:
+            return np.empty(layout.shape, self.dtype.numpy)
+        strides = [s * size for s in layout.strides]
+        return np.ndarray(layout.shape, self.dtype.numpy, data, 0, strides)
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A NumPy array of the elements; on cpu it shares memory with the tensor.
+
+        RuntimeError for a tensor that requires grad; TypeError for bfloat16 and float8.
+        """
+        if self.requires_grad:
+            raise RuntimeError("numpy: the tensor requires grad; use detach().numpy()")
+        if self.dtype.encoded:
+            raise TypeError(f"numpy: NumPy has no {self.dtype.name}; use float().numpy()")
+        if self.dtype.kind == "q":
+            raise TypeError(f"numpy: {self.dtype.name} is quantized; use dequantize() first")
+        return self._stored()
+
+    async def numpy_async(self) -> npt.NDArray[Any]:
+        """`numpy()` that waits without blocking: it works in every browser."""
+        return self.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"a {self.dtype.name} tensor is not {dtype} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if self.device.type != "cpu":
+            raise BufferError(f"a tensor on {self.device} has no DLPack form; use .to('cpu')")
+        return 1, 0
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number for a 0-d tensor."""
+        return self.host_values().tolist()
+
+    def item(self) -> Any:
+        """The one element as a Python number; ValueError where there are more, or none."""
+        if self.numel() != 1:
+            raise ValueError(f"item: shape {self.shape} does not hold exactly one element")
+        return self.host_values().reshape(()).item()
+
+    def raw_bytes(self) -> bytes:
+        """The elements row-major as they are stored."""
+        return np.ascontiguousarray(self._stored()).tobytes()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "ui":
+            raise TypeError(f"a {self.dtype.name} tensor is no index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor cannot be iterated over")
+        return iter(self.unbind(0))
+
+    def __repr__(self) -> str:
+        notes = []
+        if self.dtype not in (float32, int64, bool_):
+            notes.append(f"dtype={self.dtype!r}")
+        if self.device.type != "cpu":
+            notes.append(f"device='{self.device}'")
+        if self.node is not None:
+            notes.append(f"grad_fn={self.node!r}")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        values = None if self.device.type == "meta" else self.host_values()
+        return format_tensor(values, self.shape, notes)
+
+    # Dtype, device and memory.
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take."""
+        return self.dtype.nbytes(self.numel())
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """This tensor in another dtype, on another device, or both; itself where nothing changes.
+
+        Arguments may be a dtype, a device, or a tensor whose dtype and device are taken.
+        """
+        for a in args:
+            if isinstance(a, Tensor):
+                dtype, device = a.dtype, a.device
+            elif isinstance(a, Device):
+                device = a
+            elif isinstance(a, str) and a.partition(":")[0] in ("cpu", "meta", "webgpu"):
+                device = a
+            else:
+                dtype = a
+        out = self
+        if device is not None and _device(device) is not self.device:
+            out = _transfer(out, _device(device))
+        if dtype is not None and as_dtype(dtype) is not out.dtype:
+            out = ops.cast(out, as_dtype(dtype))
+        return out
+
+    def set_(self, source: Tensor) -> Tensor:
+        """Share the memory, shape and dtype of `source`; for leaves such as parameters."""
+        if self.node is not None:
+            raise RuntimeError("set_: only a leaf can take other memory")
+        self.storage, self.dtype, self.layout = source.storage, source.dtype, source.layout
+        self._stamp = self.storage.history
+        return self
+
+    def from_host(self, values: Any) -> Tensor:
+        """A tensor of indices or a mask on the same device, from Python or NumPy values."""
+        array = np.asarray(values)
+        kind = array.dtype if array.dtype == np.bool_ else np.int64
+        return from_numpy(array.astype(kind)).to(self.device)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        ops.setitem(self, key, value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.node is not None:
+            raise RuntimeError("deepcopy: only leaves can be copied; detach() it first")
+        with autograd.no_grad():
+            copied = self if self.device.type == "meta" else self.clone()
+        out = type(self).__new__(type(self))
+        Tensor.__init__(out, copied.storage, self.dtype, copied.layout)
+        out.requires_grad = self.requires_grad
+        memo[id(self)] = out
+        return out
+
+    def __reduce__(self) -> Any:
+        state = (self.raw_bytes(), self.dtype.name, self.shape, self.requires_grad)
+        return (_unpickled, state)
+
+
+def _unpickled(data: bytes, dtype: str, shape: Shape, requires_grad: bool) -> Tensor:
+    out = Tensor.from_buffer(np.frombuffer(data, np.uint8).copy(), dtype, shape)
+    return out.requires_grad_(requires_grad)
+
+
+op.bind_tensor_class(Tensor)
+
+
+def _infer_transfer(x: Meta, *, source: Device) -> Meta:
+    return x.fresh()
+
+
+def _transfer_grad(c: Context, g: Tensor) -> Tensor:
+    return g.to(c.attrs["source"])
+
+
+# Never run by a backend: it is recorded by hand, as its input and output are on two devices.
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+
+
+def _transfer(x: Tensor, device: Device) -> Tensor:
+    layout = Layout.contiguous(x.shape)
+    if device.type == "meta":
+        storage = Storage.allocate(device, x.nbytes)
+    else:
+        data = np.frombuffer(x.raw_bytes(), np.uint8).copy()
+        storage = Storage(device, device.backend.upload(data), data.size)
+    out = Tensor(storage, x.dtype, layout)
+    if autograd.is_grad_enabled():
+        TRANSFER.record(out, (x,), {"source": x.device})
+    return out
+
+
+def from_numpy(array: npt.NDArray[Any]) -> Tensor:
+    """A tensor on cpu that shares memory with a NumPy array, strides included.
+
+    ValueError for negative strides, TypeError for a dtype that the table does not have.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: a {type(array).__name__} is no NumPy array; use rl.tensor")
+    dtype = as_dtype(array.dtype)
+    size = dtype.itemsize
+    if any(s < 0 or s % size for s in array.strides) and array.size:
+        raise ValueError(f"from_numpy: strides {array.strides} cannot be used; copy() the array")
+    layout = Layout(array.shape, tuple(max(s, 0) // size for s in array.strides))
+    extent = layout.extent[1]
+    flat = np.lib.stride_tricks.as_strided(
+        array, (extent,), (size,), writeable=array.flags.writeable
+    )
+    data = flat.view(np.uint8)
+    cpu = _device("cpu")
+    return Tensor(Storage(cpu, cpu.backend.upload(data), data.size), dtype, layout)
