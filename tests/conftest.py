@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,13 +25,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("device", DEVICES)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item):  # type: ignore[no-untyped-def]
-    """Where something is required, a skip is a failure."""
-    outcome = yield
-    report = outcome.get_result()
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if REQUIRED and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped although RUSHLIGHT_REQUIRE={','.join(sorted(REQUIRED))}: " + (
             str(report.longrepr)
         )
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):  # type: ignore[no-untyped-def]
+    """Where something is required, a skip is a failure."""
+    outcome = yield
+    _refuse_skip(outcome.get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):  # type: ignore[no-untyped-def]
+    """The same for a module that skips itself, by `importorskip` for instance."""
+    outcome = yield
+    _refuse_skip(outcome.get_result())
+
+
+@pytest.fixture(scope="session")
+def readme_blocks() -> Callable[[str], list[str]]:
+    """A function from a language to the README's blocks of it, in order."""
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+    def blocks(language: str) -> list[str]:
+        return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+    return blocks

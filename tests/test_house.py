@@ -40,11 +40,13 @@ PACKAGE = [*_files(*ROOMS), "src/rushlight/__init__.py"]
 EVERYTHING = sorted({*_files(*ROOMS, *OTHERS)})
 
 
-def _complaints(rule: Rule, paths: list[str], *suffixes: str) -> list[str]:
-    """What `rule` says of the files with these suffixes; fails when there are none."""
+def _check(rule: Rule, paths: list[str], *suffixes: str) -> None:
+    """Fail with what `rule` says of the files with these suffixes, or when there are none."""
     chosen = [p for p in paths if p.endswith(suffixes)]
     assert chosen, f"no {suffixes} file to check"
-    return [c for p in chosen for c in rule(p, (ROOT / p).read_text(encoding="utf-8"))]
+    wrong = [c for p in chosen for c in rule(p, (ROOT / p).read_text(encoding="utf-8"))]
+    if wrong:
+        pytest.fail("\n".join([str(rule.__doc__), *wrong]), pytrace=False)
 
 
 # --- imports ------------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ LAYERS: list[tuple[str, str]] = [
     ("storage", r"rushlight\.core\.storage"),
     ("op", r"rushlight\.core\.(op|autograd|random)"),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
-    ("tensor", r"rushlight\.core\.(tensor|printing|indexing|interop)"),
+    ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing)"),
     ("library", r"rushlight\.core\.(nn|optim|io|jit|testing)(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
@@ -200,7 +202,7 @@ def _filled(tree: ast.Module) -> ast.Module:
 
 
 def test_imports_point_down() -> None:
-    assert _complaints(import_rules, PACKAGE, ".py") == []
+    _check(import_rules, PACKAGE, ".py")
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -272,13 +274,14 @@ def size_rules(path: str, source: str) -> list[str]:
     if len(lines) > limit and not path.startswith("tests/"):
         wrong.append(f"{path}: {len(lines)} lines, {limit} are allowed; split it by idea")
     for number, line in enumerate(lines, 1):
+        line = re.sub(r"\s+# (type: ignore|noqa)\b.*", "", line)  # a pragma cannot be wrapped
         if len(line) > 100:
             wrong.append(f"{path}:{number}: {len(line)} columns, 100 are allowed")
     return wrong
 
 
 def test_files_are_short_and_narrow() -> None:
-    assert _complaints(size_rules, EVERYTHING, *CODE, ".css", ".html") == []
+    _check(size_rules, EVERYTHING, *CODE, ".css", ".html")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +302,7 @@ def first_line_rules(path: str, source: str) -> list[str]:
     first, _, rest = source.partition("\n")
     if path.endswith(".sh"):
         first = rest.partition("\n")[0]
-    opening = {".py": r'"""\w', ".sh": r"# \w"}.get(Path(path).suffix, r"(//|/\*\*?) ?\w")
+    opening = {".py": r'"""[\w`]', ".sh": r"# \w"}.get(Path(path).suffix, r"(//|/\*\*?) ?\w")
     if not re.match(opening, first):
         return [f"{path}:1: the first line does not say what the file holds: {first!r}"]
     return []
@@ -311,7 +314,7 @@ def docstring_rules(path: str, source: str) -> list[str]:
     for node in ast.parse(source).body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
-        if node.name.startswith("_"):
+        if node.name.startswith("_") or "overload" in map(ast.unparse, node.decorator_list):
             continue
         if ast.get_docstring(node) is None:
             wrong.append(f"{path}:{node.lineno}: {node.name} has no docstring")
@@ -320,12 +323,12 @@ def docstring_rules(path: str, source: str) -> list[str]:
 
 def test_every_file_says_what_it_holds() -> None:
     paths = [p for p in EVERYTHING if not p.startswith("tests/")]
-    assert _complaints(first_line_rules, paths, *CODE) == []
-    assert _complaints(first_line_rules, EVERYTHING, ".py") == []
+    _check(first_line_rules, paths, *CODE)
+    _check(first_line_rules, EVERYTHING, ".py")
 
 
 def test_public_functions_have_docstrings() -> None:
-    assert _complaints(docstring_rules, PACKAGE, ".py") == []
+    _check(docstring_rules, PACKAGE, ".py")
 
 
 def test_every_public_name_has_a_docstring() -> None:
@@ -443,12 +446,12 @@ def no_numpy_random(path: str, source: str) -> list[str]:
 def test_names_are_spelled_as_in_torch() -> None:
     # The reference kernels speak NumPy's language, in which the word is axis.
     paths = [p for p in PACKAGE if not p.startswith("core/backends/")]
-    assert _complaints(spelling_rules, paths, ".py") == []
+    _check(spelling_rules, paths, ".py")
     assert not set(NAMES) & set(rushlight.__all__)
 
 
 def test_the_package_never_uses_numpy_random() -> None:
-    assert _complaints(no_numpy_random, PACKAGE, ".py") == []
+    _check(no_numpy_random, PACKAGE, ".py")
 
 
 @pytest.mark.parametrize(
@@ -499,7 +502,7 @@ def word_rules(path: str, source: str) -> list[str]:
 def test_no_file_names_a_machine_or_is_left_undone() -> None:
     texts = (*CODE, ".md", ".toml", ".json", ".html", ".css", ".ts", "Makefile", ".ci/run")
     top = [p.name for p in ROOT.iterdir() if p.is_file()]
-    assert _complaints(word_rules, [*EVERYTHING, *top, ".ci/run"], *texts) == []
+    _check(word_rules, [*EVERYTHING, *top, ".ci/run"], *texts)
 
 
 @pytest.mark.parametrize(

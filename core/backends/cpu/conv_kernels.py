@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -106,8 +105,4 @@ def _conv2d_weight(
         out[g * per : (g + 1) * per] = np.matmul(rows, columns).reshape(per, c, *size)
 
 
-KERNELS: dict[str, Callable[..., None]] = {
-    "conv2d": _conv2d,
-    "conv2d_input": _conv2d_input,
-    "conv2d_weight": _conv2d_weight,
-}
+KERNELS = {"conv2d": _conv2d, "conv2d_input": _conv2d_input, "conv2d_weight": _conv2d_weight}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -173,7 +172,7 @@ def _visible(
     return seen
 
 
-KERNELS: dict[str, Callable[..., None]] = {
+KERNELS = {
     "matmul": _matmul,
     "linear": _linear,
     "linear_t": _linear_t,

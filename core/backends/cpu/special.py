@@ -42,8 +42,7 @@ def _erf64(x: Array) -> Array:
     inner = np.copysign(small, x) * _poly(_SMALL_P, small * small) / _poly(_SMALL_Q, small * small)
     mid = np.clip(a, 0.46875, 6.0)  # erf is 1 in float64 from 5.93 on
     outer = 1.0 - np.exp(-mid * mid) * _poly(_MID_P, mid) / _poly(_MID_Q, mid)
-    found: Array = np.where(a <= 0.46875, inner, np.where(np.isnan(x), x, np.copysign(outer, x)))
-    return found
+    return np.where(a <= 0.46875, inner, np.where(np.isnan(x), x, np.copysign(outer, x)))
 
 
 def _blockwise(fn: Any, x: Array, out: Array) -> Array:
@@ -65,8 +64,7 @@ def _erf(x: Array) -> Array:
     square = c * c
     c *= _poly(_F32_P, square)
     c /= _poly(_F32_Q, square)
-    found: Array = np.clip(c, np.float32(-1), np.float32(1))
-    return found
+    return np.clip(c, np.float32(-1), np.float32(1))
 
 
 def erf(x: Array, out: Array) -> Array:
@@ -110,27 +108,23 @@ def gelu_tanh(x: Array, out: Array) -> Array:
 def sigmoid(x: Array, out: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow: exp is only taken of what is not positive."""
     e = np.exp(-np.abs(x))
-    np.divide(np.where(x >= 0, x.dtype.type(1), e), 1 + e, out=out)
-    return out
+    return np.divide(np.where(x >= 0, x.dtype.type(1), e), 1 + e, out=out)
 
 
 def silu(x: Array, out: Array) -> Array:
     """x * sigmoid(x) (Elfwing et al., 2017)."""
     held = np.array(x)  # out may be x
-    np.multiply(held, sigmoid(held, np.empty_like(held)), out=out)
-    return out
+    return np.multiply(held, sigmoid(held, np.empty_like(held)), out=out)
 
 
 def rsqrt(x: Array, out: Array) -> Array:
     """1 / sqrt(x)."""
-    np.divide(x.dtype.type(1), np.sqrt(x), out=out)
-    return out
+    return np.divide(x.dtype.type(1), np.sqrt(x), out=out)
 
 
 def relu(x: Array, out: Array) -> Array:
     """max(x, 0); nan stays nan."""
-    np.maximum(x, x.dtype.type(0), out=out)
-    return out
+    return np.maximum(x, x.dtype.type(0), out=out)
 
 
 def power(a: Array, b: Array, out: Array) -> Array:
@@ -140,5 +134,4 @@ def power(a: Array, b: Array, out: Array) -> Array:
         unit = np.where(np.abs(a) == 1, np.power(a, np.abs(b) % 2), 0)
         out[...] = np.where(b < 0, unit, whole)
         return out
-    np.power(a, b, out=out)
-    return out
+    return np.power(a, b, out=out)
