@@ -1,0 +1,57 @@
+/** Runs the tab's tokenizers under Node for the tests: one JSON request a line on stdin, one JSON
+ * answer a line on stdout. A request is [method, ...arguments]; an answer {result} or {error}.
+ */
+
+import { createInterface } from "node:readline";
+
+const web = new URL("../../web/", import.meta.url);
+const load = (/** @type {string} */ name) => import(new URL(name, web).href);
+const { createTokenizer } = await load("tokenizer.js");
+const modules = {
+  library: await load("build/tokenizers.js"),
+  unicode: await load("unicode.js"),
+  words: await load("words.js"),
+  subwords: await load("subwords.js"),
+};
+
+/** @type {Map<string, any>} */
+const tokenizers = new Map();
+
+/** @type {Record<string, (...args: any[]) => unknown>} */
+const methods = {
+  load(name, json) {
+    const made = createTokenizer(modules, new TextEncoder().encode(json));
+    tokenizers.set(name, made);
+    return { vocabSize: made.vocabSize, padId: made.padId };
+  },
+  encode(name, texts, addSpecial) {
+    return [...tokenizers.get(name).encodeBatch(texts, addSpecial)];
+  },
+  decode(name, ids, skipSpecial) {
+    return tokenizers.get(name).decode(ids, skipSpecial);
+  },
+  tokenToId(name, token) {
+    return tokenizers.get(name).tokenToId(token) ?? null;
+  },
+  idToToken(name, id) {
+    return tokenizers.get(name).idToToken(id) ?? null;
+  },
+  /** Seconds that one pass over the texts takes. */
+  time(name, texts) {
+    const start = performance.now();
+    tokenizers.get(name).encodeBatch(texts, true);
+    return (performance.now() - start) / 1000;
+  },
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [method, ...args] = JSON.parse(line);
+  /** @type {{ result?: unknown, error?: string }} */
+  let answer;
+  try {
+    answer = { result: methods[method](...args) };
+  } catch (error) {
+    answer = { error: String(error) };
+  }
+  process.stdout.write(JSON.stringify(answer) + "\n");
+}

@@ -1,0 +1,114 @@
+"""Write web/unicode.js: the character classes that the `tokenizers` package works with.
+
+The package carries the tables of several Unicode versions (8 for punctuation and controls, 9 for
+decomposition, 16 for letters and digits), while a browser's own property escapes follow whatever
+version the browser was built with. So that ids do not depend on the browser, the classes are
+measured here from the package itself, one code point after the other, and committed.
+
+    python tests/parity/make_unicode_tables.py > web/unicode.js
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import tokenizers
+from tokenizers import normalizers, pre_tokenizers
+
+CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+HEADER = """\
+/** The character classes of Hugging Face's `tokenizers`, as packed ranges of code points.
+ *
+ * Written by tests/parity/make_unicode_tables.py from tokenizers {version}; do not edit. The
+ * numbers are base 36 and alternate: how far the next range starts after the last one's end, and
+ * how many code points it has.
+ */
+"""
+
+CLASSES = {
+    "control": "what BertNormalizer's clean_text removes",
+    "cjk": "what BertNormalizer's handle_chinese_chars puts spaces around",
+    "mark": "the nonspacing marks that BertNormalizer's strip_accents removes",
+    "compose": "what NFD decomposes or reorders",
+    "punctuation": "what BertPreTokenizer splits off",
+    "space": "white space",
+    "letter": "\\p{L} of the byte-level pattern",
+    "number": "\\p{N} of the byte-level pattern",
+}
+
+
+def _bert(**on: bool) -> normalizers.Normalizer:
+    off = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    return normalizers.BertNormalizer(**{**off, **on})
+
+
+def _words(pre_tokenizer: pre_tokenizers.PreTokenizer, text: str) -> int:
+    return len(pre_tokenizer.pre_tokenize_str(text))
+
+
+def measure() -> dict[str, list[int]]:
+    """The code points of every class, ascending."""
+    clean, cjk = _bert(clean_text=True), _bert(handle_chinese_chars=True)
+    strip, nfd = _bert(strip_accents=True), normalizers.NFD()
+    bert = pre_tokenizers.BertPreTokenizer()
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found: dict[str, list[int]] = {name: [] for name in CLASSES}
+    for code in CODE_POINTS:
+        char = chr(code)
+        if clean.normalize_str(char) == "":
+            found["control"].append(code)
+        if cjk.normalize_str(char) != char:
+            found["cjk"].append(code)
+        plain = nfd.normalize_str(char)
+        if plain == char and strip.normalize_str(char) == "":
+            found["mark"].append(code)
+        # U+0345 has the highest combining class and U+0334 the lowest, so a mark between moves.
+        if plain != char or nfd.normalize_str(f"\u0345{char}\u0334") != f"\u0345{char}\u0334":
+            found["compose"].append(code)
+        words = _words(bert, f"a{char}a")
+        if words == 2:
+            found["space"].append(code)
+        elif words == 3:
+            found["punctuation"].append(code)
+        if _words(byte_level, f"a{char}") == 1:
+            found["letter"].append(code)
+        elif _words(byte_level, f"1{char}") == 1:
+            found["number"].append(code)
+    return found
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits
+
+
+def pack(codes: list[int]) -> str:
+    """The ascending `codes` as alternating gaps and lengths in base 36."""
+    numbers: list[int] = []
+    end = 0
+    for code in codes:
+        if numbers and code == end:
+            numbers[-1] += 1
+        else:
+            numbers += [code - end, 1]
+        end = code + 1
+    return " ".join(map(_base36, numbers))
+
+
+def render() -> str:
+    """The text of web/unicode.js."""
+    found = measure()
+    parts = [HEADER.format(version=tokenizers.__version__)]
+    for name, meaning in CLASSES.items():
+        lines = "\n".join(textwrap.wrap(pack(found[name]), 100))
+        parts.append(f"\n/** {name}: {meaning}. */\nexport const {name} = `\n{lines}\n`;\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

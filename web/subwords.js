@@ -1,0 +1,202 @@
+/** The parts of the tab's tokenizers that know a vocabulary: added tokens, WordPiece, byte pairs,
+ * and the way back from tokens to text.
+ *
+ * The module imports nothing, so that it can be loaded from a Blob; functions that need words.js
+ * are given its namespace.
+ */
+
+/** @typedef {typeof import("./words.js")} Words */
+/** @typedef {import("./words.js").Json} Json */
+
+/**
+ * The part of `@huggingface/tokenizers` that is used.
+ * @typedef {object} Model
+ * @property {Map<string, number>} tokens_to_ids
+ * @property {(string | undefined)[]} vocab
+ * @property {(word: string) => string[]} bpe
+ */
+/**
+ * The tokens of one word, and how many characters of the word each covers.
+ * @typedef {{ ids: number[], lengths: number[] }} Pieces
+ */
+/**
+ * @typedef {object} AddedToken
+ * @property {number} id
+ * @property {string} content
+ * @property {boolean} lstrip
+ * @property {boolean} rstrip
+ * @property {boolean} single_word
+ */
+/** @typedef {{ next: Map<number, Node>, token: AddedToken | null }} Node */
+/** A part of a text: an added token, or text between them when `token` is null. */
+/** @typedef {{ token: AddedToken | null, from: number, to: number }} Part */
+
+const WORD_CHARACTER = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
+
+/** Finds added tokens in code points: the longest at the leftmost place, as Aho-Corasick would. */
+export class AddedTokens {
+  /** @param {Words} words @param {Uint8Array} table */
+  constructor(words, table) {
+    this.words = words;
+    this.table = table;
+    /** @type {Node} */
+    this.root = { next: new Map(), token: null };
+  }
+
+  /** @param {number[]} codes @param {AddedToken} token */
+  add(codes, token) {
+    let node = this.root;
+    for (const code of codes) {
+      let next = node.next.get(code);
+      if (!next) node.next.set(code, (next = { next: new Map(), token: null }));
+      node = next;
+    }
+    node.token = token;
+  }
+
+  /** @param {number[]} codes @returns {Part[]} */
+  split(codes) {
+    /** @type {Part[]} */
+    const parts = [];
+    let done = 0;
+    for (let i = 0; i < codes.length && this.root.next.size; ) {
+      /** @type {Node | undefined} */
+      let node = this.root;
+      /** @type {AddedToken | null} */
+      let token = null;
+      let end = i;
+      for (let j = i; (node = node.next.get(codes[j])); ) {
+        j++;
+        if (node.token) [token, end] = [node.token, j];
+      }
+      if (!token) {
+        i++;
+        continue;
+      }
+      if (!token.single_word || !(this.isWord(codes[i - 1]) || this.isWord(codes[end]))) {
+        let from = i;
+        let to = end;
+        if (token.lstrip) while (from > done && this.isSpace(codes[from - 1])) from--;
+        if (token.rstrip) while (to < codes.length && this.isSpace(codes[to])) to++;
+        if (from > done) parts.push({ token: null, from: done, to: from });
+        parts.push({ token, from, to });
+        done = to;
+      }
+      i = end;
+    }
+    if (done < codes.length) parts.push({ token: null, from: done, to: codes.length });
+    return parts;
+  }
+
+  /** @param {number} code */
+  isSpace(code) {
+    return (this.table[code] & this.words.SPACE) !== 0;
+  }
+
+  /** @param {number | undefined} code */
+  isWord(code) {
+    return code !== undefined && WORD_CHARACTER.test(String.fromCodePoint(code));
+  }
+}
+
+/**
+ * WordPiece (Wu et al., 2016): greedily the longest piece of the vocabulary, or one unknown token.
+ * @param {Words} words @param {Json} config @param {Map<string, number>} vocab
+ * @returns {(word: string) => Pieces}
+ */
+export function wordPiece(words, config, vocab) {
+  const prefix = config.continuing_subword_prefix ?? "##";
+  const most = config.max_input_chars_per_word ?? 100;
+  const unknown = vocab.get(config.unk_token);
+  let longest = 0;
+  for (const piece of vocab.keys()) longest = Math.max(longest, piece.length);
+  return (word) => {
+    const codes = words.codePoints(word);
+    const ids = [];
+    const lengths = [];
+    for (let from = 0; from < codes.length && codes.length <= most; ) {
+      let to = Math.min(codes.length, from + longest);
+      let id;
+      let piece = (from ? prefix : "") + words.toText(codes, from, to);
+      while (to > from && (id = vocab.get(piece)) === undefined) {
+        to--;
+        piece = piece.slice(0, codes[to] > 0xffff ? -2 : -1);
+      }
+      if (id === undefined) break;
+      ids.push(id);
+      lengths.push(to - from);
+      from = to;
+    }
+    if (lengths.reduce((sum, length) => sum + length, 0) === codes.length) return { ids, lengths };
+    if (unknown === undefined) {
+      throw new Error(`tokenizer.json: the unk_token ${config.unk_token} is not in the vocabulary`);
+    }
+    return { ids: [unknown], lengths: [codes.length] };
+  };
+}
+
+/**
+ * Byte pair encoding (Sennrich et al., 2016) over GPT-2's byte characters.
+ * @param {Words} words @param {Json} config @param {Model} model
+ * @returns {(word: string) => Pieces}
+ */
+export function bytePairs(words, config, model) {
+  const others = ["dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"];
+  for (const key of others) {
+    if (config[key]) words.refuse(`BPE model with ${key}`, config[key]);
+  }
+  const vocab = model.tokens_to_ids;
+  const absent = words.BYTE_CHARS.filter((char) => !vocab.has(char));
+  // The package leaves such a byte out and merges across the gap.
+  if (absent.length) words.refuse("BPE model without all 256 bytes in its vocabulary", absent);
+  return (word) => {
+    const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
+    const ids = pieces.map((piece) => {
+      const id = vocab.get(piece);
+      if (id === undefined) throw new Error(`tokenizer.json: merged token ${piece} has no id`);
+      return id;
+    });
+    return { ids, lengths: pieces.map((piece) => piece.length) };
+  };
+}
+
+/** WordPiece's tidying of decoded tokens, in the package's order. */
+const TIDY = [
+  [" .", "."], [" ?", "?"], [" !", "!"], [" ,", ","], [" ' ", "'"], [" n't", "n't"], [" 'm", "'m"],
+  [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"],
+]; // prettier-ignore
+
+/**
+ * @param {Words} words @param {Json | null} config @returns {(tokens: string[]) => string}
+ */
+export function decoder(words, config) {
+  if (!config) return (tokens) => tokens.join(" ");
+  if (config.type === "WordPiece") {
+    const prefix = config.prefix ?? "##";
+    const tidy = config.cleanup ?? true;
+    return (tokens) =>
+      tokens
+        .map((token, i) => {
+          if (i && token.startsWith(prefix)) token = token.slice(prefix.length);
+          else if (i) token = " " + token;
+          if (tidy) for (const [from, to] of TIDY) token = token.replaceAll(from, to);
+          return token;
+        })
+        .join("");
+  }
+  if (config.type !== "ByteLevel") return words.refuse("decoder", config.type);
+  // Bytes that are no UTF-8 become U+FFFD, as in Rust's from_utf8_lossy; a BOM is kept.
+  const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+  const encoder = new TextEncoder();
+  return (tokens) => {
+    /** @type {number[]} */
+    const bytes = [];
+    for (const token of tokens) {
+      const own = [...token].map((char) => words.CHAR_BYTES.get(char));
+      // A token with other characters is no byte token: it stands for itself.
+      if (own.includes(undefined)) for (const byte of encoder.encode(token)) bytes.push(byte);
+      else for (const byte of own) bytes.push(/** @type {number} */ (byte));
+    }
+    return utf8.decode(Uint8Array.from(bytes));
+  };
+}

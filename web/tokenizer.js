@@ -1,0 +1,344 @@
+/** Tokenizers for the tab: the ids, offsets and special mask of the `tokenizers` package.
+ *
+ * `@huggingface/tokenizers` reads the vocabulary and merges byte pairs. It gives no offsets, and
+ * its normalizers, splits and decoders differ from the package's in places, so those steps are ours
+ * (words.js, subwords.js). Supported: WordPiece after BertPreTokenizer, and BPE after ByteLevel;
+ * anything else in a tokenizer.json is refused by name.
+ *
+ * The module imports nothing, so that it can be loaded from a Blob: `createTokenizer` is given the
+ * modules it needs.
+ */
+
+/**
+ * The part of `@huggingface/tokenizers` that is used.
+ * @typedef {{ Tokenizer: new (json: object, config: object) => { model: Model } }} Library
+ */
+/** @typedef {import("./subwords.js").Model} Model */
+/** @typedef {import("./subwords.js").Pieces} Pieces */
+/** @typedef {import("./subwords.js").AddedToken} AddedToken */
+/** @typedef {typeof import("./words.js")} Words */
+/** @typedef {typeof import("./subwords.js")} Subwords */
+/** @typedef {typeof import("./unicode.js")} Unicode */
+/** @typedef {import("./words.js").Json} Json */
+/** @typedef {import("./words.js").Text} Text */
+
+/** @typedef {(encoding: Encoding, addSpecial: boolean) => void} PostStep */
+
+const NO_STEPS = {
+  normalizer: null,
+  pre_tokenizer: null,
+  post_processor: null,
+  decoder: null,
+  added_tokens: [],
+};
+/** Longer words are rarely seen twice. */
+const LONGEST_CACHED = 64;
+const CACHED_WORDS = 50_000;
+
+/** What a text becomes: for each token its id, offsets, and its text where it is an added one. */
+class Encoding {
+  /** @type {number[]} */ ids = [];
+  /** @type {number[]} */ starts = [];
+  /** @type {number[]} */ ends = [];
+  /** @type {(string | null)[]} */ texts = [];
+  /** Tokens that the template put before and after the text. */
+  before = 0;
+  after = 0;
+
+  /** @param {number} id @param {number} start @param {number} end @param {string | null} text */
+  push(id, start, end, text = null) {
+    this.ids.push(id);
+    this.starts.push(start);
+    this.ends.push(end);
+    this.texts.push(text);
+  }
+
+  /** Put special tokens around what is there. @param {number[]} before @param {number[]} after */
+  surround(before, after) {
+    this.ids = [...before, ...this.ids, ...after];
+    for (const list of [this.starts, this.ends]) {
+      list.unshift(...before.map(() => 0));
+      list.push(...after.map(() => 0));
+    }
+    this.texts = [...before.map(() => null), ...this.texts, ...after.map(() => null)];
+    this.before += before.length;
+    this.after += after.length;
+  }
+
+  /** Count, ids, starts, ends and special flags in one row of integers. @returns {number[]} */
+  row() {
+    const count = this.ids.length;
+    const special = this.ids.map((_, i) => +(i < this.before || i >= count - this.after));
+    return [count, ...this.ids, ...this.starts, ...this.ends, ...special];
+  }
+}
+
+/**
+ * Take the white space that byte-level tokens carry out of their offsets.
+ * @param {Words} words @param {Uint8Array} table @param {boolean} prefixed whether a space was put
+ * before the text @param {(id: number) => string} textOf @returns {PostStep}
+ */
+function offsetTrimmer(words, table, prefixed, textOf) {
+  const blank = words.BYTE_CHARS[0x20];
+  /** @param {string} char */
+  const isBlank = (char) =>
+    char === blank || (table[/** @type {number} */ (char.codePointAt(0))] & words.SPACE) !== 0;
+  return (encoding) => {
+    const { ids, starts, ends, texts } = encoding;
+    ids.forEach((id, i) => {
+      const chars = [...(texts[i] ?? textOf(id))];
+      let leading = chars.findIndex((char) => !isBlank(char));
+      if (leading < 0) leading = chars.length;
+      const trailing = chars.length - 1 - chars.findLastIndex((char) => !isBlank(char));
+      if (leading > 0) {
+        // The space that was put before the text has no place in it, so there is nothing to trim.
+        if (prefixed && leading === 1 && (i === 0 || starts[i] === 0)) leading = 0;
+        starts[i] = Math.min(starts[i] + leading, ends[i]);
+      }
+      if (trailing > 0 && ends[i] >= trailing) ends[i] = Math.max(ends[i] - trailing, starts[i]);
+    });
+  };
+}
+
+/**
+ * The modules that a tokenizer is made of, tokenizers.js among them as `library`.
+ * @typedef {{ library: Library, unicode: Unicode, words: Words, subwords: Subwords }} Modules
+ */
+
+/** One tokenizer.json at work. Offsets count code points of the text that was given. */
+class Tokenizer {
+  /** @param {Modules} modules @param {Json} json */
+  constructor({ library, unicode, words, subwords }, json) {
+    this.words = words;
+    const table = words.classTable(unicode);
+    const kind = `${json.model?.type} after ${json.pre_tokenizer?.type}`;
+    this.bytes = kind === "BPE after ByteLevel";
+    if (!this.bytes && kind !== "WordPiece after BertPreTokenizer") words.refuse("model", kind);
+    this.split = this.bytes ? words.byteLevelSplit(table) : words.bertSplit(table);
+    this.prefixed = this.bytes && (json.pre_tokenizer.add_prefix_space ?? true);
+    this.wholeText = this.bytes && json.pre_tokenizer.use_regex === false;
+    this.normalizers = words.normalizers(json.normalizer ?? null, table);
+    // Of the library only the model is used; it would put added tokens into the vocabulary, where
+    // the package's model does not see them.
+    const { model } = new library.Tokenizer({ ...NO_STEPS, model: json.model }, {});
+    this.vocab = model.tokens_to_ids;
+    this.tokens = model.vocab;
+    this.pieces = this.bytes
+      ? subwords.bytePairs(words, json.model, model)
+      : subwords.wordPiece(words, json.model, this.vocab);
+    /** @type {Map<string, Pieces>} */
+    this.cache = new Map();
+
+    /** @type {Map<string, number>} */
+    this.addedIds = new Map();
+    /** @type {Map<number, string>} */
+    this.addedTexts = new Map();
+    /** @type {Set<string>} */
+    this.special = new Set();
+    this.added = new subwords.AddedTokens(words, table);
+    this.addedNormalized = new subwords.AddedTokens(words, table);
+    for (const token of json.added_tokens ?? []) this.add(token);
+
+    this.post = this.postSteps(json.post_processor ?? null, table);
+    this.decoder = subwords.decoder(words, json.decoder ?? null);
+    /** Id of the padding token, if tokenizer.json names one. @type {number | undefined} */
+    this.padId = json.padding?.pad_id;
+    this.vocabSize =
+      this.vocab.size + [...this.addedIds.keys()].filter((text) => !this.vocab.has(text)).length;
+  }
+
+  /** @param {Json} token */
+  add(token) {
+    const id = this.vocab.get(token.content) ?? token.id;
+    if (id !== token.id) {
+      throw new Error(
+        `tokenizer.json: added token ${token.content} has id ${token.id}, in the vocabulary ${id}`,
+      );
+    }
+    this.addedIds.set(token.content, id);
+    this.addedTexts.set(id, token.content);
+    if (token.special) this.special.add(token.content);
+    const { codes } = token.normalized ? this.normalize(token.content) : this.plain(token.content);
+    const known = token.normalized ? this.addedNormalized : this.added;
+    known.add(codes, /** @type {AddedToken} */ (token));
+  }
+
+  /** @param {Json | null} config @param {Uint8Array} table @returns {PostStep[]} */
+  postSteps(config, table) {
+    if (!config) return [];
+    const trim = () =>
+      config.trim_offsets ?? true
+        ? [offsetTrimmer(this.words, table, config.add_prefix_space ?? true, (id) => this.text(id))]
+        : [];
+    /** @param {number[]} before @param {number[]} after @returns {PostStep} */
+    const around = (before, after) => (encoding, addSpecial) => {
+      if (addSpecial) encoding.surround(before, after);
+    };
+    switch (config.type) {
+      case "Sequence":
+        return config.processors.flatMap((/** @type {Json} */ part) => this.postSteps(part, table));
+      case "ByteLevel":
+        return trim();
+      case "BertProcessing":
+        return [around([config.cls[1]], [config.sep[1]])];
+      case "RobertaProcessing":
+        return [...trim(), around([config.cls[1]], [config.sep[1]])];
+      case "TemplateProcessing": {
+        /** @type {number[][]} */
+        const sides = [[]];
+        for (const item of config.single) {
+          if (item.Sequence) sides.push([]);
+          else sides[sides.length - 1].push(...config.special_tokens[item.SpecialToken.id].ids);
+        }
+        if (sides.length !== 2) this.words.refuse("post_processor template", config.single);
+        return [around(sides[0], sides[1])];
+      }
+      default:
+        return this.words.refuse("post_processor", config.type);
+    }
+  }
+
+  /** @param {string} text @returns {Text} */
+  plain(text) {
+    const codes = this.words.codePoints(text);
+    return { codes, source: codes.map((_, i) => i) };
+  }
+
+  /** @param {string | Text} text @returns {Text} */
+  normalize(text) {
+    const start = typeof text === "string" ? this.plain(text) : text;
+    return this.normalizers.reduce((now, step) => step(now), start);
+  }
+
+  /**
+   * Tokens of a text with offsets: count, ids, starts, ends and special flags in one row.
+   * @param {string} text @param {boolean} addSpecial
+   */
+  encode(text, addSpecial) {
+    return Int32Array.from(this.encoding(text, addSpecial).row());
+  }
+
+  /**
+   * The rows of several texts, one after the other.
+   * @param {string[]} texts @param {boolean} addSpecial
+   */
+  encodeBatch(texts, addSpecial) {
+    const rows = [...texts].map((text) => this.encode(text, addSpecial));
+    const all = new Int32Array(rows.reduce((sum, row) => sum + row.length, 0));
+    let at = 0;
+    for (const row of rows) {
+      all.set(row, at);
+      at += row.length;
+    }
+    return all;
+  }
+
+  /** @param {string} text @param {boolean} addSpecial */
+  encoding(text, addSpecial) {
+    const encoding = new Encoding();
+    const input = this.plain(text);
+    for (const { token, from, to } of this.added.split(input.codes)) {
+      const codes = input.codes.slice(from, to);
+      if (token) {
+        encoding.push(token.id, from, to, this.words.toText(codes));
+        continue;
+      }
+      const normal = this.normalize({ codes, source: input.source.slice(from, to) });
+      for (const part of this.addedNormalized.split(normal.codes)) {
+        if (part.token) {
+          const { source } = normal;
+          const value = this.words.toText(normal.codes, part.from, part.to);
+          encoding.push(part.token.id, source[part.from], source[part.to - 1] + 1, value);
+        } else {
+          this.encodePart(normal, part.from, part.to, encoding);
+        }
+      }
+    }
+    for (const step of this.post) step(encoding, addSpecial);
+    return encoding;
+  }
+
+  /**
+   * Split normalized text[from:to] into words and these into tokens.
+   * @param {Text} text @param {number} from @param {number} to @param {Encoding} encoding
+   */
+  encodePart({ codes, source }, from, to, encoding) {
+    if (this.prefixed && codes[from] !== 0x20) {
+      // The space that is put before the text takes the place of the character it precedes.
+      codes = [0x20, ...codes.slice(from, to)];
+      source = [source[from], ...source.slice(from, to)];
+      [from, to] = [0, codes.length];
+    }
+    /** @type {import("./words.js").Emit} */
+    const emit = (a, b) => {
+      const word = this.bytes ? this.words.byteChars(codes, a, b) : this.words.toText(codes, a, b);
+      const { ids, lengths } = this.tokenize(word);
+      // `a` walks the characters of the word; with byte pairs a token may end inside of one.
+      let left = this.bytes ? this.words.utf8Length(codes[a]) : 1;
+      ids.forEach((id, k) => {
+        const start = source[a];
+        let last = a;
+        for (let need = lengths[k]; need > 0; ) {
+          last = a;
+          const step = Math.min(need, left);
+          need -= step;
+          left -= step;
+          if (left === 0) {
+            a++;
+            left = this.bytes ? this.words.utf8Length(codes[a]) : 1;
+          }
+        }
+        encoding.push(id, start, source[last] + 1);
+      });
+    };
+    if (this.wholeText) emit(from, to);
+    else this.split(codes, from, to, emit);
+  }
+
+  /** @param {string} word */
+  tokenize(word) {
+    if (word.length > LONGEST_CACHED) return this.pieces(word);
+    let pieces = this.cache.get(word);
+    if (!pieces) {
+      if (this.cache.size >= CACHED_WORDS) this.cache.clear();
+      this.cache.set(word, (pieces = this.pieces(word)));
+    }
+    return pieces;
+  }
+
+  /** @param {Iterable<number>} ids @param {boolean} skipSpecial */
+  decode(ids, skipSpecial) {
+    const tokens = [];
+    for (const id of ids) {
+      const token = this.idToToken(id);
+      if (token !== undefined && !(skipSpecial && this.special.has(token))) tokens.push(token);
+    }
+    return this.decoder(tokens);
+  }
+
+  /** @param {string} token @returns {number | undefined} */
+  tokenToId(token) {
+    return this.addedIds.get(token) ?? this.vocab.get(token);
+  }
+
+  /** @param {number} id @returns {string | undefined} */
+  idToToken(id) {
+    return this.addedTexts.get(id) ?? this.tokens[id];
+  }
+
+  /** @param {number} id */
+  text(id) {
+    return this.idToToken(id) ?? "";
+  }
+}
+
+
+/**
+ * A tokenizer from the bytes of a tokenizer.json. Throws an Error that names what is wrong with it
+ * or what is not supported.
+ * @param {Modules} modules @param {Uint8Array} bytes
+ */
+export function createTokenizer(modules, bytes) {
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  return new Tokenizer(modules, JSON.parse(text));
+}
