@@ -228,9 +228,9 @@ def grad(
     One per input, of its shape; None where an input was not used and `allow_unused` is true,
     else RuntimeError.
     """
-    outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    wanted = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    seeds = grad_outputs if isinstance(grad_outputs, (list, tuple, type(None))) else [grad_outputs]
+    outs: list[Tensor] = _listed(outputs)
+    wanted: list[Tensor] = _listed(inputs)
+    seeds = None if grad_outputs is None else _listed(grad_outputs)
     for i, t in enumerate(wanted):
         if not t.requires_grad:
             raise RuntimeError(f"grad: input {i} of shape {t.shape} does not require grad")
@@ -243,6 +243,10 @@ def grad(
             "allow_unused=True to get None for it"
         )
     return tuple(result)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _sweep(

@@ -32,4 +32,4 @@ def jit(fn: Fn | None = None, *, reuse_outputs: bool = False) -> Fn | Callable[[
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
-    return call  # type: ignore[return-value]
+    return call

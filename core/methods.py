@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import dtype as _d
@@ -11,6 +13,34 @@ from rushlight.core.op import Meta
 if TYPE_CHECKING:
     from rushlight.core.layout import Shape
     from rushlight.core.tensor import Tensor
+
+
+def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where `condition` (bool) holds and `other` elsewhere."""
+    return ops.where(condition, x, other)
+
+
+def _reversed(x: Tensor) -> Tensor:
+    """A view with all dims in reverse order."""
+    return ops.permute(x, *range(x.ndim - 1, -1, -1))
+
+
+def _swapped(x: Tensor) -> Tensor:
+    """A view with the last two dims exchanged."""
+    return ops.transpose(x, -1, -2)
+
+
+def _cpu(x: Tensor) -> Tensor:
+    """On the cpu device."""
+    return x.to("cpu")
+
+
+def _as(dtype: _d.DType) -> Callable[[Tensor], Tensor]:
+    def call(x: Tensor) -> Tensor:
+        return x.to(dtype)
+
+    call.__doc__ = f"The elements as {dtype.name}; the tensor itself where they are already."
+    return call
 
 
 class Methods(Meta):
@@ -87,16 +117,19 @@ class Methods(Meta):
 
     # Others of the same shape.
     zeros_like, ones_like, full_like = ops.zeros_like, ops.ones_like, ops.full_like
+    where, cpu = _where, _cpu
+    T, mT = property(_reversed), property(_swapped)
 
-    def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-        """This tensor where `condition` (bool) holds and `other` elsewhere."""
-        return ops.where(condition, self, other)
+    # In another dtype.
+    double, half, bfloat16 = _as(_d.float64), _as(_d.float16), _as(_d.bfloat16)
+    long, short = _as(_d.int64), _as(_d.int16)
+    float, int, bool = _as(_d.float32), _as(_d.int32), _as(_d.bool_)
 
-    def dim(self) -> int:
+    def dim(self) -> builtins.int:
         """Number of dims."""
         return self.ndim
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: builtins.int | None = None) -> Any:
         """The shape, or the size of one dim."""
         return self.shape if dim is None else self.shape[dim]
 
@@ -104,52 +137,10 @@ class Methods(Meta):
         """How many elements further on the next element of each dim lies."""
         return self.layout.strides
 
-    def storage_offset(self) -> int:
+    def storage_offset(self) -> builtins.int:
         """Where in the storage the first element lies, in elements."""
         return self.layout.offset
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self) -> builtins.bool:
         """Whether the elements lie row-major without gaps."""
         return self.layout.is_contiguous
-
-    @property
-    def T(self: Tensor) -> Tensor:  # type: ignore[misc]
-        """A view with all dims in reverse order."""
-        return ops.permute(self, *range(self.ndim - 1, -1, -1))
-
-    @property
-    def mT(self: Tensor) -> Tensor:  # type: ignore[misc]
-        """A view with the last two dims exchanged."""
-        return ops.transpose(self, -1, -2)
-
-    def float(self: Tensor) -> Tensor:
-        """As float32."""
-        return self.to(_d.float32)
-
-    def double(self: Tensor) -> Tensor:
-        """As float64."""
-        return self.to(_d.float64)
-
-    def half(self: Tensor) -> Tensor:
-        """As float16."""
-        return self.to(_d.float16)
-
-    def bfloat16(self: Tensor) -> Tensor:
-        """As bfloat16."""
-        return self.to(_d.bfloat16)
-
-    def int(self: Tensor) -> Tensor:
-        """As int32."""
-        return self.to(_d.int32)
-
-    def long(self: Tensor) -> Tensor:
-        """As int64."""
-        return self.to(_d.int64)
-
-    def bool(self: Tensor) -> Tensor:
-        """As bool: whether each element is non-zero."""
-        return self.to(_d.bool_)
-
-    def cpu(self: Tensor) -> Tensor:
-        """On the cpu device."""
-        return self.to("cpu")

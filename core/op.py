@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core import autograd
 from rushlight.core.backends import Device
@@ -58,7 +58,7 @@ class Context:
     needs: tuple[bool, ...]
 
 
-Uses = int | Literal["out"]
+Uses = int | str  # the index of an input, or "out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Op:
         if self.joint is not None:
             told = Context(context.attrs, context.inputs, context.out, needs)
             saved = [
-                node.unpack(u) if u == "out" or context.inputs[u] is not None else None
+                node.unpack(u) if isinstance(u, str) or context.inputs[u] is not None else None
                 for u in self.joint.uses
             ]
             result: tuple[Tensor | None, ...] = tuple(self.joint.fn(told, grad, *saved))
@@ -236,7 +236,7 @@ class Op:
         saved: dict[Uses, Tensor] = {}
         for r in self._rules(needs):
             for u in r.uses:
-                if u != "out":
+                if isinstance(u, int):
                     value = inputs[u]
                     if value is not None:
                         saved[u] = value

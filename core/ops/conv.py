@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.movement import pad as pad_
@@ -61,7 +61,7 @@ def _infer_weight(
     return x.fresh((g.shape[1], x.shape[1] // groups, *size))
 
 
-def _plain(c: Context) -> dict[str, object]:
+def _plain(c: Context) -> dict[str, Any]:
     return {k: v for k, v in c.attrs.items() if k != "size"}
 
 
@@ -72,7 +72,7 @@ def _size(c: Context, index: int) -> Pair:
 
 
 # Convolution is linear in x and in the weight, so these three are one another's gradients.
-CONV2D = Op(
+CONV2D: Op = Op(
     "conv2d",
     infer=_infer_conv,
     grads=(
@@ -81,7 +81,7 @@ CONV2D = Op(
         rule(lambda c, g: g.sum((0, 2, 3))),
     ),
 )
-CONV2D_INPUT = Op(
+CONV2D_INPUT: Op = Op(
     "conv2d_input",
     infer=_infer_input,
     grads=(
@@ -89,7 +89,7 @@ CONV2D_INPUT = Op(
         rule(lambda c, gg, g: CONV2D_WEIGHT(gg, g, size=_size(c, 1), **_plain(c)), 0),
     ),
 )
-CONV2D_WEIGHT = Op(
+CONV2D_WEIGHT: Op = Op(
     "conv2d_weight",
     infer=_infer_weight,
     grads=(

@@ -77,7 +77,7 @@ def _bias_grad(c: Context, g: Tensor) -> Tensor:
     return g.sum(tuple(range(g.ndim - 1))) if g.ndim > 1 else g
 
 
-LINEAR = Op(
+LINEAR: Op = Op(
     "linear",
     infer=_infer_linear,
     grads=(
@@ -86,7 +86,7 @@ LINEAR = Op(
         rule(_bias_grad),
     ),
 )
-LINEAR_T = Op(
+LINEAR_T: Op = Op(
     "linear_t",
     infer=_infer_linear_t,
     grads=(

@@ -299,7 +299,7 @@ def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
     return x.fresh()
 
 
-FLIP = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),))
+FLIP: Op = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),))
 
 
 def flip(x: Tensor, *dims: Any) -> Tensor:

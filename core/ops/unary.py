@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor
 
 X, OUT = 0, "out"
+Unary = Callable[["Tensor"], "Tensor"]
 
 
 def _infer_same(x: Meta) -> Meta:
@@ -30,7 +31,7 @@ def _infer_bool(x: Meta) -> Meta:
 
 def unary(
     name: str, numpy: Callable[..., Any], doc: str, grad: Rule | None = None, *, cast: bool = True
-) -> Callable[[Tensor], Tensor]:
+) -> Unary:
     """A function of one tensor; `cast` takes integers to float32 first."""
     elementwise(name, 1, numpy)
     op = Op(
@@ -48,7 +49,7 @@ def unary(
     return call
 
 
-def predicate(name: str, numpy: Callable[..., Any], doc: str) -> Callable[[Tensor], Tensor]:
+def predicate(name: str, numpy: Callable[..., Any], doc: str) -> Unary:
     """A function of one tensor that gives booleans."""
     elementwise(name, 1, numpy)
     op = Op(name, infer=_infer_bool, differentiable=False)
@@ -67,7 +68,7 @@ def _zero(c: Context, g: Tensor) -> Tensor:
 
 neg = unary("neg", np.negative, "-x.", rule(lambda c, g: -g), cast=False)
 abs = unary("abs", np.absolute, "|x|.", rule(lambda c, g, x: g * sign(x), X), cast=False)
-sign = unary("sign", np.sign, "-1, 0 or 1, the sign of x.", rule(_zero), cast=False)
+sign: Unary = unary("sign", np.sign, "-1, 0 or 1, the sign of x.", rule(_zero), cast=False)
 square = unary("square", np.square, "x * x.", rule(lambda c, g, x: g * (x * 2), X), cast=False)
 floor = unary("floor", np.floor, "The largest whole number <= x.", rule(_zero), cast=False)
 ceil = unary("ceil", np.ceil, "The smallest whole number >= x.", rule(_zero), cast=False)
@@ -87,13 +88,13 @@ rsqrt = unary("rsqrt", special.rsqrt, "1 / sqrt(x).",
               rule(lambda c, g, y: g * (y * y * y * -0.5), OUT))  # fmt: skip
 reciprocal = unary("reciprocal", np.reciprocal, "1 / x.", rule(lambda c, g, y: -g * (y * y), OUT))
 sin = unary("sin", np.sin, "Sine of x radians.", rule(lambda c, g, x: g * cos(x), X))
-cos = unary("cos", np.cos, "Cosine of x radians.", rule(lambda c, g, x: -g * sin(x), X))
+cos: Unary = unary("cos", np.cos, "Cosine of x radians.", rule(lambda c, g, x: -g * sin(x), X))
 tan = unary("tan", np.tan, "Tangent of x radians.", rule(lambda c, g, y: g * (y * y + 1), OUT))
 asin = unary("asin", np.arcsin, "Inverse sine.", rule(lambda c, g, x: g * rsqrt(1 - x * x), X))
 acos = unary("acos", np.arccos, "Inverse cosine.", rule(lambda c, g, x: -g * rsqrt(1 - x * x), X))
 atan = unary("atan", np.arctan, "Inverse tangent.", rule(lambda c, g, x: g / (x * x + 1), X))
 sinh = unary("sinh", np.sinh, "Hyperbolic sine.", rule(lambda c, g, x: g * cosh(x), X))
-cosh = unary("cosh", np.cosh, "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X))
+cosh: Unary = unary("cosh", np.cosh, "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X))
 tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT))
 erf = unary("erf", special.erf, "The error function.",
             rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip

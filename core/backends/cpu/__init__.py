@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,11 @@ from rushlight.core.dtype import DType, float16, float32
 
 Array = npt.NDArray[Any]
 
-KERNELS = {**numpy_kernels.KERNELS, **nn_kernels.KERNELS, **conv_kernels.KERNELS}
+KERNELS: dict[str, Callable[..., None]] = {
+    **numpy_kernels.KERNELS,
+    **nn_kernels.KERNELS,
+    **conv_kernels.KERNELS,
+}
 # Ops that move bits and compute nothing: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -105,4 +106,8 @@ def _conv2d_weight(
         out[g * per : (g + 1) * per] = np.matmul(rows, columns).reshape(per, c, *size)
 
 
-KERNELS = {"conv2d": _conv2d, "conv2d_input": _conv2d_input, "conv2d_weight": _conv2d_weight}
+KERNELS: dict[str, Callable[..., None]] = {
+    "conv2d": _conv2d,
+    "conv2d_input": _conv2d_input,
+    "conv2d_weight": _conv2d_weight,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def _visible(
     return seen
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., None]] = {
     "matmul": _matmul,
     "linear": _linear,
     "linear_t": _linear_t,

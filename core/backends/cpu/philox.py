@@ -55,4 +55,5 @@ def normal(seed: int, offset: int, count: int) -> npt.NDArray[np.float32]:
     w = (words(seed, offset, 2 * count) >> np.uint32(8)).reshape(-1, 2).astype(np.float32)
     # Half a step up keeps the logarithm finite.
     radius = np.sqrt(np.float32(-2) * np.log((w[:, 0] + np.float32(0.5)) * np.float32(2**-24)))
-    return radius * np.cos(w[:, 1] * np.float32(2 * np.pi * 2**-24))
+    found: npt.NDArray[np.float32] = radius * np.cos(w[:, 1] * np.float32(2 * np.pi * 2**-24))
+    return found

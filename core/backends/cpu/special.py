@@ -42,7 +42,8 @@ def _erf64(x: Array) -> Array:
     inner = np.copysign(small, x) * _poly(_SMALL_P, small * small) / _poly(_SMALL_Q, small * small)
     mid = np.clip(a, 0.46875, 6.0)  # erf is 1 in float64 from 5.93 on
     outer = 1.0 - np.exp(-mid * mid) * _poly(_MID_P, mid) / _poly(_MID_Q, mid)
-    return np.where(a <= 0.46875, inner, np.where(np.isnan(x), x, np.copysign(outer, x)))
+    found: Array = np.where(a <= 0.46875, inner, np.where(np.isnan(x), x, np.copysign(outer, x)))
+    return found
 
 
 def _blockwise(fn: Any, x: Array, out: Array) -> Array:
@@ -64,7 +65,8 @@ def _erf(x: Array) -> Array:
     square = c * c
     c *= _poly(_F32_P, square)
     c /= _poly(_F32_Q, square)
-    return np.clip(c, np.float32(-1), np.float32(1))
+    found: Array = np.clip(c, np.float32(-1), np.float32(1))
+    return found
 
 
 def erf(x: Array, out: Array) -> Array:
@@ -108,23 +110,27 @@ def gelu_tanh(x: Array, out: Array) -> Array:
 def sigmoid(x: Array, out: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow: exp is only taken of what is not positive."""
     e = np.exp(-np.abs(x))
-    return np.divide(np.where(x >= 0, x.dtype.type(1), e), 1 + e, out=out)
+    np.divide(np.where(x >= 0, x.dtype.type(1), e), 1 + e, out=out)
+    return out
 
 
 def silu(x: Array, out: Array) -> Array:
     """x * sigmoid(x) (Elfwing et al., 2017)."""
     held = np.array(x)  # out may be x
-    return np.multiply(held, sigmoid(held, np.empty_like(held)), out=out)
+    np.multiply(held, sigmoid(held, np.empty_like(held)), out=out)
+    return out
 
 
 def rsqrt(x: Array, out: Array) -> Array:
     """1 / sqrt(x)."""
-    return np.divide(x.dtype.type(1), np.sqrt(x), out=out)
+    np.divide(x.dtype.type(1), np.sqrt(x), out=out)
+    return out
 
 
 def relu(x: Array, out: Array) -> Array:
     """max(x, 0); nan stays nan."""
-    return np.maximum(x, x.dtype.type(0), out=out)
+    np.maximum(x, x.dtype.type(0), out=out)
+    return out
 
 
 def power(a: Array, b: Array, out: Array) -> Array:
@@ -134,4 +140,5 @@ def power(a: Array, b: Array, out: Array) -> Array:
         unit = np.where(np.abs(a) == 1, np.power(a, np.abs(b) % 2), 0)
         out[...] = np.where(b < 0, unit, whole)
         return out
-    return np.power(a, b, out=out)
+    np.power(a, b, out=out)
+    return out
