@@ -1,0 +1,58 @@
+"""Which files hold a model's weights: the index of a sharded checkpoint, and folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rushlight.core.errors import FormatError
+
+_MAX_INDEX = 100_000_000
+
+
+def weights_in(folder: Path) -> Path:
+    """The weight file of a model's folder, or the index of its shards.
+
+    model.safetensors, else model.safetensors.index.json, else the only *.safetensors that is there.
+    Raises FileNotFoundError, naming what the folder has.
+    """
+    for name in ("model.safetensors", "model.safetensors.index.json"):
+        if (folder / name).exists():
+            return folder / name
+    others = sorted(folder.glob("*.safetensors"))
+    if len(others) == 1:
+        return others[0]
+    there = ", ".join(p.name for p in others or sorted(folder.iterdir())[:12]) or "nothing"
+    raise FileNotFoundError(f"{folder} has no model.safetensors; it has {there}")
+
+
+def read_index(path: Path) -> dict[str, set[str]]:
+    """The shards that an index names, in its order, each with the names of its tensors.
+
+    Raises FormatError for an index that is not one, for a shard whose name would lead out of the
+    folder, and for a shard that is missing.
+    """
+    if path.stat().st_size > _MAX_INDEX:
+        raise FormatError(f"{path} has more than {_MAX_INDEX} bytes: it is not an index")
+    try:
+        index: Any = json.loads(path.read_bytes().decode())
+        places = index["weight_map"].items()
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is not an index of shards: {error!r:.100}") from None
+    shards: dict[str, set[str]] = {}
+    for name, shard in places:
+        if type(shard) is not str or not _is_file_name(shard):
+            raise FormatError(
+                f'{path}: tensor "{name}" is said to be in {shard!r:.100}, which is not the name '
+                "of a file beside the index"
+            )
+        shards.setdefault(shard, set()).add(name)
+    for shard in shards:
+        if not (path.parent / shard).is_file():
+            raise FormatError(f"{path}: the shard {shard} is missing in {path.parent}")
+    return shards
+
+
+def _is_file_name(name: str) -> bool:
+    return name.endswith(".safetensors") and not any(c in name for c in "/\\:\0")
