@@ -1,1 +1,68 @@
 """Readers and writers of weight files, the hub, tokenizers and templates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rushlight.core.errors import FormatError
+from rushlight.core.io.safetensors import load_safetensors, save_safetensors
+from rushlight.core.io.source import open_source
+from rushlight.core.tensor import Tensor
+
+__all__ = ["load", "load_safetensors", "save", "save_safetensors"]
+
+# The first bytes of the formats one meets, for a message that says what a file is.
+_SIGNATURES = (
+    (b"GGUF", "a GGUF file"),
+    (b"PK\x03\x04", "a zip: an .npz of NumPy or a checkpoint of PyTorch"),
+    (b"\x93NUMPY", "an .npy array of NumPy"),
+    (b"\x80\x02", "a pickle, perhaps an old checkpoint of PyTorch"),
+    (b"\x80\x04", "a pickle"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x08", "perhaps an ONNX model"),
+    (b"version https://git-lfs", "a Git LFS pointer; the file itself was not fetched"),
+    (b"<", "perhaps a web page that was saved instead of the file"),
+)
+
+
+def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    """Write a dict of tensors to a safetensors file, whatever its name.
+
+    Raises TypeError for values that are not tensors, ValueError for a name or a dtype that the
+    format has not.
+    """
+    save_safetensors(tensors, path)
+
+
+def load(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, Tensor]:
+    """The tensors of a file by name; the content decides what kind of file it is, not its name.
+
+    Reads safetensors: a file, the index of a sharded checkpoint, or a folder with either. On `cpu`
+    the tensors are views of the mapped file: nothing is read until it is used. Raises FormatError
+    for another or a broken file, naming what it looks like, and FileNotFoundError for none.
+    """
+    if Path(path).is_file():
+        source = open_source(path)
+        first = bytes(source.read(0, 24))
+        source.close()
+        kind = kind_of(first)
+        if kind not in {"safetensors", "json"}:
+            raise FormatError(
+                f"{path} looks like {kind}, which cannot be read",
+                hint="convert it to safetensors, or fetch the model's .safetensors file",
+            )
+    return load_safetensors(path, device)
+
+
+def kind_of(first: bytes) -> str:
+    """What kind of file begins with these bytes (24 are enough): "safetensors", "json" or words."""
+    if first[8:9] == b"{":
+        return "safetensors"
+    for signature, words in _SIGNATURES:
+        if first.startswith(signature):
+            return words
+    if first.lstrip()[:1] == b"{":
+        return "json"
+    return f"no format that is known (it begins with {first[:8]!r})" if first else "an empty file"

@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.core.dtype import DType
 from rushlight.core.errors import FormatError
-from rushlight.core.io.source import Bytes, BytesSource, Source
+from rushlight.core.io.source import Bytes, BytesSource, MmapSource, Source
 from rushlight.core.io.table import Table
 from rushlight.core.tensor import Tensor
 
@@ -51,7 +51,13 @@ def load_plan(tables: Sequence[Table], destinations: Sequence[Destination]) -> l
 
 
 def destination_for(source: Source) -> Destination:
-    """ "view" where the source's memory can be a tensor's own, as a mapped file's can."""
+    """ "view" where the source's memory can be a tensor's own, as a mapped file's can.
+
+    Bytes that nobody may write to are copied, unless they are mapped: a file too large to be
+    mapped for writing is too large to be copied.
+    """
+    if isinstance(source, MmapSource):
+        return "view"
     return "view" if isinstance(source, BytesSource) and not source.view.readonly else "heap"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from rushlight.core.dtype import from_safetensors
 from rushlight.core.errors import FormatError
+from rushlight.core.io.jsontext import parse_json
 from rushlight.core.io.plan import destination_for, load_plan, run_plan
 from rushlight.core.io.shards import read_index, weights_in
 from rushlight.core.io.source import Source, open_source
@@ -71,13 +72,9 @@ def _parse(source: Source, raw: bytes | memoryview, length: int) -> Table:
         raise _bad(source, f"only {len(raw)} of the header's {length} bytes can be read")
     if raw[:1] != b"{":
         raise _bad(source, f"the header begins with {bytes(raw[:1])!r}, not with '{{'")
-    try:
-        text = str(raw, "utf-8")
-        header = json.loads(text, object_pairs_hook=_Objects(), parse_int=_natural)
-        del text
-    except (ValueError, RecursionError) as error:
-        why = "is nested too deeply" if isinstance(error, RecursionError) else f"is bad: {error}"
-        raise _bad(source, f"the header {why}") from None
+    header = parse_json(
+        raw, f"{source.name}: the header", depth=3, object_pairs_hook=_Objects(), parse_int=_natural
+    )
     metadata = header.pop("__metadata__", {})
     if type(metadata) is not dict or not all(_is_text(v) for v in metadata.values()):
         raise _bad(source, "the header's __metadata__ is not an object of strings")
@@ -191,16 +188,21 @@ def load_safetensors(
     when they are touched, and writing to it never changes the file. Raises FormatError for a file
     that does not follow the format, FileNotFoundError where there is none.
     """
-    if isinstance(source, str | os.PathLike):
-        opened = open_tables(source)
-    else:
-        opened = [(source, read_table(source))]
-    sources = [s for s, _ in opened]
-    steps = load_plan([table for _, table in opened], [destination_for(s) for s in sources])
-    return {
-        name: tensor if device == "cpu" else tensor.to(device)
-        for name, tensor in run_plan(steps, sources)
-    }
+    if not isinstance(source, str | os.PathLike):
+        return _load([(source, read_table(source))], device)
+    opened = open_tables(source)
+    try:
+        return _load(opened, device)
+    finally:
+        for file, _ in opened:
+            file.close()
+
+
+def _load(opened: list[tuple[Source, Table]], device: str) -> dict[str, Tensor]:
+    sources, tables = zip(*opened, strict=True)
+    steps = load_plan(tables, [destination_for(s) for s in sources])
+    loaded = run_plan(steps, sources)
+    return {name: t if device == "cpu" else t.to(device) for name, t in loaded}
 
 
 def open_tables(path: str | os.PathLike[str]) -> list[tuple[Source, Table]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from rushlight.core.errors import FormatError
+from rushlight.core.io.jsontext import parse_json
 
 _MAX_INDEX = 100_000_000
 
@@ -35,13 +34,12 @@ def read_index(path: Path) -> dict[str, set[str]]:
     """
     if path.stat().st_size > _MAX_INDEX:
         raise FormatError(f"{path} has more than {_MAX_INDEX} bytes: it is not an index")
-    try:
-        index: Any = json.loads(path.read_bytes().decode())
-        places = index["weight_map"].items()
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path} is not an index of shards: {error!r:.100}") from None
+    index = parse_json(path.read_bytes(), str(path), depth=16)
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not places or not isinstance(places, dict):
+        raise FormatError(f"{path} is not an index of shards: it has no weight_map")
     shards: dict[str, set[str]] = {}
-    for name, shard in places:
+    for name, shard in places.items():
         if type(shard) is not str or not _is_file_name(shard):
             raise FormatError(
                 f'{path}: tensor "{name}" is said to be in {shard!r:.100}, which is not the name '

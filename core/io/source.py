@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rushlight.core.errors import BlockingReadError
-from rushlight.core.io.fetch import FetchError
-from rushlight.core.io.fetch.http import content_range, open_url, read_whole
 
 Bytes = bytes | memoryview
 
@@ -115,6 +113,8 @@ class HttpSource:
     server cannot be reached, refuses, or does not know ranges.
     """
 
+    # The modules for HTTP are imported when they are used: they take longer than all the others.
+
     def __init__(self, url: str, *, size: int | None = None, timeout: float = 5.0) -> None:
         self.name = url
         self.timeout = timeout
@@ -125,12 +125,14 @@ class HttpSource:
             raise BlockingReadError(
                 f"{self.name}: asking for the size would block", hint="pass size= to HttpSource"
             )
-        with open_url(self.name, self.timeout, span=(0, 1)) as response:
-            total = content_range(response, self.name)[1] if response.status == 206 else None
+        from rushlight.core.io.fetch import http
+
+        with http.open_url(self.name, self.timeout, span=(0, 1)) as response:
+            known = response.status == 206
+            total = http.content_range(response, self.name)[1] if known else None
         if total is None:
-            raise FetchError(
-                f"{self.name}: the server does not answer ranges; download the file", self.name
-            )
+            message = f"{self.name}: the server does not answer ranges; download the file"
+            raise http.FetchError(message, self.name)
         return total
 
     def read(self, offset: int, n: int) -> bytes:
@@ -140,10 +142,12 @@ class HttpSource:
             return b""
         if _in_tab():
             return bytes(_wait(self.read_async(offset, n), self.name))
-        with open_url(self.name, self.timeout, span=(offset, stop)) as response:
-            if response.status != 206 or content_range(response, self.name)[0] != offset:
-                raise FetchError(f"{self.name}: the server sent another range", self.name)
-            return read_whole(response)
+        from rushlight.core.io.fetch import http
+
+        with http.open_url(self.name, self.timeout, span=(offset, stop)) as response:
+            if response.status != 206 or http.content_range(response, self.name)[0] != offset:
+                raise http.FetchError(f"{self.name}: the server sent another range", self.name)
+            return http.read_whole(response)
 
     async def read_async(self, offset: int, n: int) -> bytes:
         """Ask for the bytes [offset, offset + n); in a thread natively."""
@@ -158,11 +162,10 @@ class HttpSource:
 
         answer = await pyfetch(self.name, headers={"Range": f"bytes={offset}-{stop - 1}"})
         if answer.status != 206:
-            raise FetchError(
-                f"{self.name}: asked for a range, the server answered {answer.status}",
-                self.name,
-                answer.status,
-            )
+            from rushlight.core.io.fetch import FetchError
+
+            message = f"{self.name}: asked for a range, the server answered {answer.status}"
+            raise FetchError(message, self.name, answer.status)
         return bytes(await answer.bytes())
 
     def close(self) -> None:
