@@ -31,6 +31,7 @@ from rushlight.core.dtype import (
 )  # fmt: skip
 from rushlight.core.dtype import bool_ as bool
 from rushlight.core.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.io import load, save
 from rushlight.core.jit import jit
 from rushlight.core.ops import *  # noqa: F403
 from rushlight.core.ops import __all__ as _ops
@@ -41,7 +42,7 @@ __all__ = [
     "LoadError", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "device", "devices",
     "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
     "from_dlpack", "from_numpy", "int16", "int32", "int64", "int8", "is_grad_enabled", "jit",
-    "manual_seed", "no_grad", "promote_types", "tensor", "uint32", "uint8",
+    "load", "manual_seed", "no_grad", "promote_types", "save", "tensor", "uint32", "uint8",
     *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
                                    "rfloordiv"}),
 ]  # fmt: skip

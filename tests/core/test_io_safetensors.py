@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rushlight as rl
+from rushlight import load, save
 from rushlight.core.dtype import DTYPES, from_safetensors
-from rushlight.core.io import load, save
 from rushlight.core.io.plan import load_plan, run_plan, run_plan_async
 from rushlight.core.io.safetensors import (
     load_safetensors,
