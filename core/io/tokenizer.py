@@ -280,7 +280,8 @@ def _make(tokenizer_json: bytes, tokenizer_config: bytes | None) -> TabTokenizer
     try:
         made = adapter.createTokenizer(modules, _to_js(bytes(tokenizer_json)))
     except JsException as error:
-        raise FormatError(str(error).removeprefix("Error: ")) from error
+        reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
+        raise FormatError(f"tokenizer.json: {reason}") from error
     return TabTokenizer(made, tokenizer_config)
 
 
