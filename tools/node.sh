@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 own=$PWD/.venv/node
 
 suitable() { # whether $1 is a Node that is new enough
-    "$1" -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null
+    "$1" -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null
 }
 
 if [ "${RUSHLIGHT_NODE:-}" != own ] && suitable node && command -v npm >/dev/null; then

@@ -149,6 +149,18 @@ def test_an_old_python_is_told_in_one_line(clone: Any, tmp_path: Path) -> None:
     assert len(said) == 1 and said[0].startswith("Python 3.11 or newer is needed")
 
 
+def test_the_node_on_the_path_is_used(root: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no Node on PATH")
+    version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True)
+    assert int(version.stdout.lstrip("v").split(".")[0]) >= 20
+    found = subprocess.run(
+        [root / "tools" / "node.sh"], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert found.stdout.strip() == str(Path(node).parent)
+
+
 def test_a_node_from_pypi_works_where_there_is_none(clone: Any, tmp_path: Path) -> None:
     target = clone(tmp_path / "rushlight")
     # An environment of its own that borrows pip from this one.
