@@ -187,13 +187,20 @@ class Op:
         for t in inputs:
             if t is not None and t.storage.device is not device:
                 if device is not None:
-                    raise ValueError(
-                        f"{self.name}: tensors on {device} and {t.storage.device}; move one "
-                        f"with .to({str(device)!r})"
-                    )
+                    raise ValueError(self._apart(device, t.storage.device, inputs))
                 device = t.storage.device
         assert device is not None, f"{self.name} has no tensor inputs and was given no device"
         return device
+
+    def _apart(self, a: Device, b: Device, inputs: Sequence[Tensor | None]) -> str:
+        if "meta" not in (a.type, b.type):
+            return f"{self.name}: tensors on {a} and {b}; move one with .to({str(a)!r})"
+        bare = [(i, t) for i, t in enumerate(inputs) if t is not None and t.device.type == "meta"]
+        return (
+            f"{self.name}: input {bare[0][0]} of shape {bare[0][1].shape} is on the meta device "
+            f"and has no values, others are on {a if b.type == 'meta' else b}; if it belongs to a "
+            "module, call .init_() on that or load weights into it"
+        )
 
     def record(
         self, out: Tensor, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]

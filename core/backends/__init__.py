@@ -71,8 +71,8 @@ class _MetaBackend:
 
     def download(self, buffer: Any, start: int, stop: int) -> Bytes:
         raise RuntimeError(
-            "a tensor on the meta device has no values; load weights into its module, or make "
-            "it on a device that computes"
+            "a tensor on the meta device has no values; call .init_() on its module or load "
+            "weights into it, or make it on a device that computes"
         )
 
     def supports(self, name: str) -> bool:

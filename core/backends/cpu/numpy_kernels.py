@@ -166,7 +166,7 @@ def _ravel_index(out: Array, *index: Array, sizes: tuple[int, ...]) -> None:
 def _assign(out: Array, x: Array, value: Array, *, ranges: Ranges, shape: Any) -> None:
     held = np.array(value) if np.may_share_memory(out, value) else value
     np.copyto(out, x)
-    region = out[_region(ranges)]
+    region = out[(*_region(ranges), ...)]  # the dots: of a 0-d array too it gives a view
     # Same elements, with dims of size one added or taken away.
     region[...] = held.reshape(region.shape)
 

@@ -1,0 +1,112 @@
+"""Layers without weights: activations, dropout, identity, flatten."""
+
+from __future__ import annotations
+
+from rushlight.core import ops
+from rushlight.core.nn.module import Module
+from rushlight.core.tensor import Tensor
+
+
+class ReLU(Module):
+    """max(x, 0)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        return ops.relu(x)
+
+
+class GELU(Module):
+    """x times the normal distribution function of x; approximate: "none" (erf) or "tanh"."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        return ops.gelu(x, self.approximate)
+
+    def extra_repr(self) -> str:
+        """The formula."""
+        return f"approximate={self.approximate!r}"
+
+
+class SiLU(Module):
+    """x * sigmoid(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        return ops.silu(x)
+
+
+class Tanh(Module):
+    """Hyperbolic tangent."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        return ops.tanh(x)
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        return ops.sigmoid(x)
+
+
+class Softmax(Module):
+    """exp(x) along `dim`, scaled to sum to one."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        return ops.softmax(x, self.dim)
+
+    def extra_repr(self) -> str:
+        """The dim."""
+        return f"dim={self.dim}"
+
+
+class Dropout(Module):
+    """In training, zeros each element with probability `p` and scales the others by 1/(1-p)."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"Dropout: p is {p}; it must be from 0 to 1")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x; x itself in eval mode."""
+        return ops.dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        """The probability."""
+        return f"p={self.p}"
+
+
+class Identity(Module):
+    """Gives back what it gets; arguments to the constructor are ignored, as in torch."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x itself."""
+        return x
+
+
+class Flatten(Module):
+    """Makes one dim of the dims start_dim to end_dim."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A view of x where its layout allows."""
+        return ops.flatten(x, self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        """The dims."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"

@@ -1,0 +1,53 @@
+"""The embedding layer: rows of a table by integer index."""
+
+from __future__ import annotations
+
+from rushlight.core import ops
+from rushlight.core.nn import init
+from rushlight.core.nn.module import Module, parameter
+from rushlight.core.tensor import Tensor
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Rows of `weight` (rows, width) that `input` names: (...) -> (..., width).
+
+    Row `padding_idx` gets no gradient. IndexError for an index without a row.
+    """
+    out = ops.embedding(weight, input)
+    if padding_idx is None or not out.requires_grad:
+        return out
+    if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise IndexError(f"embedding: padding_idx {padding_idx}; there are {weight.shape[0]} rows")
+    kept = (input != padding_idx % weight.shape[0]).unsqueeze(-1)
+    return out.where(kept, out.detach())
+
+
+class Embedding(Module):
+    """A table of `num_embeddings` rows of `embedding_dim` numbers.
+
+    Row `padding_idx` starts as zeros and is not learned.
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None
+    ) -> None:
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"Embedding: padding_idx {padding_idx} is none of {num_embeddings}")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.weight = parameter(num_embeddings, embedding_dim)
+
+    def reset_parameters(self) -> None:
+        """Normal numbers; zeros in the padding row."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            init.zeros_(self.weight.detach()[self.padding_idx])
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Integers (...) -> (..., embedding_dim)."""
+        return embedding(input, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """Sizes, and the padding row."""
+        pad = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{pad}"

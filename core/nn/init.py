@@ -1,0 +1,148 @@
+"""Filling tensors with values to start from: each function writes in place and gives its tensor.
+
+Random numbers are Philox draws of the tensor's device, the same on every device for one seed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.core import autograd, ops
+from rushlight.core.backends import Generator
+from rushlight.core.tensor import Tensor
+
+_GAINS = {
+    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
+    "relu": math.sqrt(2.0),
+}  # fmt: skip
+
+
+def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
+    """The factor that keeps the variance through a nonlinearity; `param` is leaky_relu's slope."""
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + param**2))
+    if nonlinearity not in _GAINS:
+        known = ", ".join([*_GAINS, "leaky_relu"])
+        raise ValueError(f"calculate_gain: no nonlinearity {nonlinearity!r}; there are: {known}")
+    return _GAINS[nonlinearity]
+
+
+def _write(tensor: Tensor, value: Tensor) -> Tensor:
+    if tensor.device.type == "meta":
+        raise RuntimeError(
+            f"init: the tensor of shape {tensor.shape} is on the meta device and has no memory; "
+            "call init_() on its module, or load weights into it, first"
+        )
+    with autograd.no_grad():
+        return tensor.copy_(value)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Every element `val`."""
+    return _write(tensor, ops.full((), val, dtype=tensor.dtype, device=tensor.device))
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Every element zero."""
+    return constant_(tensor, 0)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Every element one."""
+    return constant_(tensor, 1)
+
+
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Uniform numbers in [a, b)."""
+    draw = ops.rand(tensor.shape, device=tensor.device, generator=generator)
+    return _write(tensor, draw * (b - a) + a)
+
+
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Normal numbers of this mean and standard deviation."""
+    draw = ops.randn(tensor.shape, device=tensor.device, generator=generator)
+    return _write(tensor, draw * std + mean)
+
+
+def _erfinv(x: Tensor) -> Tensor:
+    """Inverse error function to about 1e-6 (Giles, "Approximating the erfinv function", 2010)."""
+    w = -((1 - x) * (1 + x)).log()
+    near, far = w - 2.5, w.sqrt() - 3
+    p = near * 2.81022636e-08 + 3.43273939e-07
+    q = far * -0.000200214257 + 0.000100950558
+    for a, b in (
+        (-3.5233877e-06, 0.00134934322), (-4.39150654e-06, -0.00367342844),
+        (0.00021858087, 0.00573950773), (-0.00125372503, -0.0076224613),
+        (-0.00417768164, 0.00943887047), (0.246640727, 1.00167406),
+        (1.50140941, 2.83297682),
+    ):  # fmt: skip
+        p, q = p * near + a, q * far + b
+    return p.where(w < 5, q) * x
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal numbers of this mean and deviation given that they lie in [a, b].
+
+    By the inverse of the distribution function on uniform numbers, so each draw counts once.
+    """
+    low, high = (math.erf((v - mean) / (std * math.sqrt(2))) for v in (a, b))
+    draw = ops.rand(tensor.shape, device=tensor.device, generator=generator)
+    # Away from +-1, where the inverse is infinite; the bounds then hold by the clamp.
+    level = (draw * (high - low) + low).clamp(-1 + 1e-7, 1 - 1e-7)
+    return _write(tensor, (_erfinv(level) * (std * math.sqrt(2)) + mean).clamp(a, b))
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs one output has, and how many outputs one input: (fan_in, fan_out).
+
+    A weight is (out, in, ...), where further dims are the taps of a convolution.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"init: a tensor of shape {tensor.shape} has no fans; it needs two dims")
+    taps = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * taps, tensor.shape[0] * taps
+
+
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Uniform numbers of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform numbers of variance gain^2 / fan (He et al., 2015); `a` is leaky_relu's slope.
+
+    mode: "fan_in" keeps the variance of activations, "fan_out" that of gradients.
+    """
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f'kaiming_uniform_: mode is {mode!r}; it must be "fan_in" or "fan_out"')
+    fan = fans(tensor)[0 if mode == "fan_in" else 1]
+    bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / max(fan, 1))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def default_(weight: Tensor, bias: Tensor | None) -> None:
+    """torch's default of linear and convolution layers: both uniform in +-1 / sqrt(fan_in)."""
+    bound = 1 / math.sqrt(max(fans(weight)[0], 1))
+    uniform_(weight, -bound, bound)
+    if bias is not None:
+        uniform_(bias, -bound, bound)

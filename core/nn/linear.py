@@ -1,0 +1,35 @@
+"""The linear layer."""
+
+from __future__ import annotations
+
+from rushlight.core import ops
+from rushlight.core.nn import init
+from rushlight.core.nn.module import Module, parameter
+from rushlight.core.tensor import Tensor
+
+
+class Linear(Module):
+    """x @ weight.T + bias: (..., in_features) -> (..., out_features).
+
+    weight is (out_features, in_features) and may be of any storage dtype.
+    """
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = parameter(out_features, in_features)
+        self.bias = parameter(out_features) if bias else None
+
+    def reset_parameters(self) -> None:
+        """Uniform in +-1 / sqrt(in_features)."""
+        init.default_(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in_features) -> (..., out_features)."""
+        return ops.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes, and whether there is a bias."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )

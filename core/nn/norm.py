@@ -1,0 +1,265 @@
+"""Normalisation: over the last dims, over groups of channels, over the batch; unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.core import autograd, ops
+from rushlight.core.dtype import float32, int64
+from rushlight.core.nn import init
+from rushlight.core.nn.module import Module, parameter
+from rushlight.core.tensor import Tensor
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """`input` divided by its p-norm along `dim`, or by `eps` where that is larger; same shape."""
+    return input / input.norm(p, dim, True).clamp(min=eps)
+
+
+def _per_channel(x: Tensor, part: Tensor) -> Tensor:
+    """A (channels,) tensor so that it broadcasts along dim 1 of `x`."""
+    return part.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+def _check_channels(name: str, x: Tensor, channels: int) -> None:
+    if x.ndim < 2 or x.shape[1] != channels:
+        raise ValueError(f"{name}: x is {x.shape}; it must have {channels} channels in dim 1")
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Zero mean and unit variance over groups of channels (Wu and He, 2018); same shape.
+
+    input: (n, channels, ...); weight and bias (channels,) scale and shift. ValueError where the
+    channels are no whole number of groups.
+    """
+    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise ValueError(f"group_norm: {num_groups} groups do not divide dim 1 of {input.shape}")
+    size = input.numel() // max(input.shape[0] * num_groups, 1)
+    rows = input.reshape(input.shape[0], num_groups, size)
+    out = ops.layer_norm(rows, size, eps=eps).reshape(*input.shape)
+    if weight is not None:
+        out = out * _per_channel(input, weight)
+    return out if bias is None else out + _per_channel(input, bias)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Zero mean and unit variance per channel (Ioffe and Szegedy, 2015); same shape.
+
+    input: (n, channels, ...). In training over the batch, of which the running values (channels,)
+    take the share `momentum`, in place; else by the running values. ValueError in training where a
+    channel has one value only, or else where there are no running values.
+    """
+    if training:
+        dims = (0, *range(2, input.ndim))
+        count = input.numel() // max(input.shape[1], 1)
+        if count < 2:
+            raise ValueError(f"batch_norm: {input.shape} gives one value per channel to train on")
+        mean = input.mean(dims, True)
+        var = (input - mean).square().mean(dims, True)
+        with autograd.no_grad():
+            for running, now, scale in (
+                (running_mean, mean, 1.0),
+                (running_var, var, count / (count - 1)),
+            ):
+                if running is not None:
+                    flat = now.detach().reshape(-1).to(running.dtype)
+                    running.mul_(1 - momentum).add_(flat, alpha=momentum * scale)
+    elif running_mean is None or running_var is None:
+        raise ValueError("batch_norm: without running values it works in training only")
+    else:
+        mean, var = _per_channel(input, running_mean), _per_channel(input, running_var)
+    scale_ = (var + eps).rsqrt()
+    if weight is not None:
+        scale_ = scale_ * _per_channel(input, weight)
+    out = (input - mean) * scale_
+    return out if bias is None else out + _per_channel(input, bias)
+
+
+def _dims(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+class LayerNorm(Module):
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (Ba et al., 2016)."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+    ) -> None:
+        self.normalized_shape = _dims(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = parameter(*self.normalized_shape) if elementwise_affine else None
+        self.bias = parameter(*self.normalized_shape) if elementwise_affine and bias else None
+
+    def reset_parameters(self) -> None:
+        """Weights one, biases zero."""
+        _identity(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., *normalized_shape) -> the same."""
+        return ops.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Shape, eps, and whether there are weights."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
+
+    eps=None means the smallest step above one of the dtype of x, as in torch.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+    ) -> None:
+        self.normalized_shape = _dims(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = parameter(*self.normalized_shape) if elementwise_affine else None
+
+    def reset_parameters(self) -> None:
+        """Weights one."""
+        _identity(self.weight, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., *normalized_shape) -> the same."""
+        eps = _STEP.get(x.dtype.name, 2.0**-23) if self.eps is None else self.eps
+        return ops.rms_norm(x, self.normalized_shape, self.weight, eps)
+
+    def extra_repr(self) -> str:
+        """Shape, eps, and whether there are weights."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+_STEP = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+class GroupNorm(Module):
+    """Zero mean and unit variance over groups of channels (Wu and He, 2018)."""
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True
+    ) -> None:
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(f"GroupNorm: {num_groups} groups do not divide {num_channels}")
+        self.num_groups, self.num_channels = num_groups, num_channels
+        self.eps, self.affine = eps, affine
+        self.weight = parameter(num_channels) if affine else None
+        self.bias = parameter(num_channels) if affine else None
+
+    def reset_parameters(self) -> None:
+        """Weights one, biases zero."""
+        _identity(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, num_channels, ...) -> the same."""
+        _check_channels("GroupNorm", x, self.num_channels)
+        return group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Sizes, eps, and whether there are weights."""
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class _BatchNorm(Module):
+    """Zero mean and unit variance per channel over the batch, or by running values in eval."""
+
+    ranks: tuple[int, ...] = ()
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+    ) -> None:
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self.weight = parameter(num_features) if affine else None
+        self.bias = parameter(num_features) if affine else None
+        for name, shape, dtype in (
+            ("running_mean", (num_features,), float32),
+            ("running_var", (num_features,), float32),
+            ("num_batches_tracked", (), int64),
+        ):
+            bare = ops.empty(shape, dtype=dtype, device="meta")
+            self.register_buffer(name, bare if track_running_stats else None)
+
+    def reset_parameters(self) -> None:
+        """Weights and running variance one; biases, running mean and the count zero."""
+        _identity(self.weight, self.bias)
+        _identity(self.running_var, self.running_mean)
+        if self.num_batches_tracked is not None:
+            init.zeros_(self.num_batches_tracked)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, num_features, ...) -> the same."""
+        if x.ndim not in self.ranks:
+            dims = " or ".join(map(str, self.ranks))
+            raise ValueError(f"{type(self).__name__}: x is {x.shape}; it must have {dims} dims")
+        _check_channels(type(self).__name__, x, self.num_features)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the plain mean of all batches
+                momentum = 1.0 / float(self.num_batches_tracked)
+        batch = self.training or self.running_mean is None
+        return batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, batch, momentum,
+            self.eps,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Size and options."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (n, channels) or (n, channels, length) (Ioffe and Szegedy, 2015)."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (n, channels, h, w) (Ioffe and Szegedy, 2015)."""
+
+    ranks = (4,)
+
+
+def _identity(weight: Tensor | None, bias: Tensor | None) -> None:
+    if weight is not None:
+        init.ones_(weight)
+    if bias is not None:
+        init.zeros_(bias)
