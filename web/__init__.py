@@ -6,6 +6,7 @@ weights. `import_js` reaches the modules that travel inside the wheel, from Pyth
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import Any
 
@@ -13,6 +14,7 @@ if __name__ != "rushlight.web":  # the folder was found under the repository roo
     raise ImportError("import rushlight.web, not web")
 
 _modules: dict[str, Any] = {}
+_urls: dict[str, str] = {}
 
 
 def read_text(name: str) -> str:
@@ -34,24 +36,31 @@ async def import_js(name: str) -> Any:
     """Import the ES module `name` from the package's own files and return its namespace.
 
     Works in any Pyodide page or worker: the file's text becomes a Blob, whose URL is imported, so
-    no server has to offer the file. A second call gives the same module. The module must not
-    import others by relative URL, for a Blob has no folder. Raises RuntimeError outside a browser.
+    no server has to offer the file; so do the modules beside it that it imports (`from "./x.js"`).
+    A second call gives the same module. Raises RuntimeError outside a browser.
     """
     if name in _modules:
         return _modules[name]
     try:
-        from js import URL, Blob  # type: ignore[import-not-found, unused-ignore]
         from pyodide.code import run_js  # type: ignore[import-not-found, unused-ignore]
-        from pyodide.ffi import to_js  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise RuntimeError(
             f"import_js({name!r}) needs Pyodide, which is not running here"
         ) from error
-    options = run_js("({ type: 'text/javascript' })")
-    url = URL.createObjectURL(Blob.new(to_js([read_text(name)]), options))
-    try:
-        module = await run_js("(url) => import(url)")(url)
-    finally:
-        URL.revokeObjectURL(url)
+    module = await run_js("(url) => import(url)")(_blob_url(name))
     # Two callers may have got here at once; the first one's module is everybody's.
     return _modules.setdefault(name, module)
+
+
+def _blob_url(name: str) -> str:
+    """The Blob URL of a module; one per name, so that a shared import stays one module."""
+    if name not in _urls:
+        from pyodide.code import run_js
+
+        def inner(match: re.Match[str]) -> str:
+            return f'from "{_blob_url(match[1])}"'
+
+        text = re.sub(r'\bfrom "\./([\w.-]+)"', inner, read_text(name))
+        make = "(text) => URL.createObjectURL(new Blob([text], { type: 'text/javascript' }))"
+        _urls[name] = str(run_js(make)(text))
+    return _urls[name]

@@ -1,0 +1,278 @@
+"""Builds dist/site: the pages, the runtime that page authors copy, and the chosen models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rushlight
+from rushlight.core.errors import RushlightError
+from rushlight.core.io.fetch import FetchError, cache_dir, download, npm_members, wheel_member
+
+from . import wheel
+
+Progress = Callable[[str, int, int | None], None]
+
+WEB = ("client.js", "client.d.ts", "worker.js", "loader.js", "weights.js", "ranges.js")
+SMALL_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+    "generation_config.json",
+)
+
+
+class SiteError(RushlightError):
+    """A site that cannot be built or served as asked."""
+
+
+@dataclass
+class Report:
+    """What a build made: where, its version, and bytes per part."""
+
+    out: Path
+    version: str
+    wheel: str
+    runtime_bytes: int
+    models: dict[str, int]
+
+
+def build(
+    out: Path,
+    models: Sequence[tuple[str, Path]] = (),
+    *,
+    split_mb: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Build the site into `out`, with `models` as (name, folder in the Hugging Face layout).
+
+    The folder is made beside `out` and takes its place when complete, so a server of the old one
+    never shows half a site. `split_mb` cuts weight files into parts of that many megabytes, for
+    hosts with a limit per file. Downloads are kept in the cache. Raises SiteError when `out` holds
+    something else, FetchError when a download fails.
+    """
+    if out.exists() and any(out.iterdir()) and not (out / "site.json").is_file():
+        raise SiteError(
+            f"{out} holds files that are not a built site",
+            hint="Give an empty or a new folder with --out.",
+        )
+    if split_mb is not None and split_mb < 1:
+        raise SiteError(f"--split-mb is {split_mb}; a part holds at least 1 MB")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        making.chmod(0o755)
+        packed = _runtime(making / "rushlight", progress)
+        _pages(making)
+        sizes = {n: _model(making / "models" / n, n, folder, split_mb) for n, folder in models}
+        listing = [{"name": name, "bytes": size} for name, size in sizes.items()]
+        _write_json(making / "models" / "index.json", listing)
+        version = _service_worker(making)
+        _write_json(making / "site.json", {"version": version, "rushlight": rushlight.__version__})
+        _replace(out, making)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    runtime = sum(p.stat().st_size for p in (out / "rushlight").rglob("*") if p.is_file())
+    return Report(out, version, packed, runtime, sizes)
+
+
+def _replace(out: Path, new: Path) -> None:
+    if out.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
+        out.rename(old / "site")
+        new.rename(out)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        new.rename(out)
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --- the runtime --------------------------------------------------------------------------------
+
+
+def assets(progress: Progress | None = None) -> dict[str, Path]:
+    """The third-party files of the runtime, from the cache or fetched: name there -> file."""
+    table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
+    found: dict[str, Path] = {}
+    for name, asset in table.items():
+        if asset["into"] != "site":
+            continue
+        folder = cache_dir() / "site" / f"{name}-{asset['version']}"
+        members = {m["to"]: m for m in asset["members"]}
+        found |= {to: folder / to for to in members}
+        if all(_intact(folder / to, m["sha256"]) for to, m in members.items()):
+            continue
+        for to in members:
+            (folder / to).parent.mkdir(parents=True, exist_ok=True)
+        _fetch(name, asset, folder, progress)
+        for to, member in members.items():
+            if not _intact(folder / to, member["sha256"]):
+                raise SiteError(f"{asset['package']} {asset['version']}: {to} has another hash")
+    return found
+
+
+def _fetch(name: str, asset: dict[str, Any], folder: Path, progress: Progress | None) -> None:
+    def tell(done: int, total: int | None) -> None:
+        if progress is not None:
+            progress(name, done, total)
+
+    package, version = asset["package"], asset["version"]
+    if asset["kind"] == "npm":
+        dests = {member["from"]: folder / member["to"] for member in asset["members"]}
+        npm_members(package, version, asset["integrity"], dests, tell)
+        return
+    for member in asset["members"]:
+        dest, sha256 = folder / member["to"], member["sha256"]
+        try:
+            download(member["url"], dest, sha256=sha256, progress=tell)
+        except FetchError:
+            # Pyodide's CDN is not reachable everywhere; the package index has the same file.
+            wheel_member(package, version, member["from"], dest, sha256, tell)
+
+
+def _intact(path: Path, sha256: str) -> bool:
+    return path.is_file() and _sha256(path) == sha256
+
+
+def _web() -> Path:
+    return next(
+        path for path in wheel.package_files().values() if path.name == "assets.toml"
+    ).parent
+
+
+def _runtime(dest: Path, progress: Progress | None) -> str:
+    """The folder that a page author copies; returns the wheel's name."""
+    dest.mkdir(parents=True)
+    files = {name: _web() / name for name in WEB}
+    files["sha256.js"] = _web() / "build" / "sha256.js"
+    files["sha256.LICENSE"] = _web() / "build" / "sha256.LICENSE"
+    _fill_web_build()
+    files |= assets(progress)
+    for name, path in files.items():
+        (dest / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, dest / name)
+    packed = wheel.pack(dest)
+    (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
+    rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]
+    about = {"version": rushlight.__version__, "wheel": packed.name, "files": rows}
+    _write_json(dest / "runtime.json", about)
+    return packed.name
+
+
+def _fill_web_build() -> None:
+    """In a checkout web/build may still be empty; an installed wheel brings it along."""
+    if (_web() / "build" / "tokenizers.js").is_file() and (
+        _web() / "build" / "sha256.js"
+    ).is_file():
+        return
+    root = wheel.checkout()
+    if root is None:
+        raise SiteError("the installed package lacks web/build", hint="Install rushlight again.")
+    import runpy
+
+    runpy.run_path(str(root / "hatch_build.py"), run_name="__main__")
+
+
+def _notice() -> str:
+    table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
+    lines = [f"Rushlight {rushlight.__version__}: MIT. Third-party files beside or inside it:", ""]
+    lines += [
+        f"{name} {asset.get('release', asset['version'])}: {asset['licence']}; "
+        + ", ".join(member["to"] for member in asset["members"])
+        for name, asset in table.items()
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _row(top: Path, path: Path) -> dict[str, Any]:
+    size = path.stat().st_size
+    return {"path": path.relative_to(top).as_posix(), "size": size, "sha256": _sha256(path)}
+
+
+# --- pages, models, service worker --------------------------------------------------------------
+
+
+def _pages(dest: Path) -> None:
+    here = Path(__file__).parent
+    for path in sorted(here.rglob("*")):
+        inner = path.relative_to(here)
+        hidden = "__pycache__" in inner.parts or path.name.endswith((".py", ".pyc", ".d.ts"))
+        if path.is_dir() or hidden or inner.name == "sw.js":
+            continue
+        (dest / inner).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, dest / inner)
+
+
+def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
+    """Copy what the tab needs of a model folder, with a manifest; returns the bytes."""
+    weights = sorted(folder.glob("model*.safetensors"))
+    missing = [f for f in ("config.json", "tokenizer.json") if not (folder / f).is_file()]
+    if missing or not weights:
+        raise SiteError(
+            f"model {name}: {folder} has no {missing[0] if missing else 'model.safetensors'}",
+            hint="A model folder holds config.json, tokenizer.json and model.safetensors.",
+        )
+    small = [folder / name for name in SMALL_FILES if (folder / name).is_file()]
+    files: list[dict[str, Any]] = []
+    for path in [*small, *weights]:
+        inner = path.relative_to(folder).as_posix()
+        row: dict[str, Any] = _row(folder, path)
+        (dest / inner).parent.mkdir(parents=True, exist_ok=True)
+        if split_mb and path in weights and row["size"] > split_mb * 1_000_000:
+            row["parts"] = _split(path, dest, inner, split_mb * 1_000_000)
+        else:
+            shutil.copyfile(path, dest / inner)
+        files.append(row)
+    _write_json(dest / "manifest.json", {"format": 1, "name": name, "files": files})
+    return sum(row["size"] for row in files)
+
+
+def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = []
+    with path.open("rb") as file:
+        while content := file.read(step):
+            part = dest / f"{inner}.part{len(parts)}"
+            part.write_bytes(content)
+            parts.append(_row(dest, part))
+    return parts
+
+
+def _service_worker(site: Path) -> str:
+    """Write sw.js with the list of files to keep offline; returns the version it stands for."""
+    kept = [
+        _row(site, path)
+        for path in sorted(site.rglob("*"))
+        if path.is_file() and not _left_to_weights(path.relative_to(site))
+    ]
+    source = (Path(__file__).parent / "sw.js").read_text(encoding="utf-8")
+    listing = json.dumps([[row["path"], row["sha256"]] for row in kept])
+    version = hashlib.sha256((source + listing).encode()).hexdigest()[:16]
+    made = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
+    (site / "sw.js").write_text(made + source, encoding="utf-8")
+    return version
+
+
+def _left_to_weights(inner: Path) -> bool:
+    """Model files are kept by weights.js, which shows progress and resumes."""
+    model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
+    return model_file or inner.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))

@@ -1,0 +1,135 @@
+// model.js: the choice of a model, its size before it is loaded, and its loading.
+
+import { openRushlight } from "../rushlight/client.js";
+import { byId, make, pick, size } from "../shared/page.js";
+
+/** @typedef {import("../rushlight/client.js").Model} Model */
+/** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
+
+/** @type {ReturnType<typeof openRushlight> | null} */
+let runtime = null;
+
+/** The runtime; a new one where the last has ended. */
+export function rushlight() {
+  if (!runtime) {
+    const opened = openRushlight();
+    opened.ready.catch(() => {
+      if (runtime === opened) runtime = null;
+    });
+    runtime = opened;
+  }
+  return runtime;
+}
+
+/** After an error that ended the worker. */
+export function startAnew() {
+  runtime?.close();
+  runtime = null;
+  loaded = null;
+}
+
+/** @type {{ key: unknown, model: Model } | null} */
+let loaded = null;
+
+const kinds = /** @type {NodeListOf<HTMLInputElement>} */ (
+  document.querySelectorAll('input[name="kind"]')
+);
+const site = pick("model-site", HTMLSelectElement);
+const address = pick("model-url", HTMLInputElement);
+const files = pick("model-files", HTMLInputElement);
+const folder = pick("model-folder", HTMLInputElement);
+const note = byId("model-note");
+
+/** @type {File[]} */
+let chosenFiles = [];
+
+function kind() {
+  return [...kinds].find((input) => input.checked)?.value ?? "site";
+}
+
+/** Where the chosen model lies, or null while nothing is chosen. @returns {ModelSource | null} */
+export function source() {
+  if (kind() === "site") return site.value ? new URL(site.value, location.href) : null;
+  if (kind() === "url") return address.value.trim() || null;
+  return chosenFiles.length ? chosenFiles : null;
+}
+
+const key = () => (kind() === "files" ? chosenFiles : `${kind()} ${source()}`);
+
+/** Says the size of the chosen model, before anything is downloaded. */
+export async function describe() {
+  const where = source();
+  const asked = key();
+  if (!where) {
+    const words = {
+      site: "This site was built without a model; give an address or files.",
+      url: "For example sentence-transformers/all-MiniLM-L6-v2, or the address of a folder.",
+      files: "Choose config.json, tokenizer.json and model.safetensors, or their folder.",
+    };
+    note.textContent = words[/** @type {keyof typeof words} */ (kind())];
+    return;
+  }
+  note.textContent = "Looking…";
+  try {
+    const { bytes, cachedBytes, origin, name } = await rushlight().describe(where);
+    if (key() !== asked) return;
+    const all = bytes === null ? "of a size the server does not say" : size(bytes);
+    if (origin === "local") note.textContent = `${name}: ${all} from this device.`;
+    else if (bytes !== null && cachedBytes >= bytes) {
+      note.textContent = `${all}, on this device already.`;
+    } else if (cachedBytes > 0 && bytes !== null) {
+      note.textContent = `${all}; ${size(bytes - cachedBytes)} still to download.`;
+    } else note.textContent = `${all} to download; kept for the next visit.`;
+  } catch (error) {
+    if (key() !== asked) return;
+    const { message, hint } = /** @type {Error & { hint?: string }} */ (error);
+    note.textContent = `${message}${hint ? ` — ${hint}` : ""}`;
+  }
+}
+
+/** The chosen model, loaded. @param {AbortSignal} signal @param {(progress: any) => void} onProgress
+ *  @returns {Promise<Model>} */
+export async function load(signal, onProgress) {
+  const where = source();
+  if (!where) throw new Error("No model is chosen yet.");
+  if (loaded && loaded.key === key()) return loaded.model;
+  await loaded?.model.dispose();
+  loaded = null;
+  const asked = key();
+  onProgress({ stage: "start" });
+  const model = await rushlight().load(where, { device: "cpu", signal, onProgress });
+  loaded = { key: asked, model };
+  return model;
+}
+
+/** Fills the choice and follows it. @param {() => void} changed */
+export async function start(changed) {
+  const update = () => {
+    for (const name of ["site", "url", "files"]) byId(`kind-${name}`).hidden = kind() !== name;
+    changed();
+    void describe();
+  };
+  for (const input of kinds) input.addEventListener("change", update);
+  site.addEventListener("change", update);
+  address.addEventListener("change", update);
+  for (const input of [files, folder]) {
+    input.addEventListener("change", () => {
+      chosenFiles = [...(input.files ?? [])];
+      update();
+    });
+  }
+  const index = new URL("../models/index.json", location.href);
+  try {
+    const rows = await (await fetch(index, { cache: "no-cache" })).json();
+    for (const { name } of rows) {
+      site.append(make("option", { value: new URL(`./${name}/`, index).href }, name));
+    }
+  } catch {
+    // No list: an address or files still work.
+  }
+  if (site.options.length === 0) {
+    site.append(make("option", { value: "" }, "none on this site"));
+    site.disabled = true;
+  }
+  update();
+}

@@ -1,0 +1,400 @@
+// search.js: the search page: text to passages, passages to vectors, queries to a ranking.
+
+import { byId, duration, make, pick, size, work } from "../shared/page.js";
+import { HeatMap } from "./heatmap.js";
+import * as chosen from "./model.js";
+import { rank, table, toCsv, toJson } from "./rank.js";
+import { item } from "./results.js";
+import { split, termsOf } from "./split.js";
+
+/**
+ * @typedef {import("./split.js").Passage} Passage
+ * @typedef {{ text: string, vector: Float32Array }} Query
+ */
+
+const SHOWN = 10;
+const MAP_LIMIT = 600; // more cells would be smaller than a pixel
+const BATCH = 2; // NumPy gains nothing from more, and a stop or a query waits for one batch
+const SUGGESTIONS = [
+  "What did poor people use for light?",
+  "insects that glow",
+  "danger of explosions underground",
+  "Who invented the light bulb?",
+];
+
+const text = pick("text", HTMLTextAreaElement);
+const query = pick("query", HTMLInputElement);
+const length = pick("length", HTMLInputElement);
+const bar = pick("bar", HTMLProgressElement);
+
+/** @type {{ name: string, text: string }[]} */
+let documents = [];
+/** @type {Passage[]} */
+let passages = [];
+/** @type {(Float32Array | undefined)[]} */
+let vectors = [];
+/** @type {{ index: number, score: number }[]} */
+let ranking = [];
+/** @type {Query[]} */
+let asked = [];
+/** @type {import("../rushlight/client.js").Model | null} */
+let model = null;
+let shownQuery = "";
+let visible = SHOWN;
+/** @type {AbortController | null} */
+let reading = null;
+/** @type {AbortController | null} */
+let asking = null;
+/** @type {() => void} */
+let again = () => {};
+
+// --- the text ------------------------------------------------------------------------------------
+
+function cutText() {
+  const limit = Number(length.value);
+  return [{ name: "text", text: text.value }, ...documents].flatMap(({ name, text }) =>
+    split(text, name, limit),
+  );
+}
+
+function showCount() {
+  const letters = Number(length.value);
+  byId("length-says").textContent = `${letters} characters, about ${Math.round(letters / 6)} words`;
+  const found = cutText();
+  const count = `${found.length} passage${found.length === 1 ? "" : "s"}`;
+  byId("count").textContent = found.length ? `${count}.` : "";
+  const chips = documents.map(({ name }, i) => {
+    const remove = make("button", { type: "button", "aria-label": `Remove ${name}` }, "×");
+    remove.addEventListener("click", () => {
+      documents.splice(i, 1);
+      showCount();
+    });
+    return make("li", {}, name, remove);
+  });
+  byId("documents").replaceChildren(...chips);
+  byId("documents").hidden = documents.length === 0;
+}
+
+/** @param {Iterable<File>} files */
+async function open(files) {
+  for (const file of files) documents.push({ name: file.name, text: await file.text() });
+  showCount();
+}
+
+async function useSample() {
+  text.value = await (await fetch(new URL("./sample.txt", import.meta.url))).text();
+  documents = [];
+  showCount();
+  showSuggestions();
+}
+
+function showSuggestions() {
+  const buttons = SUGGESTIONS.map((words) => {
+    const button = make("button", { type: "button", class: "small" }, words);
+    button.addEventListener("click", () => {
+      query.value = words;
+      void ask(true);
+    });
+    return button;
+  });
+  byId("suggestions").replaceChildren(...buttons);
+  byId("suggestions").hidden = false;
+}
+
+// --- reading it ----------------------------------------------------------------------------------
+
+/** @param {any} progress */
+function showLoading(progress) {
+  if (progress.stage === "start") phase("Starting Python…", null);
+  if (progress.stage === "build") phase("Building the model…", null);
+  if (progress.stage !== "download") return;
+  const { loaded, total, notKept } = progress;
+  const how = progress.fromNetwork > 0 ? "Downloading the model" : "Opening the model";
+  const of = total === null ? size(loaded) : `${size(loaded)} of ${size(total)}`;
+  phase(notKept ? `${how} (not kept: ${notKept})` : how, total ? loaded / total : null, of);
+}
+
+/** @param {string} words @param {number | null} fraction @param {string} [detail] */
+function phase(words, fraction, detail = "") {
+  byId("status").hidden = false;
+  if (byId("phase").textContent !== words) byId("said").textContent = words;
+  byId("phase").textContent = words;
+  byId("detail").textContent = detail;
+  if (fraction === null) bar.removeAttribute("value");
+  else bar.value = fraction;
+}
+
+/** @param {any} error @param {() => void} retry */
+function showError(error, retry) {
+  const { name, message, hint } = error;
+  if (name === "WorkerError") chosen.startAnew();
+  byId("error").hidden = false;
+  byId("error-title").textContent = message || String(error);
+  byId("error-hint").textContent = hint ?? "";
+  again = retry;
+}
+
+async function read() {
+  byId("error").hidden = true;
+  const found = cutText();
+  if (found.length === 0) {
+    showError(new Error("There is no text yet. Paste some, open a file, or use the sample."), read);
+    return;
+  }
+  const control = (reading = new AbortController());
+  busy(true);
+  try {
+    model = await chosen.load(control.signal, showLoading);
+    byId("device").textContent =
+      `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on the CPU, ` +
+      `NumPy in WebAssembly; loaded in ${duration(model.seconds)}.`;
+    passages = found;
+    vectors = new Array(passages.length).fill(undefined);
+    asked = [];
+    ranking = [];
+    await embed(model, control.signal);
+  } catch (error) {
+    const stopped = error === control.signal.reason;
+    if (stopped) phase("Stopped.", 0);
+    else byId("status").hidden = true;
+    if (!stopped) showError(error, read);
+  } finally {
+    busy(false);
+    void chosen.describe();
+  }
+  if (!control.signal.aborted && query.value.trim()) await ask(true);
+}
+
+/** @param {import("../rushlight/client.js").Model} model @param {AbortSignal} signal */
+async function embed(model, signal) {
+  showResults();
+  const began = performance.now();
+  const texts = passages.map((passage) => passage.text);
+  const mine = vectors;
+  phase("Reading passages", 0, `0 of ${texts.length}`);
+  let done = 0;
+  for await (const vector of model.encodeStream(texts, { batchSize: BATCH, signal })) {
+    mine[done] = vector;
+    done += 1;
+    const rate = done / ((performance.now() - began) / 1000);
+    const left = duration((texts.length - done) / rate);
+    phase(
+      "Reading passages",
+      done / texts.length,
+      `${done} of ${texts.length}, ${rate.toFixed(1)} per second, ${left} left`,
+    );
+    if (done % 8 === 0) showResults();
+  }
+  const seconds = (performance.now() - began) / 1000;
+  const speed = `${(texts.length / seconds).toFixed(1)} per second`;
+  phase(`${texts.length} passages ready`, 1, `${duration(seconds)}, ${speed}`);
+  showResults();
+}
+
+/** @param {boolean} on */
+function busy(on) {
+  if (!on) reading = null;
+  pick("go", HTMLButtonElement).disabled = on;
+  byId("stop").hidden = !on;
+  for (const id of ["csv", "json"]) {
+    pick(id, HTMLButtonElement).disabled = on || !vectors.some(Boolean);
+  }
+  work.inProgress = on || passages.length > 0;
+  document.documentElement.dataset.state = on ? "busy" : passages.length ? "ready" : "empty";
+}
+
+// --- asking --------------------------------------------------------------------------------------
+
+/** @param {boolean} keep  whether the query joins the heat map's rows */
+async function ask(keep) {
+  asking?.abort();
+  const words = query.value.trim();
+  if (!model || !vectors.some(Boolean)) {
+    if (words && keep) byId("summary").textContent = "Have the text read first.";
+    return;
+  }
+  if (!words) {
+    ranking = [];
+    return showResults();
+  }
+  const control = (asking = new AbortController());
+  try {
+    const known = asked.find((one) => one.text === words);
+    const vector = known?.vector ?? (await model.encode(words, { signal: control.signal }))[0];
+    if (control.signal.aborted) return;
+    shownQuery = words;
+    visible = SHOWN;
+    ranking = rank(vectors, vector);
+    if (keep && !known) asked = [...asked.slice(-11), { text: words, vector }];
+    byId("error").hidden = true;
+    showResults();
+  } catch (error) {
+    if (/** @type {Error} */ (error).name !== "AbortError") showError(error, () => ask(keep));
+  }
+}
+
+function showResults() {
+  const rows = ranking.length ? ranking : passages.map((_, index) => ({ index }));
+  const terms = ranking.length ? termsOf(shownQuery) : [];
+  const show = (/** @type {{ index: number, score?: number }} */ { index, score }) =>
+    item(passages[index], index, score, terms, Boolean(vectors[index]));
+  byId("empty").hidden = rows.length > 0;
+  byId("list").hidden = rows.length === 0;
+  byId("list").replaceChildren(...rows.slice(0, visible).map(show));
+  byId("more").hidden = rows.length <= visible;
+  const best = ranking[0];
+  byId("summary").textContent = best
+    ? `Best of ${ranking.length}: ${best.score.toFixed(3)}`
+    : rows.length
+      ? `${rows.length} passages in their order`
+      : "";
+  if (!byId("map").hidden) showMap();
+}
+
+// --- heat map ------------------------------------------------------------------------------------
+
+let mapOfQueries = true;
+const heat = new HeatMap(
+  pick("canvas", HTMLCanvasElement),
+  byId("tip"),
+  byId("readout"),
+  (row, column) => {
+    visible = Infinity;
+    if (mapOfQueries) {
+      query.value = asked[row].text;
+      shownQuery = asked[row].text;
+      ranking = rank(vectors, asked[row].vector);
+    }
+    showTab("results");
+    showResults();
+    const target = byId(`passage-${known()[column]}`);
+    target.scrollIntoView({ block: "center" });
+    target.focus();
+  },
+);
+
+/** The passages that have a vector, as many as a map can show. */
+const known = () => [...vectors.keys()].filter((i) => vectors[i]).slice(0, MAP_LIMIT);
+
+function showMap() {
+  const columns = known();
+  const right = columns.map((i) => /** @type {Float32Array} */ (vectors[i]));
+  const left = mapOfQueries ? asked.map((one) => one.vector) : right;
+  const says = columns.map((i) => passages[i].text);
+  const cut = vectors.length > MAP_LIMIT ? ` The first ${MAP_LIMIT} passages are shown.` : "";
+  byId("map-note").textContent = !columns.length
+    ? "Have a text read, and its similarities appear here."
+    : left.length
+      ? `${left.length} × ${right.length} similarities; choose a cell to read the passage.${cut}`
+      : "Ask something and press Enter: each question becomes a row.";
+  const empty = left.length === 0 || right.length === 0;
+  /** @type {HTMLElement} */ (byId("canvas").parentElement).hidden = empty;
+  byId("readout").hidden = empty;
+  if (empty) return;
+  heat.show({
+    values: table(left, right),
+    rows: mapOfQueries ? asked.map((one) => one.text) : says,
+    columns: says,
+    square: !mapOfQueries,
+  });
+  const { low, high } = heat.range();
+  byId("low").textContent = low.toFixed(2);
+  byId("high").textContent = high.toFixed(2);
+}
+
+/** @param {"results" | "map"} name */
+function showTab(name) {
+  for (const other of ["results", "map"]) {
+    const tab = byId(`tab-${other}`);
+    tab.setAttribute("aria-selected", String(other === name));
+    tab.tabIndex = other === name ? 0 : -1;
+    byId(other).hidden = other !== name;
+  }
+  if (name === "map") showMap();
+}
+
+// --- export --------------------------------------------------------------------------------------
+
+/** @param {string} name @param {string} type @param {string} content */
+function save(name, type, content) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+function saveJson() {
+  const queries = asked.map((one) => ({ query: one.text, ranking: rank(vectors, one.vector) }));
+  const about = { model: model?.name, dim: vectors.find(Boolean)?.length };
+  save("rushlight-search.json", "application/json", toJson(about, passages, vectors, queries));
+}
+
+function saveCsv() {
+  const all = ranking.length ? ranking : passages.map((_, index) => ({ index, score: NaN }));
+  save("rushlight-search.csv", "text/csv", `\ufeff${toCsv(passages, all, shownQuery)}`);
+}
+
+// --- wiring --------------------------------------------------------------------------------------
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let typing;
+query.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => void ask(false), 250);
+});
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  clearTimeout(typing);
+  void ask(true);
+});
+text.addEventListener("input", showCount);
+length.addEventListener("input", showCount);
+byId("sample").addEventListener("click", useSample);
+byId("try").addEventListener("click", async () => {
+  await useSample();
+  query.value ||= SUGGESTIONS[0];
+  await read();
+});
+byId("go").addEventListener("click", read);
+byId("stop").addEventListener("click", () => reading?.abort());
+byId("retry").addEventListener("click", () => again());
+byId("more").addEventListener("click", () => {
+  visible += 20;
+  showResults();
+});
+byId("browse").addEventListener("click", () => byId("files").click());
+pick("files", HTMLInputElement).addEventListener("change", async (event) => {
+  const input = /** @type {HTMLInputElement} */ (event.target);
+  await open(input.files ?? []);
+  input.value = "";
+});
+byId("drop").addEventListener("dragover", (event) => {
+  event.preventDefault();
+  byId("drop").classList.add("over");
+});
+byId("drop").addEventListener("dragleave", () => byId("drop").classList.remove("over"));
+byId("drop").addEventListener("drop", (event) => {
+  event.preventDefault();
+  byId("drop").classList.remove("over");
+  void open(event.dataTransfer?.files ?? []);
+});
+for (const name of /** @type {const} */ (["results", "map"])) {
+  byId(`tab-${name}`).addEventListener("click", () => showTab(name));
+  byId(`tab-${name}`).addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    showTab(name === "map" ? "results" : "map");
+    byId(name === "map" ? "tab-results" : "tab-map").focus();
+  });
+}
+for (const which of ["queries", "passages"]) {
+  byId(`map-${which}`).addEventListener("click", () => {
+    mapOfQueries = which === "queries";
+    byId("map-queries").setAttribute("aria-pressed", String(mapOfQueries));
+    byId("map-passages").setAttribute("aria-pressed", String(!mapOfQueries));
+    showMap();
+  });
+}
+byId("csv").addEventListener("click", saveCsv);
+byId("json").addEventListener("click", saveJson);
+showCount();
+busy(false);
+void chosen.start(() => (byId("error").hidden = true));

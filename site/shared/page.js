@@ -1,0 +1,130 @@
+// page.js: what every page does: theme, offline use, the notice of a new version, small DOM helpers.
+
+/** The element with this id. @param {string} id */
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no #${id}`);
+  return element;
+}
+
+/** As `byId`, of one kind. @template {HTMLElement} T @param {string} id @param {new () => T} kind */
+export function pick(id, kind) {
+  const element = byId(id);
+  if (!(element instanceof kind)) throw new Error(`#${id} is no ${kind.name}`);
+  return element;
+}
+
+/** An element with text; text is never read as HTML.
+ *  @template {keyof HTMLElementTagNameMap} K @param {K} tag @param {Record<string, string>} [attributes]
+ *  @param {...(Node | string)} children @returns {HTMLElementTagNameMap[K]} */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const units = ["kB", "MB", "GB"];
+  let value = bytes / 1000;
+  let unit = 0;
+  while (value >= 1000 && unit < 2) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${value.toFixed(value < 100 ? 1 : 0)} ${units[unit]}`;
+}
+
+/** @param {number} seconds */
+export function duration(seconds) {
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 90) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  return `${Math.round(seconds / 60)} min`;
+}
+
+// --- theme ---------------------------------------------------------------------------------------
+
+const THEME = "rushlight-theme";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+function chosenTheme() {
+  try {
+    return localStorage.getItem(THEME);
+  } catch {
+    return null; // storage is refused: follow the system
+  }
+}
+
+function applyTheme() {
+  const theme = chosenTheme() ?? (dark.matches ? "dark" : "light");
+  document.documentElement.dataset.theme = theme;
+  const button = document.getElementById("theme");
+  button?.setAttribute("aria-pressed", String(theme === "dark"));
+  document.dispatchEvent(new CustomEvent("themechange"));
+}
+
+function switchTheme() {
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  try {
+    localStorage.setItem(THEME, next);
+  } catch {
+    // Not remembered, then.
+  }
+  document.documentElement.dataset.theme = next;
+  if (chosenTheme() === next) applyTheme();
+  else document.dispatchEvent(new CustomEvent("themechange"));
+}
+
+// --- offline use ---------------------------------------------------------------------------------
+
+/** Set to true while a reload would lose the visitor's work. */
+export const work = { inProgress: false };
+
+/** @param {ServiceWorkerRegistration} registration */
+function watch(registration) {
+  const offer = () => {
+    const waiting = registration.waiting;
+    if (!waiting || !navigator.serviceWorker.controller) return;
+    if (!work.inProgress) {
+      waiting.postMessage("take over");
+      return;
+    }
+    const button = make("button", { class: "primary small", type: "button" }, "Reload");
+    button.addEventListener("click", () => waiting.postMessage("take over"));
+    const text = make("span", {}, "A new version is ready.");
+    document.body.append(make("div", { class: "notice", role: "status" }, text, button));
+  };
+  offer();
+  registration.addEventListener("updatefound", () => {
+    registration.installing?.addEventListener("statechange", () => {
+      if (registration.waiting) offer();
+    });
+  });
+}
+
+async function keepOffline() {
+  if (!("serviceWorker" in navigator)) return;
+  const hadController = Boolean(navigator.serviceWorker.controller);
+  navigator.serviceWorker.addEventListener("controllerchange", () => {
+    // The first controller brings nothing new; a later one is a new version.
+    if (hadController) location.reload();
+  });
+  try {
+    const url = new URL("../sw.js", import.meta.url);
+    const registration = await navigator.serviceWorker.register(url, { updateViaCache: "none" });
+    watch(registration);
+    await navigator.serviceWorker.ready;
+    document.documentElement.dataset.offline = "ready";
+  } catch {
+    // No offline use (storage refused, or a certificate the browser does not trust); all else works.
+    document.documentElement.dataset.offline = "refused";
+  }
+}
+
+applyTheme();
+dark.addEventListener("change", applyTheme);
+document.getElementById("theme")?.addEventListener("click", switchTheme);
+if (document.readyState === "complete") void keepOffline();
+else addEventListener("load", () => void keepOffline());

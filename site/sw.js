@@ -1,0 +1,71 @@
+// sw.js: keeps this site offline. The build writes VERSION and FILES (with hashes) in front.
+//
+// Files come from this version's cache only, so that a page never mixes two versions. A new version
+// is fetched beside the old one and waits until the page asks for it. Weights are not kept here.
+
+/** @type {any} */
+const worker = self;
+const SCOPE = worker.registration.scope;
+const PREFIX = `rushlight-site-${SCOPE}-`;
+const CACHE = PREFIX + VERSION;
+const HASHES = new Map(FILES.map(([path, hash]) => [new URL(path, SCOPE).href, hash]));
+
+/** @param {Response} response */
+async function hashOf(response) {
+  const digest = await crypto.subtle.digest("SHA-256", await response.arrayBuffer());
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A file of this version: what the browser has of it if that is right, else the server's.
+ *  @param {string} url @param {string} hash @param {string[]} older */
+async function obtain(url, hash, older) {
+  for (const name of older) {
+    const kept = await (await caches.open(name)).match(url);
+    if (kept && kept.headers.get("x-rushlight-hash") === hash) return kept;
+  }
+  for (const mode of /** @type {RequestCache[]} */ (["default", "reload"])) {
+    const response = await fetch(url, { cache: mode });
+    if (!response.ok || (await hashOf(response.clone())) !== hash) continue;
+    const headers = new Headers(response.headers);
+    headers.set("x-rushlight-hash", hash);
+    headers.delete("content-encoding"); // the body is unpacked by now
+    headers.delete("content-length");
+    return new Response(response.body, { headers });
+  }
+  throw new Error(`${url} is not the file of version ${VERSION}`);
+}
+
+async function install() {
+  const older = (await caches.keys()).filter((name) => name.startsWith(PREFIX));
+  const cache = await caches.open(CACHE);
+  for (const [url, hash] of HASHES) await cache.put(url, await obtain(url, hash, older));
+}
+
+async function activate() {
+  for (const name of await caches.keys()) {
+    if (name.startsWith(PREFIX) && name !== CACHE) await caches.delete(name);
+  }
+  await worker.clients.claim();
+}
+
+/** @param {any} event */
+function answer(event) {
+  const url = new URL(event.request.url);
+  url.search = "";
+  url.hash = "";
+  if (url.pathname.endsWith("/")) url.pathname += "index.html";
+  if (event.request.method !== "GET" || !HASHES.has(url.href)) return;
+  event.respondWith(
+    caches
+      .open(CACHE)
+      .then((cache) => cache.match(url.href))
+      .then((kept) => kept ?? fetch(event.request)),
+  );
+}
+
+worker.addEventListener("install", (/** @type {any} */ event) => event.waitUntil(install()));
+worker.addEventListener("activate", (/** @type {any} */ event) => event.waitUntil(activate()));
+worker.addEventListener("fetch", answer);
+worker.addEventListener("message", (/** @type {any} */ event) => {
+  if (event.data === "take over") worker.skipWaiting();
+});

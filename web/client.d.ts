@@ -1,0 +1,148 @@
+// client.d.ts: the types of Rushlight's page API; client.js implements them.
+
+/** Where a model lies: a folder's address (with or without a manifest), a hub id "owner/name" or
+ *  "owner/name@revision", files the visitor chose, or a directory handle. */
+export type ModelSource =
+  | string
+  | URL
+  | Iterable<File>
+  | { path: string; blob: Blob }[]
+  | FileSystemDirectoryHandle;
+
+export interface StartProgress {
+  stage: "start";
+  step: "runtime" | "library";
+}
+
+export interface LoadProgress {
+  stage: "download";
+  /** The file being read. */
+  file: string;
+  loaded: number;
+  /** null while a server has not said how large a file is. */
+  total: number | null;
+  fromCache: number;
+  fromNetwork: number;
+  /** Why nothing is kept for the next visit; "" when it is. */
+  notKept: string;
+}
+
+export interface BuildProgress {
+  stage: "build";
+}
+
+export interface EncodeProgress {
+  stage: "encode";
+  done: number;
+  total: number;
+}
+
+export interface LoadOptions {
+  /** "cpu" is the only device so far. */
+  device?: string;
+  /** A dtype to convert floating weights to, such as "float32"; the file's own without it. */
+  dtype?: string;
+  onProgress?: (progress: LoadProgress | BuildProgress) => void;
+  signal?: AbortSignal;
+  /** Where hub ids are looked up. */
+  hubUrl?: string;
+}
+
+export interface EncodeOptions {
+  /** Texts per step: progress is reported, and a stop is obeyed, between two steps. */
+  batchSize?: number;
+  onProgress?: (progress: EncodeProgress) => void;
+  signal?: AbortSignal;
+}
+
+export interface Description {
+  name: string;
+  origin: "folder" | "hub" | "local";
+  files: { path: string; size?: number }[];
+  /** Size of all files; null when the server does not say before the download. */
+  bytes: number | null;
+  /** How many of them are in the browser's storage already. */
+  cachedBytes: number;
+  notKept: string;
+}
+
+export interface Model {
+  readonly name: string;
+  readonly modelType: string;
+  readonly parameters: number;
+  readonly device: string;
+  /** Seconds from the call of `load` until the model was ready. */
+  readonly seconds: number;
+  /** One vector per text, in the order of the texts. */
+  encode(texts: string | string[], options?: EncodeOptions): Promise<Float32Array[]>;
+  /** Vectors one by one, in order; `break` or the signal stops the worker within one step. */
+  encodeStream(
+    texts: Iterable<string> | AsyncIterable<string>,
+    options?: EncodeOptions,
+  ): AsyncGenerator<Float32Array, void, void>;
+  /** Gives the memory back. */
+  dispose(): Promise<void>;
+}
+
+export interface Info {
+  version: string;
+  python: string;
+  numpy: string;
+  pyodide: string;
+  /** What computes, in words. */
+  device: string;
+  cores: number;
+  jspi: boolean;
+  /** The WebGPU adapter's name, or null where the browser offers none. */
+  webgpu: string | null;
+  heapBytes: number;
+  /** Seconds the runtime took to start. */
+  startedIn: number;
+  notKept: string;
+}
+
+export interface CachedFile {
+  url: string;
+  bytes: number;
+  size: number | null;
+  complete: boolean;
+  savedAt: number | null;
+}
+
+export interface Rushlight {
+  /** What loading would read, without loading it. */
+  describe(source: ModelSource, options?: { hubUrl?: string; signal?: AbortSignal }): Promise<Description>;
+  load(source: ModelSource, options?: LoadOptions): Promise<Model>;
+  info(): Promise<Info>;
+  /** Times a float32 matrix product in the worker (half a second). */
+  measure(): Promise<{ size: number; gflops: number }>;
+  readonly cache: {
+    list(): Promise<CachedFile[]>;
+    /** Forgets kept files (those whose address starts with `prefix`); resolves to bytes freed. */
+    clear(prefix?: string): Promise<number>;
+  };
+  /** Ends the worker; every pending call rejects. */
+  close(): void;
+}
+
+export interface CreateOptions {
+  onProgress?: (progress: StartProgress) => void;
+  signal?: AbortSignal;
+  /** The folder that holds worker.js, if it is not client.js's own. */
+  runtimeUrl?: string | URL;
+}
+
+/** An error of the worker: `hint` says what to do, `retry` whether trying again may help. */
+export class RushlightError extends Error {
+  hint: string;
+  retry: boolean;
+}
+
+/** The WebGPU adapter's name, or null where the browser offers none. */
+export function adapterName(): Promise<string | null>;
+
+/** Starts the worker; resolves when Python, NumPy and Rushlight are ready in it. */
+export function createRushlight(options?: CreateOptions): Promise<Rushlight>;
+
+/** Starts the worker and comes back at once: `describe` works at once, other calls wait for it. */
+export function openRushlight(options?: CreateOptions): Rushlight & { ready: Promise<void> };

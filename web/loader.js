@@ -1,0 +1,314 @@
+// loader.js: from "where a model lies" to its bytes in the WebAssembly memory, each exactly once.
+
+import { WeightsError, concatenate } from "./ranges.js";
+
+/**
+ * @typedef {import("./ranges.js").FileSpec} FileSpec
+ * @typedef {import("./weights.js").WeightStore} WeightStore
+ * @typedef {import("./client.d.ts").LoadProgress} LoadProgress
+ * @typedef {{ kind: "url", url: string } | { kind: "hub", id: string, hubUrl: string }
+ *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
+ * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
+ * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] }} Builder
+ */
+
+// The small files a model folder may hold; config.json must be there.
+const SMALL_FILES = [
+  "config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "modules.json",
+  "sentence_bert_config.json",
+  "1_Pooling/config.json",
+  "generation_config.json",
+];
+const WEIGHTS = "model.safetensors";
+const WEIGHTS_INDEX = "model.safetensors.index.json";
+const LARGEST_HEADER = 100e6;
+
+/**
+ * What a text names: an address, a hub id, or a model of this site.
+ * @param {string} text @param {{ base: string, models: string, hubUrl?: string }} places  what
+ *   relative addresses and bare names are relative to
+ * @returns {Source}
+ */
+export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co" }) {
+  const where = text.trim();
+  if (/^[a-z]+:/i.test(where) || /^\.{0,2}\//.test(where)) {
+    return { kind: "url", url: new URL(where, base).href };
+  }
+  if (/^[\w.-]+\/[\w.-]+(@[\w./-]+)?$/.test(where)) return { kind: "hub", id: where, hubUrl };
+  if (/^[\w.-]+$/.test(where)) return { kind: "url", url: new URL(`${where}/`, models).href };
+  throw new WeightsError(`"${where}" is neither an address nor a hub id`, {
+    hint: 'Give a folder ("./models/NAME/", "https://…/") or a hub id ("owner/name").',
+    retry: false,
+  });
+}
+
+/** Lists the files of a model. @param {WeightStore} store @param {Source} source
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+export async function list(store, source, signal) {
+  if (source.kind === "local") return listLocal(source.files);
+  if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
+  const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
+  const text = await store.document(new URL("manifest.json", folder).href, signal);
+  const manifest = text === null ? null : parseManifest(text);
+  if (!manifest) {
+    const hub = /^(https:\/\/[^/]+)\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/$/.exec(folder);
+    if (hub && hub[1] === "https://huggingface.co") {
+      return listHub(store, `${hub[2]}@${hub[3]}`, hub[1], signal);
+    }
+    return listFolder(store, folder, signal);
+  }
+  const locate = (/** @type {FileSpec} */ file) => ({
+    ...file,
+    url: new URL(encodeURI(file.path), folder).href,
+  });
+  const files = manifest.files.map((file) =>
+    file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
+  );
+  return { name: manifest.name, origin: "folder", files: pick(files, folder) };
+}
+
+/** @param {string} text @returns {{ name: string, files: FileSpec[] } | null} */
+function parseManifest(text) {
+  try {
+    const manifest = JSON.parse(text);
+    return Array.isArray(manifest?.files) ? manifest : null;
+  } catch {
+    return null; // a host that answers every address with its home page
+  }
+}
+
+/** Keeps what loading needs, and says what is missing. @param {FileSpec[]} files
+ *  @param {string} where */
+function pick(files, where) {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const small = SMALL_FILES.filter((path) => byPath.has(path));
+  const index = byPath.get(WEIGHTS_INDEX);
+  const single = byPath.get(WEIGHTS);
+  const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));
+  const weights = single ? [single] : index ? shards : [];
+  for (const [path, found] of /** @type {[string, boolean][]} */ ([
+    ["config.json", byPath.has("config.json")],
+    ["tokenizer.json", byPath.has("tokenizer.json")],
+    [WEIGHTS, weights.length > 0],
+  ])) {
+    if (found) continue;
+    throw new WeightsError(`no ${path} in ${where}`, {
+      hint: "A model folder holds config.json, tokenizer.json and model.safetensors.",
+      retry: false,
+    });
+  }
+  return [...small.map((path) => /** @type {FileSpec} */ (byPath.get(path))), ...weights];
+}
+
+/** @param {{ path: string, blob: Blob }[]} chosen @returns {Listing} */
+function listLocal(chosen) {
+  const config = chosen.map((file) => file.path).filter((path) => /(^|\/)config\.json$/.test(path));
+  // The folder's own config.json is the one nearest to the top (1_Pooling/ has another).
+  const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
+  const folder = top.slice(0, top.length - "config.json".length);
+  const files = chosen
+    .filter((file) => file.path.startsWith(folder))
+    .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
+  const name = folder.split("/").filter(Boolean).pop() ?? "local files";
+  return { name, origin: "local", files: pick(files, "the chosen files") };
+}
+
+/** A folder without a manifest on a plain server: ask for the names a model folder has.
+ *  @param {WeightStore} store @param {string} folder @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listFolder(store, folder, signal) {
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, folder).href });
+  /** @type {FileSpec[]} */
+  const files = [];
+  for (const path of SMALL_FILES) {
+    const text = await store.document(at(path).url, signal);
+    // JSON or nothing: some hosts answer a missing file with a page.
+    if (text !== null && /^\s*[[{]/.test(text)) files.push({ path, blob: new Blob([text]) });
+  }
+  const index = await store.document(at(WEIGHTS_INDEX).url, signal);
+  if (index !== null && /^\s*{/.test(index)) {
+    const map = JSON.parse(index).weight_map ?? {};
+    files.push({ path: WEIGHTS_INDEX, blob: new Blob([index]) });
+    files.push(...[...new Set(/** @type {string[]} */ (Object.values(map)))].map(at));
+  } else {
+    files.push(at(WEIGHTS));
+  }
+  const name = folder.split("/").filter(Boolean).pop() ?? folder;
+  return { name, origin: "folder", files: pick(files, folder) };
+}
+
+/** A repository of the Hugging Face hub, whose listing has sizes and hashes.
+ *  @param {WeightStore} store @param {string} id @param {string} hubUrl
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+async function listHub(store, id, hubUrl, signal) {
+  const [name, revision = "main"] = id.split("@");
+  const tree = `${hubUrl}/api/models/${name}/tree/${revision}?recursive=true`;
+  const text = await store.document(tree, signal);
+  if (text === null) {
+    const hint = "Check the owner and the name; a private repository cannot be read from a page.";
+    throw new WeightsError(`the hub has no model "${id}"`, { url: tree, status: 404, hint });
+  }
+  /** @type {{ type: string, path: string, size: number, lfs?: { oid: string } }[]} */
+  const rows = JSON.parse(text);
+  const files = rows
+    .filter((row) => row.type === "file")
+    .map((row) => ({
+      path: row.path,
+      url: `${hubUrl}/${name}/resolve/${revision}/${encodeURI(row.path)}`,
+      size: row.size,
+      sha256: row.lfs?.oid,
+    }));
+  return { name, origin: "hub", files: pick(files, `the hub's ${id}`) };
+}
+
+/** Bytes to come and bytes already kept. @param {WeightStore} store @param {Listing} listing */
+export async function measure(store, listing) {
+  const sizes = listing.files.map((file) => file.size ?? file.blob?.size);
+  const known = sizes.every((size) => size !== undefined);
+  const bytes = known ? sizes.reduce((sum, size) => sum + (size ?? 0), 0) : null;
+  const urls = new Set(listing.files.flatMap((f) => (f.parts ?? [f]).map((part) => part.url)));
+  const kept = (await store.list()).filter((row) => urls.has(row.url));
+  return { bytes, cachedBytes: kept.reduce((sum, row) => sum + row.bytes, 0) };
+}
+
+/** Copies a stream into places of a WebAssembly memory. */
+export class Scatter {
+  /** @param {ArrayLike<number>} rows  (file offset, bytes, address) per tensor, flat
+   *  @param {() => Uint8Array} heap  the memory, taken anew per write: growing it detaches a view */
+  constructor(rows, heap) {
+    this.heap = heap;
+    /** @type {{ start: number, end: number, address: number }[]} */
+    this.rows = [];
+    for (let i = 0; i < rows.length; i += 3) {
+      this.rows.push({ start: rows[i], end: rows[i] + rows[i + 1], address: rows[i + 2] });
+    }
+    this.rows.sort((a, b) => a.start - b.start);
+    this.next = 0;
+  }
+
+  /** @param {number} offset  where `bytes` begins in the file; calls come in order
+   *  @param {Uint8Array} bytes */
+  write(offset, bytes) {
+    const end = offset + bytes.length;
+    const heap = this.heap();
+    while (this.next < this.rows.length && this.rows[this.next].end <= offset) this.next += 1;
+    for (let i = this.next; i < this.rows.length && this.rows[i].start < end; i += 1) {
+      const row = this.rows[i];
+      const from = Math.max(row.start, offset);
+      const part = bytes.subarray(from - offset, Math.min(row.end, end) - offset);
+      heap.set(part, row.address + (from - row.start));
+    }
+  }
+}
+
+/**
+ * Reads every file of a listing: the small ones as bytes, the weights into the places that
+ * `builder.begin` names once it has seen a file's header.
+ * @param {WeightStore} store @param {Listing} listing @param {Builder} builder
+ * @param {() => Uint8Array} heap @param {{ signal?: AbortSignal,
+ *   report?: (progress: LoadProgress) => void }} options
+ * @returns {Promise<Map<string, Uint8Array>>} the small files
+ */
+export async function read(store, listing, builder, heap, { signal, report }) {
+  const sizes = new Map(listing.files.map((file) => [file, file.size ?? file.blob?.size]));
+  const totals = { loaded: 0, fromCache: 0, fromNetwork: 0 };
+  /** @type {Map<string, Uint8Array>} */
+  const small = new Map();
+  for (const file of listing.files) {
+    const onBytes = (/** @type {number} */ count, /** @type {string} */ from) => {
+      totals.loaded += count;
+      if (from === "cache") totals.fromCache += count;
+      if (from === "network") totals.fromNetwork += count;
+      const all = [...sizes.values()];
+      const total = all.some((size) => size === undefined)
+        ? null
+        : all.reduce((/** @type {number} */ sum, size) => sum + (size ?? 0), 0);
+      const notKept = store.refused;
+      report?.({ stage: "download", file: file.path, ...totals, total, notKept });
+    };
+    if (!file.path.endsWith(".safetensors")) {
+      small.set(file.path, await store.bytes(file, { signal, onBytes }));
+      continue;
+    }
+    const opened = await store.open(file, { signal, onBytes });
+    sizes.set(file, opened.size);
+    await readWeights(store, file, opened, builder, heap);
+  }
+  return small;
+}
+
+/**
+ * For Python in a page that is not ours: list and read in one call.
+ * @param {typeof import("./weights.js")} weights @param {string} where
+ * @param {(path: string, head: Uint8Array, size: number) => any} begin  Python's, gives a PyProxy
+ * @param {import("./types.d.ts").Pyodide} py
+ * @param {(done: number, total: number | null) => void} tell
+ */
+export async function fetchModel(weights, where, begin, py, tell) {
+  const createHash = () => globalThis.hashwasm.createSHA256();
+  const store = new weights.WeightStore({ createHash });
+  const base = globalThis.document?.baseURI ?? globalThis.location.href;
+  const listing = await list(store, sourceOf(where, { base, models: base }));
+  const builder = { begin: flat(begin) };
+  const report = (/** @type {LoadProgress} */ { loaded, total }) => tell(loaded, total);
+  return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
+}
+
+/** Python's list of places as an array. @param {(path: string, head: Uint8Array, size: number) =>
+ *  import("./types.d.ts").PyProxy} begin @returns {Builder["begin"]} */
+export function flat(begin) {
+  return (path, head, size) => {
+    const rows = begin(path, head, size);
+    const places = rows.toJs();
+    rows.destroy();
+    return places;
+  };
+}
+
+/** @param {WeightStore} store @param {FileSpec} file
+ *  @param {import("./weights.js").Opened} opened @param {Builder} builder
+ *  @param {() => Uint8Array} heap */
+async function readWeights(store, file, { size, body }, builder, heap) {
+  /** @type {Uint8Array[]} */
+  const head = [];
+  let offset = 0;
+  let needed = 8;
+  let scatter = /** @type {Scatter | null} */ (null);
+  /** @type {unknown} */
+  let refused = null;
+  const begin = () => {
+    const bytes = concatenate(head.splice(0));
+    try {
+      const rows = builder.begin(file.path, bytes, size ?? Number.MAX_SAFE_INTEGER);
+      const places = new Scatter(rows, heap);
+      places.write(0, bytes);
+      scatter = places;
+    } catch (error) {
+      refused = error;
+    }
+  };
+  for await (const bytes of body) {
+    if (scatter) {
+      scatter.write(offset, bytes);
+    } else if (!refused) {
+      head.push(bytes);
+      if (needed === 8 && offset + bytes.length >= 8) {
+        head.push(concatenate(head.splice(0)));
+        const view = new DataView(head[0].buffer, head[0].byteOffset);
+        needed += Math.min(Number(view.getBigUint64(0, true)), LARGEST_HEADER);
+      }
+      if (offset + bytes.length >= needed) begin();
+    }
+    offset += bytes.length;
+  }
+  if (!scatter && !refused) begin(); // shorter than its header says: the reader has the words
+  if (refused) {
+    // The stream went on to its end, so a damaged download has been named as such by its hash.
+    await store.drop(file);
+    throw refused;
+  }
+}

@@ -1,0 +1,62 @@
+// types.d.ts: shapes that the runtime's files share and the page author does not see.
+
+export interface PyProxy {
+  destroy(): void;
+  toJs(options?: { dict_converter?: (entries: Iterable<[string, unknown]>) => unknown }): any;
+  getBuffer(type: "f32"): { data: Float32Array<ArrayBuffer>; release(): void };
+}
+
+export interface PyBuilder extends PyProxy {
+  begin(path: string, head: Uint8Array, size: number): PyProxy;
+  add_file(path: string, content: Uint8Array): void;
+}
+
+/** The Python module rushlight.web.session. */
+export interface Session {
+  Builder(): PyBuilder;
+  build(builder: PyBuilder, device: string, dtype: string | undefined): Promise<PyProxy>;
+  encode(
+    id: number,
+    texts: string[],
+    batchSize: number,
+    breathe: () => Promise<boolean>,
+    report: (done: number, total: number) => void,
+  ): Promise<PyProxy & Iterable<any>>;
+  dispose(id: number): void;
+  info(): PyProxy;
+  measure(size: number): number;
+  explain(): PyProxy;
+}
+
+export interface Pyodide {
+  version: string;
+  _module: { HEAPU8: Uint8Array };
+  unpackArchive(bytes: ArrayBuffer, format: "wheel"): void;
+  pyimport(name: string): Session;
+}
+
+/** runtime.json, written beside worker.js when a site is built. */
+export interface Runtime {
+  version: string;
+  wheel: string;
+  files: { path: string; size: number; sha256: string }[];
+}
+
+/** What a job of the worker comes to. */
+export interface Reply {
+  value?: any;
+  error?: {
+    name: string;
+    message: string;
+    hint: string;
+    stack?: string;
+    fatal: boolean;
+    retry: boolean;
+  };
+}
+
+declare global {
+  /** Left by sha256.js (hash-wasm). */
+  // eslint-disable-next-line no-var
+  var hashwasm: { createSHA256(): Promise<import("./weights.js").Hash> };
+}

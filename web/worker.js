@@ -1,0 +1,246 @@
+// worker.js: Pyodide with NumPy and Rushlight in a dedicated module worker, one job at a time.
+//
+// The page calls `api` through Comlink. Each call that takes time comes with a MessagePort of its
+// own: progress goes out on it, and "stop" comes in on it, past the queue of jobs.
+
+import * as Comlink from "./comlink.js";
+import { flat, list, measure, read } from "./loader.js";
+import { WeightStore } from "./weights.js";
+
+/**
+ * @typedef {import("./types.d.ts").Pyodide} Pyodide
+ * @typedef {import("./types.d.ts").Session} Session
+ * @typedef {import("./types.d.ts").Runtime} Runtime
+ * @typedef {import("./types.d.ts").Reply} Reply
+ * @typedef {import("./loader.js").Source} Source
+ * @typedef {{ signal: AbortSignal, report: (message: unknown) => void }} Job
+ */
+
+const BASE = new URL("./", import.meta.url);
+
+/** @type {Pyodide | null} */
+let py = null;
+/** @type {Session | null} */
+let session = null;
+/** @type {Runtime | null} */
+let runtime = null;
+let startedIn = 0;
+let store = new WeightStore();
+
+/** @param {(message: unknown) => void} report */
+async function boot(report) {
+  const began = performance.now();
+  report({ stage: "start", step: "runtime" });
+  /** @type {Runtime} */
+  const description = await (await get("runtime.json")).json();
+  const wheel = get(description.wheel).then((response) => response.arrayBuffer());
+  wheel.catch(() => {}); // reported where it is awaited
+  await import(new URL("sha256.js", BASE).href); // a classic script: it leaves a global
+  store = new WeightStore({ createHash: () => globalThis.hashwasm.createSHA256() });
+  const { loadPyodide } = await import(new URL("pyodide/pyodide.mjs", BASE).href);
+  py = /** @type {Pyodide} */ (
+    await loadPyodide({ indexURL: new URL("pyodide/", BASE).href, packages: ["numpy"] })
+  );
+  report({ stage: "start", step: "library" });
+  py.unpackArchive(await wheel, "wheel");
+  session = py.pyimport("rushlight.web.session");
+  runtime = description;
+  startedIn = (performance.now() - began) / 1000;
+}
+
+/** @param {string} name */
+async function get(name) {
+  const response = await fetch(new URL(name, BASE), { cache: "no-cache" });
+  if (!response.ok) throw new Error(`${name} of the Rushlight runtime: status ${response.status}`);
+  return response;
+}
+
+/** @type {Promise<unknown>} */
+let tail = Promise.resolve();
+
+/**
+ * Runs `work` after all earlier jobs, and packs what comes of it: Comlink would lose an error's hint.
+ * @param {MessagePort} port @param {(job: Job) => Promise<Reply>} work
+ * @param {{ queue?: boolean }} [options] @returns {Promise<Reply>}
+ */
+async function run(port, work, { queue = true } = {}) {
+  const control = new AbortController();
+  port.onmessage = ({ data }) => {
+    if (data === "stop") control.abort(new DOMException("stopped", "AbortError"));
+  };
+  const job = { signal: control.signal, report: (/** @type {unknown} */ m) => port.postMessage(m) };
+  const turn = (queue ? tail : Promise.resolve()).then(() => {
+    control.signal.throwIfAborted();
+    return work(job);
+  });
+  if (queue) tail = turn.catch(() => {});
+  try {
+    return await turn;
+  } catch (error) {
+    return { error: control.signal.aborted ? stopped : describe(error) };
+  } finally {
+    port.onmessage = null;
+    port.close();
+  }
+}
+
+const stopped = { name: "AbortError", message: "stopped", hint: "", fatal: false, retry: true };
+
+/** @param {unknown} error @returns {NonNullable<Reply["error"]>} */
+function describe(error) {
+  const base = { name: "Error", message: String(error), hint: "", fatal: false, retry: true };
+  if (!(error instanceof Error)) return base;
+  const { name, message, stack } = error;
+  const known = /** @type {{ hint?: string, retry?: boolean, type?: string }} */ (error);
+  const found = { ...base, name, message, stack, hint: known.hint ?? "" };
+  if (known.type && session && py) {
+    // An exception of Python: its own words, with the traceback left to the console.
+    const words = session.explain().toJs({ dict_converter: Object.fromEntries });
+    return { ...found, ...words, stack: message };
+  }
+  if (known.type) return { ...found, message: message.trim().split("\n").pop() ?? message };
+  const fatal = /fatally failed|Pyodide already|unreachable|memory access|Out of memory/i.test(message);
+  return { ...found, fatal, retry: known.retry ?? true };
+}
+
+/** Lets messages in (a stop, a progress display) between two batches of a computation. */
+function breathe() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve(undefined);
+    };
+    port2.postMessage(0);
+  });
+}
+
+/** @param {number} interval  milliseconds @param {(message: unknown) => void} report */
+function atMostEvery(interval, report) {
+  let last = -Infinity;
+  return (/** @type {{ loaded: number, total: number | null }} */ message) => {
+    if (message.loaded !== message.total && performance.now() - last < interval) return;
+    last = performance.now();
+    report(message);
+  };
+}
+
+function ready() {
+  if (!py || !session || !runtime) throw new Error("the runtime has not started");
+  return { py, session, runtime };
+}
+
+const api = {
+  /** @param {MessagePort} port */
+  start: (port) =>
+    run(port, async ({ report }) => {
+      await boot(report);
+      return { value: true };
+    }),
+
+  /** @param {MessagePort} port @param {Source} source */
+  describe: (port, source) =>
+    run(
+      port,
+      async ({ signal }) => {
+        const listing = await list(store, source, signal);
+        const { name, origin, files } = listing;
+        const rows = files.map(({ path, size, blob }) => ({ path, size: size ?? blob?.size }));
+        const sizes = await measure(store, listing);
+        return { value: { name, origin, files: rows, ...sizes, notKept: store.refused } };
+      },
+      { queue: false },
+    ),
+
+  /** @param {MessagePort} port @param {Source} source
+   *  @param {{ device: string, dtype?: string }} options */
+  load: (port, source, { device, dtype }) =>
+    run(port, async ({ signal, report }) => {
+      const { py, session } = ready();
+      const began = performance.now();
+      const listing = await list(store, source, signal);
+      const builder = session.Builder();
+      try {
+        const places = { begin: flat(builder.begin) };
+        const options = { signal, report: atMostEvery(50, report) };
+        const small = await read(store, listing, places, () => py._module.HEAPU8, options);
+        for (const [path, bytes] of small) builder.add_file(path, bytes);
+        report({ stage: "build" });
+        signal.throwIfAborted();
+        const made = await session.build(builder, device, dtype);
+        const value = made.toJs({ dict_converter: Object.fromEntries });
+        made.destroy();
+        const seconds = (performance.now() - began) / 1000;
+        return { value: { ...value, name: listing.name, origin: listing.origin, seconds } };
+      } finally {
+        builder.destroy();
+      }
+    }),
+
+  /** @param {MessagePort} port @param {number} id @param {string[]} texts
+   *  @param {{ batchSize: number }} options */
+  encode: (port, id, texts, { batchSize }) =>
+    run(port, async ({ signal, report }) => {
+      const { session } = ready();
+      const pause = async () => {
+        await breathe();
+        return signal.aborted;
+      };
+      const progress = (/** @type {number} */ done, /** @type {number} */ total) =>
+        report({ stage: "encode", done, total });
+      const result = await session.encode(id, texts, batchSize, pause, progress);
+      const [array, dim] = result;
+      const view = array.getBuffer("f32");
+      const vectors = view.data.slice(); // a copy: the view is the wasm memory itself
+      view.release();
+      array.destroy();
+      result.destroy();
+      return Comlink.transfer({ value: { vectors, dim } }, [vectors.buffer]);
+    }),
+
+  /** @param {number} id */
+  dispose: (id) => void session?.dispose(id),
+
+  /** @param {MessagePort} port */
+  info: (port) =>
+    run(port, async () => {
+      const { py, session } = ready();
+      const versions = session.info();
+      const value = {
+        ...versions.toJs({ dict_converter: Object.fromEntries }),
+        pyodide: py.version,
+        jspi: "Suspending" in WebAssembly,
+        heapBytes: py._module.HEAPU8.length,
+        startedIn,
+        notKept: store.refused,
+      };
+      versions.destroy();
+      return { value };
+    }),
+
+  /** @param {MessagePort} port */
+  measure: (port) =>
+    run(port, async () => ({ value: { size: 384, gflops: ready().session.measure(384) } })),
+
+  /** @param {MessagePort} port */
+  cacheList: (port) => run(port, async () => ({ value: await store.list() }), { queue: false }),
+
+  /** @param {MessagePort} port @param {string} prefix */
+  cacheClear: (port, prefix) =>
+    run(port, async () => ({ value: await store.clear(prefix) }), { queue: false }),
+
+  /** Holds a lock for as long as the worker lives: whoever gets it knows that the worker is gone.
+   *  @param {string} name */
+  async hold(name) {
+    if (!navigator.locks) return false;
+    await new Promise((held) => {
+      navigator.locks.request(name, () => {
+        held(undefined);
+        return new Promise(() => {});
+      });
+    });
+    return true;
+  },
+};
+
+Comlink.expose(api);
