@@ -1,0 +1,143 @@
+"""Loading: from a name, a folder or a page's address to a model with its weights."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.backends import Device
+from rushlight.core.backends import device as as_device
+from rushlight.core.dtype import DType, as_dtype
+from rushlight.core.errors import LoadError
+from rushlight.core.tensor import Tensor
+from rushlight.models.config import parse_object
+
+if TYPE_CHECKING:
+    from rushlight.models.model import Model
+
+log = logging.getLogger("rushlight")
+Progress = Callable[[int, int | None], None]
+
+# model_type in config.json -> the file of its family.
+MODEL_TYPES: dict[str, str] = {"bert": "bert"}
+SMALL_FILE = 64 << 20
+
+
+def load(
+    path_or_name: str | Path,
+    device: str | Device = "cpu",
+    dtype: str | DType | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Model:
+    """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
+
+    dtype: convert floating weights to it; as stored unless given. progress(done, total): bytes of
+    a download. Weights are views of the memory-mapped file where nothing is converted. Raises
+    LoadError where names or shapes do not fit, FormatError for a damaged file, FetchError where a
+    download failed.
+    """
+    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.shards import load_weights
+
+    folder = resolve(str(path_or_name), progress=progress)
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and path.suffix in (".json", ".txt", ".jinja")
+        and path.stat().st_size <= SMALL_FILE
+    }
+    return assemble(files, load_weights(folder), device=device, dtype=dtype)
+
+
+async def load_async(
+    path_or_url: str,
+    device: str | Device = "cpu",
+    dtype: str | DType | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Model:
+    """`load` that waits without blocking; in the tab it takes an address or hub id."""
+    if sys.platform != "emscripten":
+        return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
+    from rushlight.web.download import fetch_checkpoint
+
+    files, tensors = await fetch_checkpoint(path_or_url, progress)
+    return assemble(files, tensors, device=device, dtype=dtype)
+
+
+def assemble(
+    files: Mapping[str, bytes],
+    tensors: Mapping[str, Tensor],
+    *,
+    device: str | Device = "cpu",
+    dtype: str | DType | None = None,
+) -> Model:
+    """A model from a checkpoint's small files (config.json, tokenizer.json, ...) and tensors.
+
+    Raises LoadError for a model_type that is not there, and where names or shapes do not fit.
+    """
+    if "config.json" not in files:
+        raise LoadError(
+            "there is no config.json among the model's files",
+            hint="choose a folder in the layout of the Hugging Face hub",
+        )
+    config = parse_object("config.json", files["config.json"])
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in MODEL_TYPES:
+        raise LoadError(
+            f"config.json: model_type {kind!r} is not there",
+            hint=f"there are: {', '.join(sorted(MODEL_TYPES))}",
+        )
+    family = importlib.import_module(f"rushlight.models.{MODEL_TYPES[kind]}")
+    model: Model = family.build(config, tensors.keys())
+    found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
+    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
+    model.load_state_dict({n: _placed(t, target, wanted) for n, t in found.items()})
+    model.configure(dict(files))
+    model.eval()
+    return model
+
+
+def _placed(t: Tensor, device: Device, dtype: DType | None) -> Tensor:
+    return t.to(device=device, dtype=dtype if t.dtype.is_floating_point else None)
+
+
+def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str, Tensor]:
+    """The tensors under the model's names, undoing Hugging Face's own legacy spellings.
+
+    LayerNorm.gamma and .beta; a base prefix such as `bert.` that one side has and the other has
+    not; stored position_ids, which are only counted numbers. Each rule that was applied is logged.
+    """
+    wanted = set(model.state_dict())
+    found: dict[str, Tensor] = {}
+    for stored, tensor in tensors.items():
+        name = stored
+        if name.endswith(".position_ids") and name not in wanted:
+            log.info("left out %s: positions are counted", stored)
+            continue
+        for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+            if name.endswith(old) and "LayerNorm" in name:
+                name = name.removesuffix(old) + new
+        if name not in wanted and prefix:
+            if name.startswith(prefix) and name.removeprefix(prefix) in wanted:
+                name = name.removeprefix(prefix)
+            elif prefix + name in wanted:
+                name = prefix + name
+        if name != stored:
+            log.info("loaded %s as %s", stored, name)
+        if name in found:
+            raise LoadError(f"the checkpoint holds {name!r} twice, once as {stored!r}")
+        found[name] = tensor
+    return found
+
+
+def small_json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    """The JSON object in the file `name`, or an empty one where there is no such file."""
+    return parse_object(name, files[name]) if name in files else {}

@@ -1,0 +1,147 @@
+"""Sentence embeddings: batches of texts through an encoder, pooled and normalised.
+
+The method of Sentence-BERT (Reimers and Gurevych, 2019). What to pool and where to cut texts off
+is read from the checkpoint's own files (modules.json, 1_Pooling/config.json,
+sentence_bert_config.json, tokenizer_config.json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import rushlight.core.ops as ops
+from rushlight.core import autograd
+from rushlight.core.convert import tensor
+from rushlight.core.errors import FormatError
+from rushlight.core.io.tokenizer import Encoding, load_tokenizer
+from rushlight.core.tensor import Tensor
+from rushlight.models.config import parse_json
+from rushlight.models.loading import small_json
+from rushlight.models.model import Model
+
+POOLINGS = ("mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens")
+
+
+class SentenceEncoder(Model):
+    """A Model whose forward(ids, attention_mask) gives hidden states, with `encode` on top."""
+
+    pooling: str = "mean_tokens"
+    normalize: bool = True
+    max_length: int = 512
+
+    def configure(self, files: dict[str, bytes]) -> None:
+        """Read tokenizer, pooling and length limit from the checkpoint's files."""
+        if "tokenizer.json" in files:
+            self.tokenizer = load_tokenizer(
+                files["tokenizer.json"], files.get("tokenizer_config.json")
+            )
+        limits = [self.config.max_position_embeddings]
+        for name, key in (
+            ("tokenizer_config.json", "model_max_length"),
+            ("sentence_bert_config.json", "max_seq_length"),
+        ):
+            value = small_json(files, name).get(key)
+            if isinstance(value, (int, float)) and value >= 1:
+                limits.append(int(min(value, self.config.max_position_embeddings)))
+        self.max_length = min(limits)
+        self._configure_modules(files)
+
+    def _configure_modules(self, files: dict[str, bytes]) -> None:
+        if "modules.json" not in files:
+            return
+        listed = parse_json("modules.json", files["modules.json"])
+        if not isinstance(listed, list) or not all(isinstance(m, dict) for m in listed):
+            raise FormatError("modules.json is not a list of objects")
+        kinds = [str(m.get("type", "")).rpartition(".")[2] for m in listed]
+        unknown = [k for k in kinds if k not in ("Transformer", "Pooling", "Normalize")]
+        if unknown:
+            raise FormatError(
+                f"modules.json: module {unknown[0]!r} is not there",
+                hint="there are Transformer, Pooling and Normalize",
+            )
+        self.normalize = "Normalize" in kinds
+        for module, kind in zip(listed, kinds, strict=True):
+            if kind == "Pooling":
+                self.pooling = _pooling(small_json(files, f"{module.get('path')}/config.json"))
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        batch_size: int = 32,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Tensor:
+        """Embeddings of `texts`, (n, hidden) float32; (hidden,) for a single string.
+
+        Texts are cut off at the checkpoint's length limit, sorted by length and run `batch_size`
+        at a time; the result is in their order and does not depend on the batches. progress(done,
+        total) is called after each batch. TypeError for anything but strings.
+        """
+        steps = self.encode_iter([texts] if isinstance(texts, str) else texts, batch_size)
+        while True:
+            try:
+                done, total = next(steps)
+            except StopIteration as finished:
+                out: Tensor = finished.value
+                return out[0] if isinstance(texts, str) else out
+            if progress is not None:
+                progress(done, total)
+
+    def encode_iter(
+        self, texts: Sequence[str], batch_size: int = 32
+    ) -> Generator[tuple[int, int], None, Tensor]:
+        """`encode` a batch at a time: yields (done, total), and returns the embeddings."""
+        if batch_size < 1:
+            raise ValueError(f"encode: batch_size is {batch_size}; it must be positive")
+        for i, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"encode: text {i} is a {type(text).__name__}, not a str")
+        if self.tokenizer is None:
+            raise RuntimeError("encode: the checkpoint has no tokenizer.json")
+        encoded = self.tokenizer.encode_batch(list(texts), max_length=self.max_length)
+        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i].ids))
+        parts: list[Tensor] = []
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            with autograd.no_grad():
+                parts.append(self._embed([encoded[i] for i in rows]))
+            yield start + len(rows), len(order)
+        if not parts:
+            return ops.zeros(0, self.config.hidden_size, device=self.device)
+        place = [0] * len(order)
+        for position, i in enumerate(order):
+            place[i] = position
+        return ops.cat(parts).index_select(0, tensor(place, device=self.device))
+
+    def _embed(self, batch: list[Encoding]) -> Tensor:
+        assert self.tokenizer is not None
+        longest = max(1, max(len(e.ids) for e in batch))
+        pad = self.tokenizer.pad_id or 0
+        ids = tensor([e.ids + [pad] * (longest - len(e.ids)) for e in batch], device=self.device)
+        lengths = tensor([len(e.ids) for e in batch], device=self.device)
+        mask = ops.arange(longest, device=self.device) < lengths.unsqueeze(1)
+        hidden = self(ids, mask).float()
+        return self._pooled(hidden, mask, lengths.to(hidden.dtype).unsqueeze(1))
+
+    def _pooled(self, hidden: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
+        """(batch, length, hidden) -> (batch, hidden), over the positions of the mask."""
+        if self.pooling == "cls_token":
+            out = hidden[:, 0]
+        elif self.pooling == "max_tokens":
+            out = hidden.masked_fill(mask.logical_not().unsqueeze(-1), -1e9).amax(1)
+        else:
+            total = (hidden * mask.to(hidden.dtype).unsqueeze(-1)).sum(1)
+            root = self.pooling == "mean_sqrt_len_tokens"
+            out = total / (lengths.sqrt() if root else lengths).clamp(min=1e-9)
+        return out / out.norm(2, -1, True).clamp(min=1e-12) if self.normalize else out
+
+
+def _pooling(config: dict[str, Any]) -> str:
+    chosen = [p for p in POOLINGS if config.get(f"pooling_mode_{p}") is True]
+    if len(chosen) != 1:
+        raise FormatError(
+            f"the pooling config chooses {chosen or 'nothing that is there'}",
+            hint=f"exactly one of {', '.join(POOLINGS)} is there to choose",
+        )
+    return chosen[0]
