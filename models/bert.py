@@ -9,8 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-import rushlight.core.ops as ops
-from rushlight.core import nn
+from rushlight.core import nn, ops
 from rushlight.core.errors import FormatError, LoadError
 from rushlight.core.tensor import Tensor
 from rushlight.models.config import read_config

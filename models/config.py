@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from rushlight.core.errors import FormatError
+from rushlight.core.io.jsontext import parse_json
 
 C = TypeVar("C")
 
 # Above any published model: a number beyond these is a damaged file, and would only cost time.
 LARGEST = {"num_hidden_layers": 1024}
 LARGEST_SIZE = 1 << 28
-
-
-def parse_json(name: str, data: bytes) -> Any:
-    """The JSON value in `data`; FormatError naming the file where there is none."""
-    try:
-        return json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{name} is not JSON: {error}") from None
+DEEPEST = 16
 
 
 def parse_object(name: str, data: bytes) -> dict[str, Any]:
     """The JSON object in `data`; FormatError naming the file where there is something else."""
-    value = parse_json(name, data)
+    value = parse_json(data, name, depth=DEEPEST)
     if not isinstance(value, dict):
         raise FormatError(f"{name} holds a {type(value).__name__}, not an object")
     return value

@@ -43,7 +43,7 @@ def load(
     download failed.
     """
     from rushlight.core.io.hub import resolve
-    from rushlight.core.io.shards import load_weights
+    from rushlight.core.io.safetensors import load_safetensors
 
     folder = resolve(str(path_or_name), progress=progress)
     files = {
@@ -53,7 +53,7 @@ def load(
         and path.suffix in (".json", ".txt", ".jinja")
         and path.stat().st_size <= SMALL_FILE
     }
-    return assemble(files, load_weights(folder), device=device, dtype=dtype)
+    return assemble(files, load_safetensors(folder), device=device, dtype=dtype)
 
 
 async def load_async(

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-import rushlight.core.ops as ops
-from rushlight.core import autograd
+from rushlight.core import autograd, ops
 from rushlight.core.convert import tensor
 from rushlight.core.errors import FormatError
-from rushlight.core.io.tokenizer import Encoding, load_tokenizer
-from rushlight.core.tensor import Tensor
-from rushlight.models.config import parse_json
+from rushlight.core.io.jsontext import parse_json
+from rushlight.core.io.tokenizer import Encoding, load_tokenizer, pad_batch
+from rushlight.core.tensor import Tensor, from_numpy
+from rushlight.models.config import DEEPEST
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
@@ -50,7 +50,7 @@ class SentenceEncoder(Model):
     def _configure_modules(self, files: dict[str, bytes]) -> None:
         if "modules.json" not in files:
             return
-        listed = parse_json("modules.json", files["modules.json"])
+        listed = parse_json(files["modules.json"], "modules.json", depth=DEEPEST)
         if not isinstance(listed, list) or not all(isinstance(m, dict) for m in listed):
             raise FormatError("modules.json is not a list of objects")
         kinds = [str(m.get("type", "")).rpartition(".")[2] for m in listed]
@@ -100,7 +100,7 @@ class SentenceEncoder(Model):
         if self.tokenizer is None:
             raise RuntimeError("encode: the checkpoint has no tokenizer.json")
         encoded = self.tokenizer.encode_batch(list(texts), max_length=self.max_length)
-        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i].ids))
+        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
         parts: list[Tensor] = []
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
@@ -116,24 +116,23 @@ class SentenceEncoder(Model):
 
     def _embed(self, batch: list[Encoding]) -> Tensor:
         assert self.tokenizer is not None
-        longest = max(1, max(len(e.ids) for e in batch))
-        pad = self.tokenizer.pad_id or 0
-        ids = tensor([e.ids + [pad] * (longest - len(e.ids)) for e in batch], device=self.device)
-        lengths = tensor([len(e.ids) for e in batch], device=self.device)
-        mask = ops.arange(longest, device=self.device) < lengths.unsqueeze(1)
+        width = max(1, *(len(e) for e in batch))
+        padded, real = pad_batch(batch, self.tokenizer.pad_id or 0, length=width)
+        ids, mask = from_numpy(padded).to(self.device), from_numpy(real).to(self.device)
         hidden = self(ids, mask).float()
-        return self._pooled(hidden, mask, lengths.to(hidden.dtype).unsqueeze(1))
+        return self._pooled(hidden, mask)
 
-    def _pooled(self, hidden: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
+    def _pooled(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """(batch, length, hidden) -> (batch, hidden), over the positions of the mask."""
         if self.pooling == "cls_token":
             out = hidden[:, 0]
         elif self.pooling == "max_tokens":
             out = hidden.masked_fill(mask.logical_not().unsqueeze(-1), -1e9).amax(1)
         else:
-            total = (hidden * mask.to(hidden.dtype).unsqueeze(-1)).sum(1)
+            real = mask.to(hidden.dtype)
+            count = real.sum(1, keepdim=True)
             root = self.pooling == "mean_sqrt_len_tokens"
-            out = total / (lengths.sqrt() if root else lengths).clamp(min=1e-9)
+            out = (hidden * real.unsqueeze(-1)).sum(1) / (count.sqrt() if root else count)
         return out / out.norm(2, -1, True).clamp(min=1e-12) if self.normalize else out
 
 
