@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.safetensors import open_tables, load_safetensors
+from rushlight.core.io.safetensors import load_safetensors, open_tables
 
 PATH = Path(__file__).parent / "data" / "bert_tiny.safetensors"
 Tensors = dict[str, rl.Tensor]
