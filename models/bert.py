@@ -80,7 +80,9 @@ class Embeddings(nn.Module):
         positions = self.position_embeddings.weight[: ids.shape[1]]
         kinds = self.token_type_embeddings
         segment = kinds.weight[0] if segments is None else kinds(segments)
-        return self.dropout(self.LayerNorm(self.word_embeddings(ids) + segment + positions))
+        total = self.word_embeddings(ids) + segment + positions
+        out: Tensor = self.dropout(self.LayerNorm(total))
+        return out
 
 
 class SelfAttention(nn.Module):
@@ -112,7 +114,8 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        return self.LayerNorm(self.dropout(self.dense(x)) + before)
+        out: Tensor = self.LayerNorm(self.dropout(self.dense(x)) + before)
+        return out
 
 
 class Attention(nn.Module):
@@ -123,7 +126,8 @@ class Attention(nn.Module):
         self.output = Residual(config.hidden_size, config)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        return self.output(self.self(x, mask), x)
+        out: Tensor = self.output(self.self(x, mask), x)
+        return out
 
 
 class Intermediate(nn.Module):
@@ -147,7 +151,8 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         x = self.attention(x, mask)
-        return self.output(self.intermediate(x), x)
+        out: Tensor = self.output(self.intermediate(x), x)
+        return out
 
 
 class Encoder(nn.Module):
@@ -169,7 +174,8 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return self.dense(hidden[:, 0]).tanh()
+        out: Tensor = self.dense(hidden[:, 0]).tanh()
+        return out
 
 
 class BertModel(SentenceEncoder):
@@ -196,7 +202,8 @@ class BertModel(SentenceEncoder):
         if ids.ndim != 2 or ids.shape[1] > limit:
             raise ValueError(f"bert: ids are {ids.shape}; they must be (batch, up to {limit})")
         mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
-        return self.encoder(self.embeddings(ids, token_type_ids), mask)
+        out: Tensor = self.encoder(self.embeddings(ids, token_type_ids), mask)
+        return out
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> BertModel:

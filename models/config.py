@@ -40,7 +40,8 @@ def read_config(cls: type[C], values: Mapping[str, Any]) -> C:
 
 
 def _checked(name: str, kind: str, value: Any) -> Any:
-    wanted = {"int": int, "float": (int, float), "str": str, "bool": bool}
+    wanted: dict[str, tuple[type, ...]]
+    wanted = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
     if value is None and "None" in kind:
         return value
     accepted = wanted.get(kind.partition(" ")[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
 from rushlight.core.backends import Device
@@ -28,3 +28,7 @@ class Model(nn.Module):
 
     def configure(self, files: dict[str, bytes]) -> None:
         """Take what the checkpoint's small files say beyond config.json; families override it."""
+
+    if TYPE_CHECKING:  # families differ in what they offer: encode, generate, ...
+
+        def __getattr__(self, name: str) -> Any: ...

@@ -23,7 +23,8 @@ def model() -> rl.models.Model:
 
 @pytest.fixture(scope="module")
 def embeddings(model: rl.models.Model) -> np.ndarray:
-    return model.encode(TEXTS, batch_size=8).numpy()
+    found: np.ndarray = model.encode(TEXTS, batch_size=8).numpy()
+    return found
 
 
 def test_agrees_with_the_published_implementation(embeddings: np.ndarray) -> None:
