@@ -10,7 +10,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import autograd, errors, nn
+from rushlight.core import autograd, errors, nn, optim
 from rushlight.core.autograd import enable_grad, is_grad_enabled, no_grad
 from rushlight.core.backends import Device, Generator, device, devices, manual_seed
 from rushlight.core.convert import as_tensor, from_dlpack, tensor
@@ -43,8 +43,8 @@ __all__ = [
     "LoadError", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "device", "devices",
     "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
     "from_dlpack", "from_numpy", "int16", "int32", "int64", "int8", "is_grad_enabled", "jit",
-    "load", "manual_seed", "models", "nn", "no_grad", "promote_types", "save", "tensor",
-    "uint32", "uint8",
+    "load", "manual_seed", "models", "nn", "no_grad", "optim", "promote_types", "save",
+    "tensor", "uint32", "uint8",
     *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
                                    "rfloordiv"}),
 ]  # fmt: skip

@@ -70,8 +70,9 @@ def _cumsum(out: Array, x: Array, *, dim: int) -> None:
     np.cumsum(x, axis=dim, out=out)
 
 
-def _region(ranges: Ranges) -> tuple[slice, ...]:
-    return tuple(slice(*r) for r in ranges)
+def _region(ranges: Ranges) -> tuple[Any, ...]:
+    # With the dots, indexing gives a view of a 0-d array too, not a scalar.
+    return (*(slice(*r) for r in ranges), ...)
 
 
 def _slice_backward(out: Array, g: Array, *, shape: Any, ranges: Ranges) -> None:
@@ -166,7 +167,7 @@ def _ravel_index(out: Array, *index: Array, sizes: tuple[int, ...]) -> None:
 def _assign(out: Array, x: Array, value: Array, *, ranges: Ranges, shape: Any) -> None:
     held = np.array(value) if np.may_share_memory(out, value) else value
     np.copyto(out, x)
-    region = out[(*_region(ranges), ...)]  # the dots: of a 0-d array too it gives a view
+    region = out[_region(ranges)]
     # Same elements, with dims of size one added or taken away.
     region[...] = held.reshape(region.shape)
 

@@ -1,0 +1,50 @@
+"""Adam with decoupled weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.core.optim.optimizer import Optimizer, Params, positive
+from rushlight.core.tensor import Tensor
+
+
+class AdamW(Optimizer):
+    """Adam (Kingma and Ba, 2014) with weight decay apart from the gradient (Loshchilov, 2017).
+
+    p -= lr * weight_decay * p, then p -= lr * m / (sqrt(v) + eps), where m and v are running means
+    of the gradient and of its square with rates `betas`, corrected for starting at zero.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(
+            params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+        )
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        """Rates must not be negative, betas in [0, 1)."""
+        positive("AdamW", group, "lr", "eps", "weight_decay")
+        if len(group["betas"]) != 2 or not all(0 <= b < 1 for b in group["betas"]):
+            raise ValueError(f"AdamW: betas are {group['betas']}; two numbers in [0, 1)")
+
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
+        """One step; state: step, exp_avg, exp_avg_sq."""
+        if not state:
+            state.update(step=0, exp_avg=param.zeros_like(), exp_avg_sq=param.zeros_like())
+        beta1, beta2 = group["betas"]
+        state["step"] = step = int(state["step"]) + 1
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        if group["weight_decay"]:
+            param.mul_(1 - group["lr"] * group["weight_decay"])
+        mean.add_(grad - mean, alpha=1 - beta1)
+        square.mul_(beta2).add_(grad * grad, alpha=1 - beta2)
+        scale = (1 - beta2**step) ** 0.5
+        denominator = (square.sqrt() / scale).add_(group["eps"])
+        param.add_(mean / denominator, alpha=-group["lr"] / (1 - beta1**step))

@@ -1,0 +1,142 @@
+"""What optimizers share: groups of parameters with options, and state that can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rushlight.core import autograd
+from rushlight.core.errors import LoadError
+from rushlight.core.tensor import Tensor
+
+Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
+
+
+class Optimizer:
+    """Parameters in groups, each with options of its own; a subclass says how one is updated.
+
+    `param_groups` are dicts with "params" and the options, which may be changed between steps;
+    `state` holds what is kept per parameter. Parameters may get their memory later than the
+    optimizer is made. ValueError for no parameters, one given twice, or one that is no leaf.
+    """
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        given: list[Any] = list(params)
+        if not given:
+            raise ValueError(f"{type(self).__name__}: there are no parameters to optimize")
+        groups = given if isinstance(given[0], Mapping) else [{"params": given}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Add parameters with options: {"params": ..., "lr": ...}; defaults fill the rest."""
+        group = dict(param_group)
+        params = group["params"]
+        group["params"] = [params] if isinstance(params, Tensor) else list(params)
+        name = type(self).__name__
+        unknown = [key for key in group if key != "params" and key not in self.defaults]
+        if unknown:
+            raise ValueError(f"{name}: no option {unknown[0]!r}; there are: "
+                             f"{', '.join(self.defaults)}")  # fmt: skip
+        taken = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in group["params"]:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"{name}: a parameter is a {type(p).__name__}, not a Tensor")
+            if p.node is not None:
+                raise ValueError(f"{name}: the tensor of shape {p.shape} is no leaf; pass those "
+                                 "it was computed from")  # fmt: skip
+            if id(p) in taken:
+                raise ValueError(f"{name}: the parameter of shape {p.shape} is given twice")
+            taken.add(id(p))
+        full = {**self.defaults, **group}
+        self.check(full)
+        self.param_groups.append(full)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        """Raise ValueError for an option out of range."""
+
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
+        """Write the next value into `param`; called without recording."""
+        raise NotImplementedError(f"{type(self).__name__} has no update method")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; gives what `closure` gave.
+
+        closure: computes the loss anew and calls backward; called once, with grads recorded.
+        """
+        loss = None
+        if closure is not None:
+            with autograd.enable_grad():
+                loss = closure()
+        with autograd.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self.update(p, p.grad.detach(), self.state.setdefault(p, {}), group)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every gradient, or fill it with zeros."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad = None if set_to_none else p.grad.detach().zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {number: ...}, "param_groups": [...]}, parameters by number as in torch."""
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                numbers[id(p)] = len(numbers)
+            groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
+        state = {numbers[id(p)]: dict(kept) for p, kept in self.state.items()}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave, copied and moved to where the parameters are.
+
+        Raises LoadError, before anything is changed, where the groups differ in size or a kept
+        tensor in shape.
+        """
+        groups = state_dict["param_groups"]
+        have, given = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
+        if have != given:
+            raise LoadError(f"load_state_dict: groups of {given} parameters; the optimizer has "
+                            f"groups of {have}")  # fmt: skip
+        params = [p for g in self.param_groups for p in g["params"]]
+        numbers = [n for g in groups for n in g["params"]]
+        state: dict[Tensor, dict[str, Any]] = {}
+        for number, p in zip(numbers, params, strict=True):
+            if number in state_dict["state"]:
+                kept = state_dict["state"][number]
+                state[p] = {key: _copied(number, key, v, p) for key, v in kept.items()}
+        for group, other in zip(self.param_groups, groups, strict=True):
+            group.update({key: v for key, v in other.items() if key != "params"})
+        self.state = state
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _copied(number: int, key: str, value: Any, param: Tensor) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    if value.shape != param.shape:
+        raise LoadError(f"load_state_dict: {key} of parameter {number} is {value.shape}; the "
+                        f"parameter is {param.shape}")  # fmt: skip
+    return value.detach().clone().to(dtype=param.dtype, device=param.device)
+
+
+def positive(optimizer: str, group: Mapping[str, Any], *names: str) -> None:
+    """Raise ValueError where one of these options is negative (or nan)."""
+    for name in names:
+        if not group[name] >= 0:
+            raise ValueError(f"{optimizer}: {name} is {group[name]}; it must not be negative")

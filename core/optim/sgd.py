@@ -1,0 +1,53 @@
+"""Stochastic gradient descent, with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.core.optim.optimizer import Optimizer, Params, positive
+from rushlight.core.tensor import Tensor
+
+
+class SGD(Optimizer):
+    """p -= lr * v, with v = momentum * v + (1 - dampening) * grad.
+
+    Polyak's momentum as Sutskever et al. (2013) write it; `nesterov` looks one step ahead.
+    weight_decay adds that share of the parameter to its gradient. As torch does, the first step
+    takes v = grad, without dampening.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {"lr": lr, "momentum": momentum, "dampening": dampening,
+             "weight_decay": weight_decay, "nesterov": nesterov},
+        )  # fmt: skip
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        """Rates must not be negative; nesterov wants momentum and no dampening."""
+        positive("SGD", group, "lr", "momentum", "weight_decay")
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise ValueError("SGD: nesterov needs a momentum above 0 and dampening 0")
+
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
+        """One step; state: momentum_buffer."""
+        momentum = group["momentum"]
+        if group["weight_decay"]:
+            grad = grad.add(param.detach(), alpha=group["weight_decay"])
+        if momentum:
+            velocity = state.get("momentum_buffer")
+            if velocity is None:
+                velocity = state["momentum_buffer"] = grad.clone()
+            else:
+                velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
+        param.add_(grad, alpha=-group["lr"])
