@@ -99,7 +99,9 @@ def assemble(
     model: Model = family.build(config, tensors.keys())
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
-    model.load_state_dict({n: _placed(t, target, wanted) for n, t in found.items()})
+    # assign: the parameters share the mapped file or the downloaded bytes.
+    placed = {n: _placed(t, target, wanted) for n, t in found.items()}
+    model.load_state_dict(placed, assign=True)
     model.configure(dict(files))
     model.eval()
     return model
