@@ -1,0 +1,230 @@
+"""all-MiniLM-L6-v2: load time, sentences per second and peak memory, natively and in the tab.
+
+    python benchmarks/minilm.py native            a Python process
+    python benchmarks/minilm.py tab [--site DIR]  headless Chromium on a built site
+
+Every figure is printed with its raw samples and kept, with versions and machine, in
+benchmarks/results/. The embeddings are compared with the published implementation's (the golden
+file of tests/parity) before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+PARITY = HERE.parent / "tests" / "parity" / "data"
+NAME = "all-minilm-l6-v2"
+ROUNDS = 5
+SENTENCES = [
+    f"Sentence number {i}: the quick brown fox jumps over the lazy dog near the river bank."
+    for i in range(64)
+]
+
+
+def high_water(pid: int | str = "self") -> float:
+    """Peak resident memory of a process in MB (VmHWM)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has no VmHWM")
+
+
+def check(vectors: Any) -> None:
+    """Stop where the embeddings are not the published implementation's."""
+    from rushlight.core.io.safetensors import load_safetensors
+
+    golden = load_safetensors(PARITY / "minilm.safetensors")["embeddings"].numpy()
+    worst = float(np.abs(np.asarray(vectors, np.float32) - golden).max())
+    if not worst <= 1e-5:
+        raise SystemExit(f"embeddings differ from the reference by {worst}")
+
+
+def texts() -> list[str]:
+    """The texts of the golden file."""
+    found: list[str] = json.loads((PARITY / "texts.json").read_text(encoding="utf-8"))
+    return found
+
+
+def native() -> dict[str, Any]:
+    """Load and encode in this process, which has done nothing else."""
+    began = time.perf_counter()
+    import rushlight as rl
+
+    imported = time.perf_counter() - began
+    from rushlight.core.io.hub import resolve
+
+    folder = resolve(NAME)
+    before = high_water()
+    began = time.perf_counter()
+    model = rl.models.load(folder)
+    loaded = time.perf_counter() - began
+    after_load = high_water()
+    check(model.encode(texts()).numpy())
+    model.encode(SENTENCES)
+    seconds = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        model.encode(SENTENCES)
+        seconds.append(time.perf_counter() - began)
+    return {
+        "import_s": imported,
+        "load_s": loaded,
+        "load_peak_mb": after_load - before,
+        "encode_peak_mb": high_water() - before,
+        "encode_s": seconds,
+        "sentences_per_s": len(SENTENCES) / float(np.median(seconds)),
+        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+    }
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
+<link rel="icon" href="data:,">
+<script type="module">
+const opened = performance.timeOrigin;
+const now = () => (performance.timeOrigin + performance.now() - opened) / 1000;
+import { createRushlight } from "./rushlight/client.js";
+window.run = (async () => {
+  const rl = await createRushlight();
+  const started = now();
+  const model = await rl.load("./models/NAME/");
+  const loaded = now();
+  await model.encode(["a"]);
+  const first = now();
+  return { rl, model, started, loaded, first };
+})();
+window.times = async () => {
+  const { started, loaded, first } = await window.run;
+  return { started, loaded, first };
+};
+window.encode = async (texts) => {
+  const { model } = await window.run;
+  const began = performance.now();
+  const vectors = await model.encode(texts);
+  return { seconds: (performance.now() - began) / 1000, vectors: vectors.map((v) => [...v]) };
+};
+window.info = async () => (await window.run).rl.info();
+</script>""".replace("NAME", NAME)
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    """The address of `site`, with the benchmark's page in it, on loopback."""
+    page = site / "benchmark.html"
+    page.write_text(PAGE, encoding="utf-8")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", str(site)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        yield f"http://127.0.0.1:{line.split('port ')[1].split()[0]}/benchmark.html"
+    finally:
+        server.terminate()
+        server.wait()
+        page.unlink()
+
+
+def renderer_peaks(root: int) -> dict[int, float]:
+    """VmHWM of each renderer process below the browser process `root`."""
+    parents: dict[int, int] = {}
+    renderers = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+            if b"--type=renderer" in command:
+                renderers.add(int(entry.name))
+    found = {}
+    for pid in renderers:
+        above = pid
+        while above in parents and above != root:
+            above = parents[above]
+        if above == root:
+            found[pid] = high_water(pid)
+    return found
+
+
+def tab(site: Path) -> dict[str, Any]:
+    """Open the page in a new browser, and again with everything cached."""
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-background-networking", "--disable-component-update",
+             "--disable-sync", "--no-first-run"]  # fmt: skip
+    system = Path("/usr/bin/chromium")
+    with served(site) as address, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=str(system) if system.exists() else None, args=flags
+        )
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(600_000)
+        page.goto(address)
+        cold = page.evaluate("times()")
+        cached = []
+        for _ in range(ROUNDS):
+            page.reload()
+            cached.append(page.evaluate("times()"))
+        check(page.evaluate("(t) => encode(t)", texts())["vectors"])
+        seconds = [page.evaluate("(t) => encode(t)", SENTENCES)["seconds"] for _ in range(ROUNDS)]
+        info = page.evaluate("info()")
+        peaks = renderer_peaks(os.getpid())
+        version = browser.version
+        browser.close()
+    return {
+        "cold": cold,
+        "cached": cached,
+        "encode_s": seconds,
+        "sentences_per_s": len(SENTENCES) / float(np.median(seconds)),
+        "heap_mb": info["heapBytes"] / 2**20,
+        "renderer_peak_mb": max(peaks.values()),
+        "versions": {**info, "chromium": version},
+    }
+
+
+def machine() -> str:
+    """The processor's name and how many cores there are."""
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("where", choices=["native", "tab"])
+    parser.add_argument("--site", type=Path, default=HERE.parent / "dist" / "site")
+    chosen = parser.parse_args()
+    result = native() if chosen.where == "native" else tab(chosen.site)
+    result["machine"] = machine()
+    text = json.dumps(result, indent=1)
+    out = HERE / "results" / f"minilm_{chosen.where}.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
