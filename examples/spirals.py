@@ -25,11 +25,11 @@ def train(steps: int = 600) -> float:
     rl.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
-    )
+    ).init_()
     optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
     points, label = spirals(400)
     for step in range(1, steps + 1):
-        loss = nn.cross_entropy(model(points), label)
+        loss = nn.functional.cross_entropy(model(points), label)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -38,7 +38,7 @@ def train(steps: int = 600) -> float:
     points, label = spirals(1000)
     with rl.no_grad():
         right = model(points).argmax(dim=1) == label
-    return right.float().mean().item()
+    return float(right.float().mean().item())
 
 
 if __name__ == "__main__":
