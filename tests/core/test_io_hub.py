@@ -100,9 +100,6 @@ def test_a_file_of_another_size_is_fetched_again(places: list[Place]) -> None:
     "name", ["tiny-modle", "no-such-thing", "./nowhere", "/nowhere/at/all", ""]
 )
 def test_an_unknown_name_lists_the_names(places: list[Place], name: str) -> None:
-    if not name:
-        assert hub.resolve(name) == Path()
-        return
     with pytest.raises(hub.UnknownModelError, match="there are: tiny-model;") as caught:
         hub.resolve(name)
     assert ("did you mean tiny-model?" in str(caught.value)) == (name == "tiny-modle")
