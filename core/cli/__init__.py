@@ -1,1 +1,100 @@
-"""The rushlight command."""
+"""The rushlight command: errors in one line, exit codes, and the table of commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+# What a command raises for a mistake of its user: a message is enough.
+_EXPECTED = (OSError, ValueError, LookupError)
+INTERRUPTED = 130  # as shells report a process that SIGINT ended
+
+
+def main() -> None:
+    """Run the command line in sys.argv and leave with its exit code.
+
+    0 for success, 2 for a mistake of the user (a wrong flag, a missing model, a file that does not
+    fit), 130 after Ctrl-C, 1 for an error of the program. Mistakes give one message on stderr;
+    `--debug`, anywhere before `--`, shows the traceback.
+    """
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns the exit code."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in ours
+    rest = [a for a in ours if a != "--debug"] + arguments[len(ours) :]
+    try:
+        code = _app()(rest or ["--help"], prog_name="rushlight", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    """Say on stderr what is wrong; returns the exit code."""
+    from rushlight.core.errors import RushlightError
+
+    if type(error).__name__ == "Abort":  # typer's own, after Ctrl-C at a prompt
+        return INTERRUPTED
+    if hasattr(error, "format_message"):  # of typer's parser, wherever that keeps its classes
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "rushlight"
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+        else:
+            message = error.format_message()
+            print(f"{command}: {message}\n  hint: {command} --help", file=sys.stderr)
+        return 2
+    if isinstance(error, (RushlightError, *_EXPECTED)):
+        print(f"rushlight: {_words(error)}", file=sys.stderr)
+        return 2
+    print(
+        f"rushlight: unexpected {type(error).__name__}: {error}\n"
+        "  hint: this is an error of the program; run it with --debug and report what it shows",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
+def _app() -> Typer:
+    """The commands. Made here, so that a program that imports Rushlight pays nothing for them."""
+    import typer
+
+    from rushlight.core.cli import commands, site
+
+    app = typer.Typer(
+        help="Small tensors and models: natively and in the browser tab.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for command in (commands.embed, commands.inspect, commands.fetch, commands.info):
+        app.command()(command)
+    app.add_typer(site.app, name="site")
+
+    @app.callback()
+    def options(
+        debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    ) -> None:
+        pass  # run() has taken --debug already, from any place
+
+    return app

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rushlight.core.errors import FormatError
 from rushlight.core.io.safetensors import load_safetensors, save_safetensors
-from rushlight.core.io.source import open_source
 from rushlight.core.tensor import Tensor
 
 __all__ = ["load", "load_safetensors", "save", "save_safetensors"]
@@ -43,17 +42,21 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, Tensor]
     the tensors are views of the mapped file: nothing is read until it is used. Raises FormatError
     for another or a broken file, naming what it looks like, and FileNotFoundError for none.
     """
-    if Path(path).is_file():
-        source = open_source(path)
-        first = bytes(source.read(0, 24))
-        source.close()
-        kind = kind_of(first)
-        if kind not in {"safetensors", "json"}:
-            raise FormatError(
-                f"{path} looks like {kind}, which cannot be read",
-                hint="convert it to safetensors, or fetch the model's .safetensors file",
-            )
+    require_safetensors(path)
     return load_safetensors(path, device)
+
+
+def require_safetensors(path: str | os.PathLike[str]) -> None:
+    """Raise FormatError, naming what it looks like, for a file that is of another kind."""
+    if not Path(path).is_file():
+        return
+    with open(path, "rb") as file:
+        kind = kind_of(file.read(24))
+    if kind not in {"safetensors", "json"}:
+        raise FormatError(
+            f"{path} looks like {kind}, which cannot be read",
+            hint="convert it to safetensors, or fetch the model's .safetensors file",
+        )
 
 
 def kind_of(first: bytes) -> str:

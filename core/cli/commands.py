@@ -1,0 +1,251 @@
+"""`rushlight embed`, `inspect`, `fetch` and `info`.
+
+What a command needs is imported when it runs, so that `--help` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rushlight.core.io.fetch import Progress
+    from rushlight.core.io.table import Entry
+
+DEFAULT_MODEL = "all-minilm-l6-v2"
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Model = Annotated[str, typer.Option(help="A model: a name, a folder, or a hub id owner/name.")]
+
+
+def embed(
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="The texts.", show_default=False)
+    ] = None,
+    model: Model = DEFAULT_MODEL,
+    device: Annotated[str, typer.Option(help="Where to compute.")] = "cpu",
+    file: Annotated[
+        Path | None, typer.Option(help="Read the texts from a file, one a line; - is stdin.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts computed at a time.")] = 32,
+    as_json: Json = False,
+) -> None:
+    """Turn texts into vectors whose dot products say how alike the texts are."""
+    if bool(texts) == (file is not None):
+        raise typer.BadParameter("give texts, or a file of texts with --file")
+    chosen = _lines(file) if file is not None else list(texts or ())
+
+    import rushlight as rl
+    from rushlight import models
+
+    if device not in (names := [str(d) for d in rl.devices()]):
+        raise typer.BadParameter(f"no device {device!r} here; there are: {', '.join(names)}")
+    folder = _fetched(model)
+    began = time.perf_counter()
+    loaded = models.load(folder, device=device)
+    if not hasattr(loaded, "encode"):
+        raise ValueError(f"{model} is no model of embeddings: it has no encode()")
+    ready = time.perf_counter()
+    with _bar("Embedding", unit="texts", least=256) as progress:
+        vectors = loaded.encode(chosen, batch_size=batch_size, progress=progress).tolist()
+    seconds = {"load": round(ready - began, 4), "encode": round(time.perf_counter() - ready, 4)}
+    if as_json:
+        # Nine digits give back every float32.
+        rows = [[float(f"{x:.9g}") for x in vector] for vector in vectors]
+        result = {"model": model, "device": device, "seconds": seconds, "embeddings": rows}
+        print(json.dumps(result))
+        return
+    for text, vector in zip(chosen, vectors, strict=True):
+        start = " ".join(f"{x:7.4f}" for x in vector[:4])
+        print(f"[{start} ... {len(vector)} numbers]  {_short(text, 60)}")
+    if 2 <= len(vectors) <= 12:
+        print("How alike (the dot products):")
+        for vector in vectors:
+            dots = (sum(a * b for a, b in zip(vector, other, strict=True)) for other in vectors)
+            print(" ".join(f"{dot:7.4f}" for dot in dots))
+    print(
+        f"{len(vectors)} texts on {device}: loaded in {seconds['load']:.2f} s, embedded in "
+        f"{seconds['encode']:.2f} s",
+        file=sys.stderr,
+    )
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(help="A weight file, a folder, or a model's name.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a weight file holds: tensors, dtypes, shapes, sizes and metadata."""
+    from rushlight.core.io import require_safetensors
+    from rushlight.core.io.hub import MODELS
+    from rushlight.core.io.safetensors import open_tables
+
+    path = _fetched(file) if file in MODELS else Path(file)
+    require_safetensors(path)
+    opened = open_tables(path)
+    rows = [(source.name, e) for source, table in opened for e in table.entries.values()]
+    metadata = {k: v for _, table in opened for k, v in table.metadata.items()}
+    for source, _ in opened:
+        source.close()
+    total = {
+        "tensors": len(rows),
+        "parameters": sum(_numel(e) for _, e in rows),
+        "bytes": sum(e.nbytes for _, e in rows),
+    }
+    if as_json:
+        tensors = [
+            {"name": e.name, "dtype": e.dtype.name, "shape": e.shape, "bytes": e.nbytes,
+             "offset": e.offset, "file": name}
+            for name, e in rows
+        ]  # fmt: skip
+        print(json.dumps({"metadata": metadata, "total": total, "tensors": tensors}))
+        return
+    _print_table([[e.name, e.dtype.name, str(list(e.shape)), _size(e.nbytes)] for _, e in rows])
+    for key, value in metadata.items():
+        print(f"metadata  {key}: {_short(value, 200)}")
+    files = f" in {len(opened)} files" if len(opened) > 1 else ""
+    count = f"{total['parameters']:,} numbers"
+    print(f"{total['tensors']} tensors{files}, {count}, {_size(total['bytes'])}")
+
+
+def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.")]) -> None:
+    """Fetch a model into the cache, check it, and print its folder."""
+    from rushlight.core.io.hub import MODELS, fetch_model
+
+    if name in MODELS:
+        with _bar(name) as progress:
+            folder, served = fetch_model(name, progress=progress)
+        print(f"{name}: served by {served}; sizes and hashes are right", file=sys.stderr)
+    else:
+        folder = _fetched(name)
+    print(folder)
+
+
+def info(as_json: Json = False) -> None:
+    """Show versions, devices, kernels and the cache folder."""
+    import platform
+
+    import numpy as np
+
+    import rushlight as rl
+    from rushlight.core.io.fetch import cache_dir
+
+    cache = cache_dir()
+    models = sorted(p.name for p in (cache / "models").glob("*") if p.is_dir())
+    facts: dict[str, Any] = {
+        "version": rl.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "numpy": np.__version__,
+        "devices": [str(d) for d in rl.devices()],
+        "kernels": _kernels(),
+        "cache": str(cache),
+        "models": models,
+    }
+    if as_json:
+        print(json.dumps(facts))
+        return
+    for key, value in facts.items():
+        shown = ", ".join(value) or "none" if isinstance(value, list) else value
+        print(f"{key:9} {shown}")
+
+
+def _kernels() -> str:
+    """Which kernels compute on the CPU, and what NumPy multiplies matrices with."""
+    import numpy as np
+
+    config: Any = np.show_config(mode="dicts")
+    blas = config.get("Build Dependencies", {}).get("blas", {})
+    return f"numpy ({blas.get('name', 'no BLAS')} {blas.get('version', '')})".replace(" )", ")")
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a UTF-8 file, or of stdin. An empty line is a text like any other."""
+    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    try:
+        lines = raw.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8 text: byte {error.start} is wrong") from None
+    lines = [line.removesuffix("\r") for line in lines[: -1 if lines[-1] == "" else None]]
+    if not lines:
+        raise ValueError(f"{file} has no lines")
+    return lines
+
+
+def _fetched(name: str) -> Path:
+    """The folder of a model; with a bar while it is being fetched."""
+    from rushlight.core.io.hub import resolve
+
+    with _bar(name) as progress:
+        return resolve(name, progress=progress)
+
+
+@contextmanager
+def _bar(title: str, unit: str = "bytes", least: int = 0) -> Iterator[Progress]:
+    """A progress bar on stderr, drawn from the first report on; none for fewer than `least`."""
+    bar: Any = None
+    task: Any = None
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal bar, task
+        if total is not None and total < least:
+            return
+        if bar is None:
+            bar, task = _start_bar(title, unit, total)
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield progress
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _start_bar(title: str, unit: str, total: int | None) -> tuple[Any, Any]:
+    from rich import progress as parts
+    from rich.console import Console
+
+    counts = (
+        (parts.DownloadColumn(), parts.TransferSpeedColumn())
+        if unit == "bytes"
+        else (parts.MofNCompleteColumn(),)
+    )
+    bar = parts.Progress(
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        *counts,
+        parts.TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    bar.start()
+    return bar, bar.add_task(title, total=total)
+
+
+def _print_table(rows: list[list[str]]) -> None:
+    """Rows in columns; the last one is flush right."""
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]
+        print("  ".join([*cells, row[3].rjust(widths[3])]))
+
+
+def _numel(entry: Entry) -> int:
+    return entry.nbytes // entry.dtype.itemsize * entry.dtype.block
+
+
+def _size(nbytes: int) -> str:
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.1f} {unit}"
+    return f"{nbytes} B"
+
+
+def _short(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3] + "..."
