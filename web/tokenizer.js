@@ -156,9 +156,10 @@ class Tokenizer {
       );
     }
     this.addedIds.set(token.content, id);
-    this.addedTexts.set(id, token.content);
     if (token.special) this.special.add(token.content);
     const { codes } = token.normalized ? this.normalize(token.content) : this.plain(token.content);
+    // As the package does, a normalized token is spelled as it is matched.
+    this.addedTexts.set(id, this.words.toText(codes));
     const known = token.normalized ? this.addedNormalized : this.added;
     known.add(codes, /** @type {AddedToken} */ (token));
   }

@@ -22,7 +22,7 @@ const methods = {
   load(name, json) {
     const made = createTokenizer(modules, new TextEncoder().encode(json));
     tokenizers.set(name, made);
-    return { vocabSize: made.vocabSize, padId: made.padId };
+    return { vocabSize: made.vocabSize, padId: made.padId ?? null };
   },
   encode(name, texts, addSpecial) {
     return [...tokenizers.get(name).encodeBatch(texts, addSpecial)];

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Iterable
 
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
@@ -48,14 +49,14 @@ def _words(pre_tokenizer: pre_tokenizers.PreTokenizer, text: str) -> int:
     return len(pre_tokenizer.pre_tokenize_str(text))
 
 
-def measure() -> dict[str, list[int]]:
-    """The code points of every class, ascending."""
+def measure(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int]]:
+    """Those of `codes`, which rise, that are in each class."""
     clean, cjk = _bert(clean_text=True), _bert(handle_chinese_chars=True)
     strip, nfd = _bert(strip_accents=True), normalizers.NFD()
     bert = pre_tokenizers.BertPreTokenizer()
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     found: dict[str, list[int]] = {name: [] for name in CLASSES}
-    for code in CODE_POINTS:
+    for code in codes:
         char = chr(code)
         if clean.normalize_str(char) == "":
             found["control"].append(code)
@@ -98,6 +99,17 @@ def pack(codes: list[int]) -> str:
             numbers += [code - end, 1]
         end = code + 1
     return " ".join(map(_base36, numbers))
+
+
+def unpack(packed: str) -> list[int]:
+    """The code points that `pack` packed."""
+    codes: list[int] = []
+    at = 0
+    numbers = [int(digits, 36) for digits in packed.split()]
+    for gap, length in zip(numbers[::2], numbers[1::2], strict=True):
+        codes += range(at + gap, at + gap + length)
+        at += gap + length
+    return codes
 
 
 def render() -> str:
