@@ -172,17 +172,12 @@ class TabTokenizer(Tokenizer):
         return found
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
-        given = _to_js(texts)
-        answer = self._made.encodeBatch(given, add_special_tokens)
+        answer = self._made.encodeBatch(_to_js(texts), add_special_tokens)
         numbers: list[int] = answer.to_py().tolist()
-        given.destroy()
-        answer.destroy()
         return unpack_rows(numbers)
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        given = _to_js(ids)
-        text: str = self._made.decode(given, skip_special_tokens)
-        given.destroy()
+        text: str = self._made.decode(_to_js(ids), skip_special_tokens)
         return text
 
 
