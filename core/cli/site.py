@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def build(
     with bars.progress:
         chosen: list[tuple[str, Path]] = []
         for name in models if models is not None else [DEFAULT_MODEL]:
-            folder = resolve(name, progress=lambda done, total, n=name: bars(n, done, total))
+            folder = resolve(name, progress=partial(bars, name))
             chosen.append((Path(name.partition("@")[0]).name, folder))
         report = build_site(out, chosen, split_mb=split_mb, progress=bars)
     sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in report.models.items())

@@ -25,11 +25,13 @@ function colour(t, dark) {
  */
 
 export class HeatMap {
-  /** @param {HTMLCanvasElement} canvas @param {HTMLElement} tip  follows the pointer
-   *  @param {HTMLElement} readout  says the chosen cell
+  /** @param {HTMLCanvasElement} canvas
+   *  @param {{ left: HTMLElement, below: HTMLElement }} sides  for the labels
+   *  @param {HTMLElement} tip  follows the pointer @param {HTMLElement} readout  says the cell
    *  @param {(row: number, column: number) => void} choose */
-  constructor(canvas, tip, readout, choose) {
+  constructor(canvas, sides, tip, readout, choose) {
     this.canvas = canvas;
+    this.sides = sides;
     this.tip = tip;
     this.readout = readout;
     this.choose = choose;
@@ -69,11 +71,16 @@ export class HeatMap {
 
   draw() {
     const { canvas, table } = this;
-    const width = canvas.parentElement?.clientWidth ?? 0;
-    if (!table || table.values.length === 0 || width === 0) return;
+    const all = canvas.parentElement?.clientWidth ?? 0;
+    if (!table || table.values.length === 0 || all === 0) return;
     const [rows, columns] = [table.rows.length, table.columns.length];
+    // Questions are named beside their rows; passages are numbered.
+    const gutter = table.square ? 30 : Math.min(200, all * 0.34);
+    const width = all - gutter;
     const side = width / columns;
-    const height = table.square ? width : Math.max(14, Math.min(36, side)) * rows;
+    const height = table.square ? width : Math.max(24, Math.min(40, side)) * rows;
+    canvas.style.width = `${width}px`;
+    this.#label(gutter, height / rows, side);
     const ratio = devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -91,6 +98,30 @@ export class HeatMap {
     context.imageSmoothingEnabled = false;
     context.drawImage(small, 0, 0, canvas.width, canvas.height);
     this.#frame(context, rows, columns, dark);
+  }
+
+  /** Names of rows and numbers of columns, as elements around the canvas.
+   *  @param {number} gutter @param {number} rowHeight @param {number} columnWidth */
+  #label(gutter, rowHeight, columnWidth) {
+    const { rows, columns, square } = /** @type {Table} */ (this.table);
+    const number = (/** @type {number} */ i, /** @type {number} */ step) => {
+      const every = step >= 20 ? 1 : Math.ceil(30 / step / 5) * 5;
+      return i === 0 || (i + 1) % every === 0 ? String(i + 1) : "";
+    };
+    const label = (/** @type {string} */ text, /** @type {string} */ size) => {
+      const element = document.createElement("span");
+      element.textContent = text;
+      element.style.flexBasis = size;
+      return element;
+    };
+    this.sides.left.style.width = `${gutter}px`;
+    this.sides.left.replaceChildren(
+      ...rows.map((text, i) => label(square ? number(i, rowHeight) : text, `${rowHeight}px`)),
+    );
+    this.sides.below.style.marginLeft = `${gutter}px`;
+    this.sides.below.replaceChildren(
+      ...columns.map((_, i) => label(number(i, columnWidth), `${columnWidth}px`)),
+    );
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} rows @param {number} columns
@@ -113,10 +144,10 @@ export class HeatMap {
     this.cell = { row, column };
     this.tip.replaceChildren(...this.#describe());
     this.tip.hidden = false;
-    const left = event.clientX - box.left;
-    const tipWidth = this.tip.offsetWidth;
-    this.tip.style.left = `${Math.max(0, Math.min(left + 12, box.width - tipWidth))}px`;
-    this.tip.style.top = `${event.clientY - box.top + 18}px`;
+    const around = /** @type {Element} */ (this.tip.parentElement).getBoundingClientRect();
+    const left = event.clientX - around.left + 12;
+    this.tip.style.left = `${Math.max(0, Math.min(left, around.width - this.tip.offsetWidth))}px`;
+    this.tip.style.top = `${event.clientY - around.top + 18}px`;
     this.draw();
     return true;
   }

@@ -16,10 +16,10 @@ const SHOWN = 10;
 const MAP_LIMIT = 600; // more cells would be smaller than a pixel
 const BATCH = 2; // NumPy gains nothing from more, and a stop or a query waits for one batch
 const SUGGESTIONS = [
-  "What did poor people use for light?",
+  "trouble falling asleep",
   "insects that glow",
   "danger of explosions underground",
-  "Who invented the light bulb?",
+  "guiding sailors at night",
 ];
 
 const text = pick("text", HTMLTextAreaElement);
@@ -72,7 +72,6 @@ function showCount() {
     return make("li", {}, name, remove);
   });
   byId("documents").replaceChildren(...chips);
-  byId("documents").hidden = documents.length === 0;
 }
 
 /** @param {Iterable<File>} files */
@@ -244,7 +243,7 @@ function showResults() {
   byId("more").hidden = rows.length <= visible;
   const best = ranking[0];
   byId("summary").textContent = best
-    ? `Best of ${ranking.length}: ${best.score.toFixed(3)}`
+    ? `${ranking.length} passages, best first`
     : rows.length
       ? `${rows.length} passages in their order`
       : "";
@@ -256,6 +255,7 @@ function showResults() {
 let mapOfQueries = true;
 const heat = new HeatMap(
   pick("canvas", HTMLCanvasElement),
+  { left: byId("map-left"), below: byId("map-below") },
   byId("tip"),
   byId("readout"),
   (row, column) => {

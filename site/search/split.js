@@ -58,10 +58,15 @@ export function split(text, source, limit) {
     .map((passage) => ({ text: passage, source }));
 }
 
+const COMMON = new Set(
+  "about and are but can did does for from had has have her his how its not our that the their them \
+they this was were what when where which who why will with would you your".split(" "),
+);
+
 /** The words of a query that are worth marking. @param {string} query */
 export function termsOf(query) {
   return [...words.segment(query.toLowerCase())]
-    .filter((word) => word.isWordLike && word.segment.length > 2)
+    .filter(({ isWordLike, segment }) => isWordLike && segment.length > 2 && !COMMON.has(segment))
     .map((word) => word.segment.replace(/(ing|ed|es|s)$/, ""))
     .filter((term) => term.length > 2);
 }
