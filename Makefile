@@ -25,9 +25,10 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 	$(BIN)/mypy
 	@$(NODE) npm run --silent check
 
+# One BLAS thread each: two workers with as many threads as cores slow each other down.
 pytest: env-test node_modules assets ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
-	@$(NODE) RUSHLIGHT_REQUIRE=cpu,browser,node \
+	@$(NODE) RUSHLIGHT_REQUIRE=cpu,browser,node OPENBLAS_NUM_THREADS=1 \
 	    $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=30 $(ARGS)
 
 format: env-test ## let ruff lay the Python out

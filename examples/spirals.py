@@ -20,7 +20,7 @@ def spirals(count: int) -> tuple[Tensor, Tensor]:
     return points + 0.01 * rl.randn(count, 2), label
 
 
-def train(steps: int = 600) -> float:
+def train(steps: int = 300) -> float:
     """Train, printing the loss now and then; the share of new points that come out right."""
     rl.manual_seed(0)
     model = nn.Sequential(
