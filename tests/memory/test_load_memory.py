@@ -1,0 +1,63 @@
+"""Loading a model takes little memory beyond its file: the peak of a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rushlight.core.io.hub import resolve
+
+pytestmark = pytest.mark.native  # reads /proc
+
+PEAK = """
+import json, sys
+import rushlight as rl
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+peaks = [peak()]
+"""
+# The peak before loading, after it, after every byte of the weights was read, and at the end.
+LOAD = """
+model = rl.models.load(sys.argv[1])
+peaks.append(peak())
+for parameter in model.parameters():
+    parameter.sum()
+peaks.append(peak())
+model.encode("a candle")
+peaks.append(peak())
+"""
+
+
+def _peaks(work: str, argument: str) -> list[int]:
+    """What `work` appends to `peaks`, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{PEAK}{work}print(json.dumps(peaks))", argument],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[int] = json.loads(done.stdout)
+    return found
+
+
+def test_minilm_loads_within_its_size_and_60_megabytes() -> None:
+    folder = resolve("all-minilm-l6-v2")
+    size = (folder / "model.safetensors").stat().st_size
+    before, loaded, read, encoded = _peaks(LOAD, str(folder))
+    assert loaded - before <= 60_000_000  # views of the file: nothing of it is read yet
+    assert read - before <= size + 60_000_000  # the weights are in memory once, not twice
+    assert encoded - before <= size + 100_000_000
+
+
+def test_the_measure_sees_memory_that_is_used() -> None:
+    before, after = _peaks("held = b'x' * (200 << 20)\npeaks.append(peak())\n", "")
+    assert 190 << 20 <= after - before <= 300 << 20
