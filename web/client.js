@@ -15,7 +15,8 @@ const BATCH_SIZE = 8;
 
 /** @implements {Error} */
 export class RushlightError extends Error {
-  /** @param {string} message @param {{ name?: string, hint?: string, retry?: boolean }} [details] */
+  /** @param {string} message
+   *  @param {{ name?: string, hint?: string, retry?: boolean }} [details] */
   constructor(message, { name = "RushlightError", hint = "", retry = true } = {}) {
     super(message);
     this.name = name;
@@ -61,8 +62,8 @@ class Link {
 
   /**
    * One job of the worker. The signal rejects at once, and stops the worker at its next step.
-   * @param {(remote: any, port: MessagePort) => Promise<Reply>} start @param {CallOptions} [options]
-   * @returns {Promise<any>}
+   * @param {(remote: any, port: MessagePort) => Promise<Reply>} start
+   * @param {CallOptions} [options] @returns {Promise<any>}
    */
   async call(start, { signal, onProgress } = {}) {
     signal?.throwIfAborted();
@@ -140,7 +141,7 @@ class Model {
       if (typeof text !== "string") throw new TypeError(`encode: ${text} is not a string`);
     }
     if (!(Number.isInteger(batchSize) && batchSize > 0)) {
-      throw new RangeError(`encode: batchSize is ${batchSize}; it must be a whole number from 1 up`);
+      throw new RangeError(`encode: batchSize is ${batchSize}, not a whole number from 1 up`);
     }
     const { vectors, dim } = await this.#link.call(
       (remote, port) =>

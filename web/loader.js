@@ -178,7 +178,7 @@ export async function measure(store, listing) {
 /** Copies a stream into places of a WebAssembly memory. */
 export class Scatter {
   /** @param {ArrayLike<number>} rows  (file offset, bytes, address) per tensor, flat
-   *  @param {() => Uint8Array} heap  the memory, taken anew per write: growing it detaches a view */
+   *  @param {() => Uint8Array} heap  the memory, taken anew: growing it detaches a view */
   constructor(rows, heap) {
     this.heap = heap;
     /** @type {{ start: number, end: number, address: number }[]} */

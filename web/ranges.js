@@ -80,7 +80,8 @@ export async function* readBody(response, at, file, size, options) {
   if (size !== undefined && position < size) throw broken(file, position, size, null);
 }
 
-/** @param {Blob} blob @param {ReadOptions} options @returns {AsyncGenerator<Uint8Array, void, void>} */
+/** @param {Blob} blob @param {ReadOptions} options
+ *  @returns {AsyncGenerator<Uint8Array, void, void>} */
 export async function* readBlob(blob, options) {
   for (let at = 0; at < blob.size; at += BLOB_STEP) {
     options.signal?.throwIfAborted();
@@ -129,7 +130,8 @@ export function refusedByServer(what, response) {
   return new WeightsError(`${what}: the server answered ${response.status}`, details);
 }
 
-/** @param {FileSpec} file @param {number} at @param {number | undefined} size @param {unknown} error */
+/** @param {FileSpec} file @param {number} at @param {number | undefined} size
+ *  @param {unknown} error */
 function broken(file, at, size, error) {
   const of = size === undefined ? megabytes(at) : `${megabytes(at)} of ${megabytes(size)}`;
   const reason = error instanceof Error ? ` (${error.message})` : "";

@@ -32,10 +32,10 @@ const PIECE_BYTES = 8 * 1024 * 1024;
  * @typedef {{ size: number | undefined, body: AsyncGenerator<Uint8Array, void, void> }} Opened
  */
 
-/** Downloads files and keeps them. One instance serves many files, one after the other or at once. */
+/** Downloads files and keeps them. One instance serves many files, also at once. */
 export class WeightStore {
-  /** @param {{ createHash?: () => Promise<Hash>, cacheName?: string, pieceBytes?: number }} [options]
-   *  without `createHash` (an incremental SHA-256) nothing is verified */
+  /** @param {{ createHash?: () => Promise<Hash>, cacheName?: string, pieceBytes?: number }}
+   *  [options]  without `createHash` (an incremental SHA-256) nothing is verified */
   constructor({ createHash, cacheName = CACHE, pieceBytes = PIECE_BYTES } = {}) {
     this.createHash = createHash;
     this.cacheName = cacheName;
@@ -170,7 +170,8 @@ export class WeightStore {
     const validator = validatorOf(response);
     const total = file.size ?? sizeOf(response);
     const skipped = response.status === 206 ? startOf(response) : 0;
-    const same = file.sha256 !== undefined || (validator !== "" && validator === state.meta?.validator);
+    const sameFile = validator !== "" && validator === state.meta?.validator;
+    const same = file.sha256 !== undefined || sameFile;
     if (state.have > 0 && (!same || skipped > state.have)) {
       // The server has another version than the one we hold a piece of: start anew.
       await this.#forget(url, () => true);
@@ -235,7 +236,8 @@ export class WeightStore {
       const body = new Blob(/** @type {BlobPart[]} */ (pending));
       pending = [];
       pendingBytes = 0;
-      if (!(await this.#put(cache, request, new Response(body)))) await this.#forget(url, () => true);
+      const kept = await this.#put(cache, request, new Response(body));
+      if (!kept) await this.#forget(url, () => true);
     };
     try {
       for await (const bytes of source ?? []) {
@@ -272,7 +274,8 @@ export class WeightStore {
     await this.#forget(url, (key) => !key.document && key.tag !== tag); // other versions
   }
 
-  /** @param {Cache | null} cache @param {string} url @param {string} tag @param {Partial<Meta>} meta */
+  /** @param {Cache | null} cache @param {string} url @param {string} tag
+   *  @param {Partial<Meta>} meta */
   async #putMeta(cache, url, tag, meta) {
     const body = JSON.stringify({ savedAt: Date.now(), ...meta });
     await this.#put(cache, new Request(keyUrl(url, { tag, meta: "1" })), new Response(body));
@@ -359,7 +362,7 @@ function plain(url) {
 function keyUrl(url, fields) {
   const key = new URL(url);
   key.hash = "";
-  for (const [name, value] of Object.entries(fields)) key.searchParams.set(`rushlight-${name}`, value);
+  for (const name of Object.keys(fields)) key.searchParams.set(`rushlight-${name}`, fields[name]);
   return key.href;
 }
 

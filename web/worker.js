@@ -59,7 +59,7 @@ async function get(name) {
 let tail = Promise.resolve();
 
 /**
- * Runs `work` after all earlier jobs, and packs what comes of it: Comlink would lose an error's hint.
+ * Runs `work` after all earlier jobs, and packs what comes of it (Comlink would lose a hint).
  * @param {MessagePort} port @param {(job: Job) => Promise<Reply>} work
  * @param {{ queue?: boolean }} [options] @returns {Promise<Reply>}
  */
@@ -99,7 +99,7 @@ function describe(error) {
     return { ...found, ...words, stack: message };
   }
   if (known.type) return { ...found, message: message.trim().split("\n").pop() ?? message };
-  const fatal = /fatally failed|Pyodide already|unreachable|memory access|Out of memory/i.test(message);
+  const fatal = /fatally failed|unreachable|memory access|out of memory/i.test(message);
   return { ...found, fatal, retry: known.retry ?? true };
 }
 

@@ -87,8 +87,8 @@ export async function describe() {
   }
 }
 
-/** The chosen model, loaded. @param {AbortSignal} signal @param {(progress: any) => void} onProgress
- *  @returns {Promise<Model>} */
+/** The chosen model, loaded. @param {AbortSignal} signal
+ *  @param {(progress: any) => void} onProgress @returns {Promise<Model>} */
 export async function load(signal, onProgress) {
   const where = source();
   if (!where) throw new Error("No model is chosen yet.");

@@ -7,7 +7,8 @@ const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** A short line without an end mark, which belongs to what follows it. @param {string} paragraph */
 function isHeading(paragraph) {
-  return paragraph.length < 80 && !paragraph.includes("\n") && !/[.!?:;…。！？]["”»)]*$/.test(paragraph);
+  const ends = /[.!?:;…。！？]["”»)]*$/.test(paragraph);
+  return paragraph.length < 80 && !paragraph.includes("\n") && !ends;
 }
 
 /** Pieces of at most `limit` characters where the text allows it: sentences, then words.
@@ -31,8 +32,8 @@ function cut(text, limit) {
 }
 
 /**
- * The passages of a text. A blank line ends a passage; a paragraph longer than `limit` characters is
- * cut between sentences (a longer sentence between words); a heading goes with its paragraph.
+ * The passages of a text. A blank line ends a passage; a paragraph longer than `limit` characters
+ * is cut between sentences (a longer sentence between words); a heading goes with its paragraph.
  * @param {string} text @param {string} source  a name shown with each passage
  * @param {number} limit @returns {Passage[]}
  */
@@ -59,8 +60,10 @@ export function split(text, source, limit) {
 }
 
 const COMMON = new Set(
-  "about and are but can did does for from had has have her his how its not our that the their them \
-they this was were what when where which who why will with would you your".split(" "),
+  (
+    "about and are but can did does for from had has have her his how its not our that the " +
+    "their them they this was were what when where which who why will with would you your"
+  ).split(" "),
 );
 
 /** The words of a query that are worth marking. @param {string} query */

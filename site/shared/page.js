@@ -1,4 +1,4 @@
-// page.js: what every page does: theme, offline use, the notice of a new version, small DOM helpers.
+// page.js: what every page does: theme, offline use, the notice of a new version; DOM helpers.
 
 /** The element with this id. @param {string} id */
 export function byId(id) {
@@ -7,7 +7,8 @@ export function byId(id) {
   return element;
 }
 
-/** As `byId`, of one kind. @template {HTMLElement} T @param {string} id @param {new () => T} kind */
+/** As `byId`, of one kind.
+ *  @template {HTMLElement} T @param {string} id @param {new () => T} kind */
 export function pick(id, kind) {
   const element = byId(id);
   if (!(element instanceof kind)) throw new Error(`#${id} is no ${kind.name}`);
@@ -15,7 +16,8 @@ export function pick(id, kind) {
 }
 
 /** An element with text; text is never read as HTML.
- *  @template {keyof HTMLElementTagNameMap} K @param {K} tag @param {Record<string, string>} [attributes]
+ *  @template {keyof HTMLElementTagNameMap} K @param {K} tag
+ *  @param {Record<string, string>} [attributes]
  *  @param {...(Node | string)} children @returns {HTMLElementTagNameMap[K]} */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -118,7 +120,7 @@ async function keepOffline() {
     await navigator.serviceWorker.ready;
     document.documentElement.dataset.offline = "ready";
   } catch {
-    // No offline use (storage refused, or a certificate the browser does not trust); all else works.
+    // No offline use (storage refused, or a certificate without trust); all else works.
     document.documentElement.dataset.offline = "refused";
   }
 }
