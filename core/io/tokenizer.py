@@ -173,8 +173,7 @@ class TabTokenizer(Tokenizer):
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
         answer = self._made.encodeBatch(_to_js(texts), add_special_tokens)
-        numbers: list[int] = answer.to_py().tolist()
-        return unpack_rows(numbers)
+        return unpack_rows(answer.to_py().tolist())
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         text: str = self._made.decode(_to_js(ids), skip_special_tokens)

@@ -134,9 +134,6 @@ class _Proxy(list[Any]):
     def tolist(self) -> list[Any]:
         return list(self)
 
-    def destroy(self) -> None:
-        pass
-
 
 class _Made:
     """What `createTokenizer` gives, by its JavaScript names, for a tokenizer inside Node."""
