@@ -1,0 +1,241 @@
+"""What tests compare with: the tolerance table, assert_close, check_gradient, distances in ulp.
+
+References are computed in float64, whatever the dtype of the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import autograd
+from rushlight.core.backends.cpu import philox
+from rushlight.core.dtype import DType, as_dtype, float64
+from rushlight.core.tensor import Tensor, from_numpy
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be from its reference: any one of the two bounds is enough.
+
+    ulp: units in the last place of the result's dtype, at the reference. rtol and atol:
+    |actual - expected| <= atol + rtol * |expected|.
+    """
+
+    ulp: float = 0
+    rtol: float = 0
+    atol: float = 0
+
+
+# By family of ops, then by dtype of the result. Integers and booleans are always exact.
+TOLERANCES: dict[str, dict[str, Tolerance]] = {
+    # Moves, comparisons, integers, conversions, and arithmetic that IEEE 754 rounds once.
+    "exact": {},
+    # One function of each element. float32 functions are allowed 4 ulp; the narrower floats are
+    # computed in float32 and rounded once, so only a near tie can make a difference. float64 is
+    # measured against float64, which is itself rounded.
+    "elementwise": {
+        "float64": Tolerance(ulp=4),
+        "float32": Tolerance(ulp=4),
+        "float16": Tolerance(ulp=1),
+        "bfloat16": Tolerance(ulp=1),
+        "float8_e4m3fn": Tolerance(ulp=1),
+        "float8_e5m2": Tolerance(ulp=1),
+    },
+    # Functions that end in a difference of nearly equal numbers: 1 + erf(x) in the tail of gelu,
+    # sin, cos and tan near their zeros, log near one. The bound is absolute there, as in PyTorch.
+    "cancelling": {
+        "float64": Tolerance(ulp=8, atol=1e-14),
+        "float32": Tolerance(ulp=4, atol=5e-7),
+        "float16": Tolerance(ulp=1, atol=5e-7),
+        "bfloat16": Tolerance(ulp=1, atol=5e-7),
+    },
+    # Sums of some hundreds of elements of size one: each addition rounds.
+    "sum": {
+        "float64": Tolerance(rtol=1e-13, atol=1e-13),
+        "float32": Tolerance(rtol=4e-6, atol=4e-6),
+        "float16": Tolerance(ulp=1, atol=4e-6),
+        "bfloat16": Tolerance(ulp=1, atol=4e-6),
+    },
+    # Products of matrices and what is made of them (convolution, attention, normalisation):
+    # a BLAS may add in any order.
+    "product": {
+        "float64": Tolerance(rtol=1e-12, atol=1e-12),
+        "float32": Tolerance(rtol=1e-5, atol=1e-5),
+        "float16": Tolerance(ulp=1, atol=1e-5),
+        "bfloat16": Tolerance(ulp=1, atol=1e-5),
+    },
+    # Box and Muller: radius near zero and the cosine near its zeros lose relative precision.
+    "normal": {
+        "float64": Tolerance(rtol=4e-6, atol=4e-6),
+        "float32": Tolerance(rtol=4e-6, atol=4e-6),
+        "float16": Tolerance(ulp=1, atol=4e-6),
+        "bfloat16": Tolerance(ulp=1, atol=4e-6),
+    },
+    # Results that went through several ops in a narrow dtype, rounded by each (gradients).
+    "several": {
+        "float64": Tolerance(rtol=1e-11, atol=1e-11),
+        "float32": Tolerance(rtol=2e-5, atol=2e-5),
+        "float16": Tolerance(rtol=1e-2, atol=1e-2),
+        "bfloat16": Tolerance(rtol=6e-2, atol=6e-2),
+    },
+    # Central differences in float64: step 1e-5, so the truncation and the rounding of the
+    # differences are about 1e-10 of the third derivative and 1e-11 of the value.
+    "difference": {"float64": Tolerance(rtol=2e-6, atol=2e-7)},
+}
+
+# Bits of the mantissa, smallest normal exponent, largest finite value.
+_FORMATS: dict[str, tuple[int, int, float]] = {
+    "float64": (52, -1022, float(np.finfo(np.float64).max)),
+    "float32": (23, -126, float(np.finfo(np.float32).max)),
+    "float16": (10, -14, 65504.0),
+    "bfloat16": (7, -126, (2 - 2.0**-7) * 2.0**127),
+    "float8_e4m3fn": (3, -6, 448.0),
+    "float8_e5m2": (2, -14, 57344.0),
+}
+
+
+def ulp_distance(actual: Any, expected: Any, dtype: DType | str) -> Array:
+    """|actual - expected| in units of the last place that `dtype` has at `expected`, elementwise.
+
+    Both are taken as float64. Equal infinities and two nan are at distance 0; a nan or an
+    infinity and something else at distance inf. An `expected` beyond the largest finite value
+    counts as what the dtype rounds it to (nan for float8_e4m3fn, which has no infinity).
+    """
+    name = as_dtype(dtype).name
+    bits, least, top = _FORMATS[name]
+    with np.errstate(all="ignore"):
+        a, e = np.broadcast_arrays(np.asarray(actual, np.float64), np.asarray(expected, np.float64))
+        exponent = np.maximum(np.frexp(np.where(np.isfinite(e), e, 0))[1] - 1, least)
+        step = np.ldexp(1.0, np.maximum(exponent - bits, -1074))
+        over = (np.abs(e) >= top + np.ldexp(0.5, exponent - bits)) & (name != "float64")
+        e = np.where(over, np.nan if name == "float8_e4m3fn" else np.copysign(np.inf, e), e)
+        same = (a == e) | (np.isnan(a) & np.isnan(e))
+        distance = np.where(np.isfinite(a) & np.isfinite(e), np.abs(a - e) / step, np.inf)
+        return np.where(same, 0.0, distance)
+
+
+def assert_close(
+    actual: Any, expected: Any, family: str = "elementwise", *, label: str = ""
+) -> None:
+    """Fail unless `actual` is within the table's tolerance of `expected`.
+
+    actual: a Tensor (its dtype picks the row) or an array. expected: an array or numbers, computed
+    in float64. Shapes must be equal; nan must stand where nan stands, infinities too. The message
+    names the worst element.
+    """
+    tensor = actual.detach() if isinstance(actual, Tensor) else from_numpy(np.asarray(actual))
+    found = np.asarray(tensor.host_values())
+    want = np.asarray(expected)
+    where = f"{label}: " if label else ""
+    if found.shape != want.shape:
+        raise AssertionError(f"{where}shape is {found.shape}, expected {want.shape}")
+    if not tensor.dtype.is_floating_point or family == "exact":
+        bad = ~((found == want) | ((found != found) & (want != want)))
+        text = "exactly"
+    else:
+        t = TOLERANCES[family][tensor.dtype.name]
+        bad = (ulp_distance(found, want, tensor.dtype) > t.ulp) & ~_near(found, want, t)
+        text = f"within {t}"
+    if np.any(bad):
+        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        place = tuple(int(i) for i in at)
+        ulps = (
+            f", {ulp_distance(found[at], want[at], tensor.dtype):.3g} ulp apart"
+            if tensor.dtype.is_floating_point
+            else ""
+        )
+        raise AssertionError(
+            f"{where}{int(bad.sum())} of {bad.size} {tensor.dtype.name} elements are not {family} "
+            f"{text}; at {place}: {found[at]!r}, expected {want[at]!r}{ulps}"
+        )
+
+
+def _near(found: Array, want: Array, t: Tolerance) -> Array:
+    a, e = found.astype(np.float64), want.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(e) & (np.abs(a - e) <= t.atol + t.rtol * np.abs(e))
+
+
+def draws(seed: int, shape: Sequence[int], low: float = -1, high: float = 1) -> Array:
+    """float64 numbers of [low, high), the same everywhere: test data that needs no numpy.random."""
+    count = int(np.prod(shape, dtype=np.int64))
+    words = philox.words(seed, 0, count).astype(np.float64).reshape(tuple(shape))
+    return low + (high - low) * words * 2.0**-32
+
+
+def check_gradient(
+    fn: Callable[..., Tensor | Sequence[Tensor]],
+    inputs: Sequence[Any],
+    *,
+    second: bool = True,
+    step: float = 1e-5,
+    label: str = "",
+) -> None:
+    """Fail unless the gradients of `fn` agree with central differences, in float64 on cpu.
+
+    fn: takes one Tensor per input and gives one or several Tensors, of which the floating ones
+    that require a gradient are checked together (as a sum with fixed weights). inputs: float64
+    arrays, at points where `fn` is smooth. second: check the derivatives of the gradient, too.
+    """
+    arrays = [np.array(x, np.float64) for x in inputs]
+
+    def value(*tensors: Tensor) -> Tensor:
+        out = fn(*tensors)
+        parts = [out] if isinstance(out, Tensor) else list(out)
+        return _weighted([p for p in parts if p.requires_grad], 1)
+
+    def slope(*tensors: Tensor) -> Tensor:
+        grads = autograd.grad(value(*tensors), tensors, create_graph=True, allow_unused=True)
+        return _weighted([g for g in grads if g is not None], 2)
+
+    where = f"{label}: " if label else ""
+    _compare(value, arrays, step, f"{where}first")
+    if second:
+        _compare(slope, arrays, step, f"{where}second")
+
+
+def _weighted(parts: Sequence[Tensor], seed: int) -> Tensor:
+    """The sum of all elements, each with a weight of its own, so that no error cancels."""
+    if not parts:
+        raise AssertionError("check_gradient: no result requires a gradient")
+    total: Tensor | None = None
+    for i, part in enumerate(parts):
+        weight = from_numpy(draws(seed + 10 * i, part.shape, 0.5, 1.5)).to(part.device)
+        term = (part * weight).sum()
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _compare(
+    fn: Callable[..., Tensor], arrays: Sequence[Array], step: float, which: str
+) -> None:
+    leaves = [from_numpy(x.copy()).requires_grad_() for x in arrays]
+    out = fn(*leaves)
+    if not out.requires_grad:
+        # A function that is linear has a gradient that does not depend on anything.
+        found: tuple[Tensor | None, ...] = (None,) * len(leaves)
+    else:
+        found = autograd.grad(out, leaves, allow_unused=True)
+    for i, x in enumerate(arrays):
+        grad = found[i]
+        have = np.zeros(x.shape) if grad is None else grad.detach().numpy()
+        if grad is not None and grad.dtype is not float64:
+            raise AssertionError(f"{which}: the gradient of input {i} is {grad.dtype.name}")
+        want = np.empty(x.shape)
+        for at in np.ndindex(x.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [y.copy() for y in arrays]
+                moved[i][at] += sign * step
+                tensors = [from_numpy(y).requires_grad_() for y in moved]
+                ends.append(fn(*tensors).item())
+            want[at] = (ends[0] - ends[1]) / (2 * step)
+        assert_close(have, want, "difference", label=f"{which} derivative by input {i}")
