@@ -1,0 +1,1218 @@
+"""Reference samples of every op: inputs, attributes, and what float64 NumPy or plain Python says.
+
+The references are written from the definition of each op (loops, Python's math, Python integers)
+and share no code with the kernels. `SAMPLES` maps an op's name to its `Samples`; the registry test
+runs each in several dtypes and memory layouts, and checks gradients where `grad` names inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import rushlight as rl
+from rushlight.core.testing import draws
+
+Array = npt.NDArray[Any]
+INF, NAN = float("inf"), float("nan")
+LAYOUTS = ("plain", "permuted", "sliced", "expanded")
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call: floating inputs are float64 and take every dtype; the others keep theirs."""
+
+    label: str
+    inputs: tuple[Array | None, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+    grad: tuple[int, ...] = ()  # inputs that gradients are checked for, at these very values
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one op: reference(*inputs, **attrs) gives the expected array."""
+
+    reference: Callable[..., Any]
+    family: str
+    samples: tuple[Sample, ...]
+    layouts: tuple[str, ...] = LAYOUTS
+    floats: tuple[str, ...] = FLOATS
+    # Labels that make no sense for this op, each with the reason.
+    without: dict[str, str] = field(default_factory=dict)
+
+
+def each(fn: Callable[..., Any]) -> Callable[..., Array]:
+    """`fn` of Python numbers as a function of arrays of one shape."""
+
+    def apply(*arrays: Array) -> Array:
+        flat = [np.asarray(a).reshape(-1).tolist() for a in arrays]
+        out = np.array([_total(fn, *v) for v in zip(*flat, strict=True)])
+        return out.reshape(np.shape(arrays[0]))
+
+    return apply
+
+
+def _total(fn: Callable[..., Any], *v: Any) -> Any:
+    try:
+        return fn(*v)
+    except OverflowError:
+        return INF
+    except (ValueError, ZeroDivisionError):
+        return NAN
+
+
+def wrapped(fn: Callable[..., int], *arrays: Array) -> Array:
+    """A function of Python integers, modulo the range of the arrays' dtype."""
+    dtype = arrays[0].dtype
+    bits = 8 * dtype.itemsize
+    values = [[int(v) for v in a.reshape(-1)] for a in arrays]
+    out = [fn(*v) % 2**bits for v in zip(*values, strict=True)]
+    if dtype.kind == "i":
+        out = [v - 2**bits if v >= 2 ** (bits - 1) else v for v in out]
+    return np.array(out, dtype).reshape(arrays[0].shape)
+
+
+def either(real: Callable[..., Any], whole: Callable[..., int]) -> Callable[..., Array]:
+    """The reference of an op of floats and of integers."""
+
+    def apply(*arrays: Array) -> Array:
+        if arrays[0].dtype.kind == "f":
+            return each(real)(*arrays)
+        if arrays[0].dtype == np.bool_:
+            return each(lambda *v: bool(whole(*map(int, v))))(*arrays)
+        return wrapped(whole, *arrays)
+
+    return apply
+
+
+SAMPLES: dict[str, Samples] = {}
+SPECIAL = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, 1e30, -1e30, 1e-30])
+INTS = {
+    name: np.array(values, name)
+    for name, values in {
+        "uint8": [0, 1, 2, 127, 128, 255],
+        "int8": [0, 1, -1, 5, -128, 127],
+        "int16": [0, 1, -7, 300, -(2**15), 2**15 - 1],
+        "int32": [0, 1, -7, 70000, -(2**31), 2**31 - 1],
+        "uint32": [0, 1, 7, 70000, 2**31, 2**32 - 1],
+        "int64": [0, 1, -7, 2**40, -(2**63), 2**63 - 1],
+    }.items()
+}
+
+
+# --- elementwise, one input ---------------------------------------------------------------------
+
+
+def unary(
+    name: str,
+    fn: Callable[[float], float],
+    low: float = -3,
+    high: float = 3,
+    *,
+    family: str = "elementwise",
+    ints: Callable[[int], int] | None = None,
+    grad: Array | None = None,
+    special: Array = SPECIAL,
+) -> None:
+    at = draws(7, (5,), low + 0.1, high - 0.1) if grad is None else grad
+    samples = [
+        Sample("odd", (draws(1, (7, 13), low, high),)),
+        Sample("empty", (np.zeros((0, 3)),)),
+        Sample("0-d", (np.array(draws(2, (), low, high)),)),
+        Sample("nan", (special,)),
+        Sample("gradient", (at,), grad=(0,) if grad is None or grad.size else ()),
+    ]
+    if ints is not None:
+        samples += [Sample(n, (v,)) for n, v in INTS.items()]
+    reference = each(fn) if ints is None else either(fn, ints)
+    SAMPLES[name] = Samples(reference, family, tuple(samples))
+
+
+def _sign(x: float) -> float:
+    # PyTorch counts what is neither above nor below zero as zero, nan too.
+    return (x > 0) - (x < 0)
+
+
+def _whole(fn: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: fn(x) if math.isfinite(x) else x
+
+
+def _log(fn: Callable[[float], float], zero: float = 0) -> Callable[[float], float]:
+    return lambda x: -INF if x == zero else fn(x)
+
+
+def _safe(fn: Callable[[float], float], minus: float) -> Callable[[float], float]:
+    """`fn` whose overflow is inf above zero and `minus` below."""
+
+    def apply(x: float) -> float:
+        try:
+            return fn(x)
+        except OverflowError:
+            return INF if x > 0 else minus
+
+    return apply
+
+
+def _phi(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def _gelu_tanh(x: float) -> float:
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+NO_GRAD = np.zeros(0)
+KINKED = np.array([-2.3, -0.7, 0.4, 1.6])  # away from the places where a derivative jumps
+unary("neg", lambda x: -x, ints=lambda x: -x)
+unary("abs", abs, ints=abs, grad=KINKED)
+unary("sign", _sign, ints=lambda x: (x > 0) - (x < 0), grad=KINKED)
+unary("square", lambda x: x * x, ints=lambda x: x * x)
+unary("floor", _whole(math.floor), ints=int, grad=KINKED)
+unary("ceil", _whole(math.ceil), ints=int, grad=KINKED)
+unary("trunc", _whole(math.trunc), ints=int, grad=KINKED)
+unary("round", _whole(round), ints=int, grad=KINKED)
+unary("exp", math.exp)
+unary("expm1", math.expm1)
+unary("log", _log(math.log), 0.01, 30, family="cancelling")
+unary("log1p", _log(math.log1p, -1), -0.9, 30)
+unary("log2", _log(math.log2), 0.01, 30, family="cancelling")
+unary("log10", _log(math.log10), 0.01, 30, family="cancelling")
+unary("sqrt", math.sqrt, 0.01, 30)
+unary("rsqrt", lambda x: INF if x == 0 else 1 / math.sqrt(x), 0.2, 30,
+      special=np.array([NAN, INF, -INF, 0.0, 1.0, -1.0]))  # fmt: skip
+unary("reciprocal", lambda x: math.copysign(INF, x) if x == 0 else 1 / x, 0.2, 3)
+FEW = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 100.0])
+unary("sin", math.sin, family="cancelling", special=FEW)
+unary("cos", math.cos, family="cancelling", special=FEW)
+unary("tan", math.tan, -1.5, 1.5, family="cancelling", special=FEW)
+unary("asin", math.asin, -0.99, 0.99)
+unary("acos", math.acos, -0.99, 0.99, family="cancelling")
+unary("atan", math.atan)
+unary("sinh", _safe(math.sinh, -INF))
+unary("cosh", _safe(math.cosh, INF))
+unary("tanh", math.tanh)
+unary("erf", math.erf)
+unary("sigmoid", _sigmoid, -9, 9)
+unary("relu", lambda x: x if x > 0 or x != x else 0.0, ints=lambda x: max(x, 0), grad=KINKED)
+# -inf times a zero is nan, as in PyTorch.
+unary("silu", lambda x: NAN if x == -INF else x * _sigmoid(x), -9, 9)
+unary("gelu", lambda x: NAN if x == -INF else x * _phi(x), -6, 6, family="cancelling")
+unary("gelu_tanh", lambda x: NAN if x == -INF else _gelu_tanh(x), -6, 6, family="cancelling",
+      special=FEW)  # fmt: skip
+unary("isnan", lambda x: x != x, grad=NO_GRAD)
+unary("isinf", lambda x: x in (INF, -INF), grad=NO_GRAD)
+unary("isfinite", math.isfinite, grad=NO_GRAD)
+unary("logical_not", lambda x: x == 0, ints=lambda x: x == 0, grad=NO_GRAD)
+_predicates = {
+    "isnan": lambda x: x != x,
+    "isinf": lambda x: x in (INF, -INF),
+    "isfinite": math.isfinite,
+    "logical_not": lambda x: x == 0,
+}
+for _name, _fn in _predicates.items():
+    _truth = each(_fn)
+    SAMPLES[_name] = Samples(
+        (lambda t: lambda x: t(x).astype(np.bool_))(_truth), "exact",
+        (*SAMPLES[_name].samples[:4], *(Sample(n, (v,)) for n, v in INTS.items())),
+    )  # fmt: skip
+BITS = np.array([True, False, True, True, False])
+SAMPLES["bitwise_not"] = Samples(
+    lambda x: ~x if x.dtype == np.bool_ else wrapped(lambda v: -v - 1, x), "exact",
+    (
+        Sample("odd", (np.arange(91, dtype=np.int32).reshape(7, 13) - 40,)),
+        Sample("empty", (np.zeros((0, 3), np.int64),)),
+        Sample("0-d", (np.array(5, np.int16),)),
+        Sample("bool", (BITS,)),
+        *(Sample(n, (v,)) for n, v in INTS.items()),
+    ),
+    without={"nan": "integers and booleans only"},
+)  # fmt: skip
+
+
+# --- elementwise, two inputs --------------------------------------------------------------------
+
+PAIRS = np.array(list(itertools.product([NAN, INF, -INF, 0.0, -0.0, 1.5, -2.0], repeat=2))).T
+
+
+def binary(
+    name: str,
+    fn: Callable[[float, float], Any],
+    ints: Callable[[int, int], int] | None = None,
+    *,
+    first: tuple[float, float] = (-3, 3),
+    second: tuple[float, float] = (-3, 3),
+    grad: tuple[int, ...] = (0, 1),
+    family: str = "elementwise",
+    truth: bool = False,
+    bools: bool = False,
+    special: Array = PAIRS,
+    kinds: tuple[str, ...] = tuple(INTS),
+) -> None:
+    a, b = draws(1, (7, 13), *first), draws(2, (7, 13), *second)
+    samples = [
+        Sample("odd", (a, b)),
+        Sample("empty", (np.zeros((3, 0)), np.zeros((3, 0)))),
+        Sample("0-d", (a[0, 0], b[0, 0])),
+        Sample("nan", tuple(special)),
+        Sample("broadcast", (np.broadcast_to(a[:1], (5, 13)), np.broadcast_to(b[:5, 2:3], (5, 13)))),
+        Sample("gradient", (draws(3, (2, 3), *first), draws(4, (2, 3), *second)), grad=grad),
+    ]
+    if ints is not None:
+        for n in kinds:
+            v = INTS[n]
+            grid = np.array(list(itertools.product(v, v)), v.dtype).T
+            samples.append(Sample(n, (grid[0], grid[1])))
+        if bools:
+            samples.append(Sample("bool", (BITS, BITS[::-1].copy())))
+        reference = either(fn, ints)
+    else:
+        reference = each(fn)
+    if truth:
+        SAMPLES[name] = Samples(
+            lambda x, y: each(fn)(x, y).astype(np.bool_), "exact", tuple(samples)
+        )
+    else:
+        SAMPLES[name] = Samples(reference, family, tuple(samples))
+
+
+def _ieee_div(a: float, b: float) -> float:
+    if b:
+        return a / b
+    return NAN if a == 0 or a != a else math.copysign(INF, a) * math.copysign(1, b)
+
+
+def _floor_div(a: float, b: float) -> float:
+    if b == 0:
+        return _ieee_div(a, b)
+    if math.isinf(a) or a != a or b != b:
+        return NAN
+    if math.isinf(b):
+        return -1.0 if a and (a < 0) != (b < 0) else 0.0
+    return math.floor(a / b) if abs(a / b) < 1e15 else a / b
+
+
+def _remainder(a: float, b: float) -> float:
+    if b == 0 or math.isinf(a):
+        return NAN
+    return a % b
+
+
+def _pow(a: float, b: float) -> float:
+    if a == 0 and b < 0:
+        odd = b == math.trunc(b) and math.fmod(b, 2) != 0
+        return math.copysign(INF, a) if odd else INF
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return -INF if a < 0 and math.fmod(b, 2) else INF
+
+
+def _int_pow(a: int, b: int) -> int:
+    if b < 0:
+        return {1: 1, -1: -1 if b % 2 else 1}.get(a, 0)
+    return pow(a, b, 2**64)
+
+
+def _nan_or(pick: Callable[[float, float], float]) -> Callable[[float, float], float]:
+    return lambda a, b: NAN if a != a or b != b else pick(a, b)
+
+
+FAR = ((-3.0, -0.5), (0.5, 3.0))
+binary("add", lambda a, b: a + b, lambda a, b: a + b, bools=True)
+binary("sub", lambda a, b: a - b, lambda a, b: a - b)
+binary("mul", lambda a, b: a * b, lambda a, b: a * b, bools=True)
+binary("div", _ieee_div, second=(0.5, 3))
+binary("floor_divide", _floor_div, lambda a, b: a // b if b else 0, second=(0.5, 3), grad=())
+binary("remainder", _remainder, lambda a, b: a % b if b else 0, first=(3.2, 3.6),
+       second=(1.1, 1.5))  # fmt: skip
+binary("pow", _pow, _int_pow, first=(0.3, 3), second=(-2, 3))
+binary("maximum", _nan_or(max), max, first=FAR[0], second=FAR[1], bools=True)
+binary("minimum", _nan_or(min), min, first=FAR[0], second=FAR[1], bools=True)
+for _name, _compare in {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+    "logical_and": lambda a, b: bool(a) and bool(b), "logical_or": lambda a, b: bool(a) or bool(b),
+    "logical_xor": lambda a, b: bool(a) != bool(b),
+}.items():  # fmt: skip
+    binary(_name, _compare, _compare, grad=(), truth=True, bools=True)
+for _name, _bit in {
+    "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
+    "bitwise_xor": lambda a, b: a ^ b,
+}.items():  # fmt: skip
+    binary(_name, _bit, _bit, grad=(), bools=True)
+    _ints = np.arange(91, dtype=np.int32).reshape(7, 13)
+    SAMPLES[_name] = Samples(
+        SAMPLES[_name].reference, "exact",
+        (
+            Sample("odd", (_ints - 40, _ints[::-1].copy())),
+            Sample("empty", (_ints[:0], _ints[:0])),
+            Sample("0-d", (np.array(12, np.uint8), np.array(10, np.uint8))),
+            *SAMPLES[_name].samples[6:],
+        ),
+        without={"nan": "integers and booleans only"},
+    )  # fmt: skip
+
+_cond = draws(9, (7, 13)) > 0
+SAMPLES["where"] = Samples(
+    lambda c, a, b: np.array([y if p else z for p, y, z in zip(
+        c.ravel().tolist(), a.ravel().tolist(), b.ravel().tolist(), strict=True)],
+        a.dtype).reshape(c.shape),
+    "exact",
+    (
+        Sample("odd", (_cond, draws(1, (7, 13)), draws(2, (7, 13)))),
+        Sample("empty", (_cond[:0], np.zeros((0, 13)), np.ones((0, 13)))),
+        Sample("0-d", (np.array(True), np.array(1.5), np.array(2.5))),
+        Sample("nan", (_cond[0, :7], PAIRS[0, ::7], PAIRS[1, :7])),
+        Sample("int", (_cond, np.arange(91).reshape(7, 13), -np.arange(91).reshape(7, 13))),
+        Sample("gradient", (_cond[0, :4], draws(3, (4,)), draws(4, (4,))), grad=(1, 2)),
+    ),
+)  # fmt: skip
+
+
+# --- creation, random, conversion ---------------------------------------------------------------
+
+
+def _created(label: str, shape: tuple[int, ...], **attrs: Any) -> Sample:
+    return Sample(label, (), {"shape": shape, **attrs})
+
+
+SAMPLES["full"] = Samples(
+    lambda *, shape, value, dtype: np.full(shape, value), "exact",
+    (
+        _created("odd", (7, 13), value=2.5, dtype=rl.float32),
+        _created("empty", (0, 3), value=1, dtype=rl.int32),
+        _created("0-d", (), value=True, dtype=rl.bool),
+        _created("nan", (3,), value=NAN, dtype=rl.bfloat16),
+        _created("inf", (3,), value=-INF, dtype=rl.float16),
+        _created("int64", (3,), value=2**62 + 1, dtype=rl.int64),
+    ),
+)  # fmt: skip
+SAMPLES["arange"] = Samples(
+    lambda *, start, step, count, dtype: np.array([start + i * step for i in range(count)]),
+    "exact",
+    (
+        Sample("odd", (), dict(start=3, step=-2, count=7, dtype=rl.int64)),
+        Sample("empty", (), dict(start=3, step=1, count=0, dtype=rl.float32)),
+        Sample("float", (), dict(start=0.5, step=0.25, count=13, dtype=rl.float32)),
+        Sample("large", (), dict(start=2**53 + 1, step=1, count=3, dtype=rl.int64)),
+    ),
+    without={"0-d": "the result has one dim", "nan": "there is no input"},
+)  # fmt: skip
+
+
+def philox(counter: list[int], key: list[int]) -> list[int]:
+    """Philox4x32-10 in Python integers, as the paper's figure has it."""
+    x, k = list(counter), list(key)
+    for _ in range(10):
+        low, high = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+        x = [high >> 32 ^ x[1] ^ k[0], high % 2**32, low >> 32 ^ x[3] ^ k[1], low % 2**32]
+        k = [(k[0] + 0x9E3779B9) % 2**32, (k[1] + 0xBB67AE85) % 2**32]
+    return x
+
+
+def words(seed: int, offset: int, count: int) -> list[int]:
+    """The first `count` random words from block `offset` on."""
+    key, out = [seed % 2**32, seed >> 32], []
+    for block in range(offset, offset + -(-count // 4)):
+        out += philox([block % 2**32, block >> 32, 0, 0], key)
+    return out[:count]
+
+
+def _draw_count(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+# Narrow floats take as many bits as they hold exactly, so that nothing rounds up to one.
+_UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+
+
+def _rand(*, shape: Any, dtype: Any, seed: int, offset: int) -> Array:
+    bits = _UNIFORM_BITS.get(dtype.name, 24)
+    found = [(w >> (32 - bits)) * 2.0**-bits for w in words(seed, offset, _draw_count(shape))]
+    return np.array(found).reshape(shape)
+
+
+def _randn(*, shape: Any, dtype: Any, seed: int, offset: int) -> Array:
+    n = _draw_count(shape)
+    w = [v >> 8 for v in words(seed, offset, 2 * n)]
+    out = []
+    for a, b in zip(w[::2], w[1::2], strict=True):
+        radius = math.sqrt(-2 * math.log((a + 0.5) * 2.0**-24))
+        out.append(radius * math.cos(2 * math.pi * b * 2.0**-24))
+    return np.array(out).reshape(shape)
+
+
+def _randint(*, low: int, high: int, shape: Any, dtype: Any, seed: int, offset: int) -> Array:
+    found = [low + (w * (high - low) >> 32) for w in words(seed, offset, _draw_count(shape))]
+    return np.array(found).reshape(shape)
+
+
+_SEED = dict(seed=0x123456789ABCDEF, offset=2**32 - 2)
+_EMPTY_DRAW = {"nan": "there is no input"}
+SAMPLES["rand"] = Samples(_rand, "exact", (
+    _created("odd", (7, 13), dtype=rl.float32, **_SEED),
+    _created("empty", (0, 3), dtype=rl.float32, **_SEED),
+    _created("0-d", (), dtype=rl.float64, **_SEED),
+    _created("float16", (7, 13), dtype=rl.float16, **_SEED),
+    _created("bfloat16", (7, 13), dtype=rl.bfloat16, **_SEED),
+    _created("float8_e4m3fn", (7, 13), dtype=rl.float8_e4m3fn, **_SEED),
+    _created("float8_e5m2", (7, 13), dtype=rl.float8_e5m2, **_SEED),
+), without=_EMPTY_DRAW)  # fmt: skip
+SAMPLES["randn"] = Samples(_randn, "normal", (
+    _created("odd", (7, 13), dtype=rl.float32, **_SEED),
+    _created("empty", (0, 3), dtype=rl.float32, **_SEED),
+    _created("0-d", (), dtype=rl.float64, **_SEED),
+    _created("bfloat16", (7, 13), dtype=rl.bfloat16, **_SEED),
+), without=_EMPTY_DRAW)  # fmt: skip
+SAMPLES["randint"] = Samples(_randint, "exact", (
+    _created("odd", (7, 13), low=-5, high=8, dtype=rl.int64, **_SEED),
+    _created("empty", (0, 3), low=0, high=2, dtype=rl.int64, **_SEED),
+    _created("0-d", (), low=0, high=2**32, dtype=rl.int64, **_SEED),
+    _created("uint8", (20,), low=0, high=256, dtype=rl.uint8, **_SEED),
+), without=_EMPTY_DRAW)  # fmt: skip
+
+
+def _cast(x: Array, *, dtype: rl.DType) -> Array:
+    if dtype.kind == "f":
+        return x.astype(np.float64)
+    if dtype.kind == "b":
+        return np.asarray(x != 0)
+    if x.dtype.kind == "f":
+        return each(math.trunc)(x).astype(np.int64)
+    bits = 8 * dtype.itemsize
+    whole = np.array([int(v) % 2**bits for v in x.reshape(-1)], object).reshape(x.shape)
+    if dtype.kind == "i":
+        whole = np.where(whole >= 2 ** (bits - 1), whole - 2**bits, whole)
+    return whole.astype(dtype.numpy)
+
+
+_NUMBERS = draws(1, (7, 13), -100, 100)
+SAMPLES["cast"] = Samples(_cast, "elementwise", (
+    Sample("odd", (_NUMBERS,), {"dtype": rl.int32}),
+    Sample("empty", (np.zeros((0, 3)),), {"dtype": rl.int64}),
+    Sample("0-d", (np.array(1.75),), {"dtype": rl.int8}),
+    Sample("nan", (SPECIAL,), {"dtype": rl.bool}),
+    *(Sample(f"to {d}", (SPECIAL,), {"dtype": getattr(rl, d)})
+      for d in ("float32", "float64", "float16", "bfloat16", "float8_e5m2")),
+    Sample("to float8_e4m3fn", (_NUMBERS * 5,), {"dtype": rl.float8_e4m3fn}),
+    *(Sample(f"{n} to {d}", (v,), {"dtype": getattr(rl, d)})
+      for n, v in INTS.items() for d in (*INTS, "bool", "float32")),
+    Sample("bool", (BITS,), {"dtype": rl.float32}),
+    Sample("gradient", (draws(3, (3,)),), {"dtype": rl.float64}, grad=(0,)),
+))  # fmt: skip
+
+
+# --- movement -----------------------------------------------------------------------------------
+
+
+def movement(
+    name: str,
+    reference: Callable[..., Array],
+    *calls: tuple[tuple[int, ...], dict[str, Any]],
+    layouts: tuple[str, ...] = LAYOUTS,
+    without: dict[str, str] | None = None,
+    family: str = "exact",
+    zero: dict[str, Any] | None = None,
+) -> None:
+    """Samples of an op of one tensor: the first call is the odd one, and the one differentiated."""
+    samples = [
+        Sample("empty" if 0 in shape else "0-d" if not shape else "odd", (draws(i + 1, shape),), a)
+        for i, (shape, a) in enumerate(calls)
+    ]
+    shape, attrs = calls[0]
+    special = np.resize(SPECIAL, shape)
+    samples.append(Sample("nan", (special,), attrs))
+    samples.append(Sample("int", (np.arange(special.size).reshape(shape),), attrs))
+    samples.append(Sample("gradient", (draws(9, shape),), attrs, grad=(0,)))
+    SAMPLES[name] = Samples(reference, family, tuple(samples), layouts, without=without or {})
+
+
+def _loop_slice_backward(g: Array, *, shape: Any, ranges: Any) -> Array:
+    out = np.zeros(shape, g.dtype)
+    places = itertools.product(*(range(*r) for r in ranges))
+    for at, v in zip(places, g.reshape(-1), strict=True):
+        out[at] = v
+    return out
+
+
+def _loop_unfold(x: Array, *, dim: int, size: int, step: int, dilation: int) -> Array:
+    count = (x.shape[dim] - (size - 1) * dilation - 1) // step + 1
+    windows = [
+        np.stack([np.take(x, i * step + k * dilation, dim) for k in range(size)], -1)
+        for i in range(count)
+    ]
+    return np.stack(windows, dim)
+
+
+def _loop_unfold_backward(
+    g: Array, *, length: int, dim: int, size: int, step: int, dilation: int
+) -> Array:
+    out = np.zeros((length, *np.moveaxis(g[..., 0], dim, 0).shape[1:]))
+    for i in range(g.shape[dim]):
+        for k in range(size):
+            out[i * step + k * dilation] += np.take(g[..., k], i, dim)
+    return np.moveaxis(out, 0, dim)
+
+
+def _loop_pad(x: Array, *, pads: Any, value: float) -> Array:
+    out = np.full([n + a + b for n, (a, b) in zip(x.shape, pads, strict=True)], value, x.dtype)
+    for at in np.ndindex(x.shape):
+        out[tuple(i + a for i, (a, _) in zip(at, pads, strict=True))] = x[at]
+    return out
+
+
+movement("copy", lambda x: x, ((3, 5), {}), ((0, 3), {}), ((), {}))
+movement("permute", lambda x, dims: np.array([x[tuple(at[dims.index(d)] for d in range(len(dims)))]
+         for at in np.ndindex(*(x.shape[d] for d in dims))], x.dtype
+         ).reshape([x.shape[d] for d in dims]),
+         ((2, 3, 5), {"dims": (2, 0, 1)}), ((0, 3), {"dims": (1, 0)}), ((), {"dims": ()}))  # fmt: skip
+movement("expand", lambda x, shape: x + np.zeros(shape, x.dtype),
+         ((3, 1), {"shape": (2, 3, 5)}), ((1, 0), {"shape": (4, 0)}), ((), {"shape": (3,)}))  # fmt: skip
+movement("view", lambda x, shape: np.array(x.reshape(-1).tolist(), x.dtype).reshape(shape),
+         ((3, 5, 2), {"shape": (15, 2, 1)}), ((0, 3), {"shape": (6, 0)}), ((), {"shape": (1, 1)}),
+         layouts=("plain",))  # fmt: skip
+movement("slice", lambda x, ranges: x[np.ix_(*(list(range(*r)) for r in ranges))],
+         ((5, 7), {"ranges": ((1, 5, 2), (0, 7, 3))}),
+         ((0, 3), {"ranges": ((0, 0, 1), (1, 3, 1))}),
+         ((5, 3), {"ranges": ((2, 2, 1), (0, 3, 1))}),
+         without={"0-d": "there is no dim to slice"})  # fmt: skip
+movement("slice_backward", _loop_slice_backward,
+         ((2, 3), {"shape": (5, 7), "ranges": ((1, 5, 2), (0, 7, 3))}),
+         ((0, 2), {"shape": (0, 3), "ranges": ((0, 0, 1), (1, 3, 1))}),
+         without={"0-d": "there is no dim to slice"})  # fmt: skip
+_UNFOLD = {"dim": 0, "size": 3, "step": 2, "dilation": 2}
+movement("unfold", _loop_unfold, ((9, 2), _UNFOLD), ((9, 0), _UNFOLD),
+         ((7,), {"dim": 0, "size": 2, "step": 1, "dilation": 1}),
+         without={"0-d": "there is no dim to unfold"})  # fmt: skip
+movement("unfold_backward", _loop_unfold_backward, ((3, 2, 3), {"length": 9, **_UNFOLD}),
+         ((3, 0, 3), {"length": 9, **_UNFOLD}),
+         ((6, 2), {"length": 7, "dim": 0, "size": 2, "step": 1, "dilation": 1}),
+         family="sum", without={"0-d": "there is no dim to unfold"})  # fmt: skip
+movement("flip", lambda x, dims: np.array([x[tuple(n - 1 - i if d in dims else i for d, (i, n) in
+         enumerate(zip(at, x.shape, strict=True)))] for at in np.ndindex(x.shape)],
+         x.dtype).reshape(x.shape),
+         ((3, 5, 2), {"dims": (0, 2)}), ((0, 3), {"dims": (0,)}), ((), {"dims": ()}))  # fmt: skip
+movement("pad", _loop_pad, ((3, 5), {"pads": ((1, 2), (0, 3)), "value": 2}),
+         ((0, 3), {"pads": ((1, 0), (0, 0)), "value": 0}), ((), {"pads": (), "value": 1}))  # fmt: skip
+SAMPLES["cat"] = Samples(
+    lambda *xs, dim: np.moveaxis(np.array([r for x in xs for r in np.moveaxis(x, dim, 0)]).reshape(
+        sum(x.shape[dim] for x in xs), *np.moveaxis(xs[0], dim, 0).shape[1:]), 0, dim),
+    "exact",
+    (
+        Sample("odd", (draws(1, (3, 5)), draws(2, (3, 1)), draws(3, (3, 4))), {"dim": 1}),
+        Sample("empty", (np.zeros((2, 0)), draws(2, (2, 3))), {"dim": 1}),
+        Sample("all empty", (np.zeros((2, 0)), np.zeros((1, 0))), {"dim": 0}),
+        Sample("nan", (SPECIAL, SPECIAL), {"dim": 0}),
+        Sample("int", (np.arange(6).reshape(2, 3), np.arange(3).reshape(1, 3)), {"dim": 0}),
+        Sample("gradient", (draws(1, (2, 2)), draws(2, (2, 1))), {"dim": 1}, grad=(0, 1)),
+    ),
+    layouts=("plain", "permuted", "sliced"),
+    without={"0-d": "there is no dim to join along"},
+)  # fmt: skip
+
+
+# --- reductions ---------------------------------------------------------------------------------
+
+
+def _over(x: Array, dim: tuple[int, ...], keepdim: bool, fn: Callable[[list[Any]], Any]) -> Array:
+    """`fn` of the list of elements along the dims, row-major, for every place of the others."""
+    kept = [d for d in range(x.ndim) if d not in dim]
+    out = {}
+    for at in np.ndindex(*(x.shape[d] for d in kept)):
+        key: list[Any] = [slice(None)] * x.ndim
+        for d, i in zip(kept, at, strict=True):
+            key[d] = i
+        out[at] = fn(x[tuple(key)].reshape(-1).tolist())
+    shape = [x.shape[d] for d in kept]
+    flat = np.array([out[at] for at in np.ndindex(*shape)]).reshape(shape)
+    return np.expand_dims(flat, dim) if keepdim else flat
+
+
+def reduction(
+    name: str, fn: Callable[[list[Any]], Any], family: str, *, grad: bool = True,
+    empty: bool = True, whole: bool = True
+) -> None:  # fmt: skip
+    def reference(x: Array, *, dim: tuple[int, ...], keepdim: bool) -> Array:
+        out = _over(x, dim, keepdim, fn)
+        if name in ("any", "all"):
+            return out.astype(np.bool_)
+        return out if x.dtype.kind == "f" else out.astype(x.dtype)
+
+    x = draws(1, (5, 7, 3))
+    samples = [
+        Sample("odd", (x,), {"dim": (1,), "keepdim": False}),
+        Sample("several", (x,), {"dim": (0, 2), "keepdim": True}),
+        Sample("every", (x,), {"dim": (0, 1, 2), "keepdim": False}),
+        Sample("none", (x,), {"dim": (), "keepdim": False}),
+        Sample("empty", (np.zeros((0, 3)),), {"dim": (1,), "keepdim": False}),
+        Sample("0-d", (np.array(1.5),), {"dim": (), "keepdim": False}),
+        Sample("nan", (PAIRS.T.copy(),), {"dim": (1,), "keepdim": False}),
+        Sample("int", (np.arange(12).reshape(3, 4),), {"dim": (0,), "keepdim": False}),
+    ]
+    if empty:
+        samples.append(Sample("of none", (np.zeros((3, 0)),), {"dim": (1,), "keepdim": False}))
+    if grad:
+        samples.append(Sample("gradient", (draws(5, (2, 3)),), {"dim": (1,), "keepdim": False},
+                              grad=(0,)))  # fmt: skip
+        samples.append(Sample("gradient kept", (draws(6, (2, 3)),), {"dim": (0,), "keepdim": True},
+                              grad=(0,)))  # fmt: skip
+    SAMPLES[name] = Samples(reference, family, tuple(samples))
+
+
+def _max(values: list[float]) -> float:
+    return NAN if any(v != v for v in values) else max(values)
+
+
+def _min(values: list[float]) -> float:
+    return NAN if any(v != v for v in values) else min(values)
+
+
+def _sum(values: list[float]) -> float:
+    finite = all(map(math.isfinite, values))
+    return math.fsum(values) if finite else sum(values)
+
+
+reduction("sum", _sum, "sum")
+reduction("amax", _max, "exact", empty=False)
+reduction("amin", _min, "exact", empty=False)
+reduction("any", lambda v: any(a != 0 for a in v), "exact", grad=False)
+reduction("all", lambda v: all(a != 0 for a in v), "exact", grad=False)
+
+
+def _first(values: list[float], best: Callable[[list[float]], float]) -> int:
+    for i, v in enumerate(values):
+        if v != v:
+            return i
+    return values.index(best(values))
+
+
+def arg_reduction(name: str, best: Callable[[Any], float]) -> None:
+    ties = np.array([[2.0, 5.0, 5.0], [1.0, 1.0, -0.0], [0.0, -0.0, 0.0]])
+    SAMPLES[name] = Samples(
+        lambda x, *, dim, keepdim: _over(x, (dim,), keepdim, lambda v: _first(v, best)),
+        "exact",
+        (
+            Sample("odd", (draws(1, (5, 7, 3)),), {"dim": 1, "keepdim": False}),
+            Sample("kept", (draws(2, (5, 7)),), {"dim": 0, "keepdim": True}),
+            Sample("empty", (np.zeros((0, 3)),), {"dim": 1, "keepdim": False}),
+            Sample("nan", (PAIRS.T.copy(),), {"dim": 1, "keepdim": False}),
+            Sample("ties", (ties,), {"dim": 1, "keepdim": False}),
+            Sample("int", (np.arange(12).reshape(3, 4) % 5,), {"dim": 0, "keepdim": False}),
+            Sample("bool", (BITS,), {"dim": 0, "keepdim": False}),
+        ),
+        without={"0-d": "there is no dim to go along; ops.argmax makes it one"},
+    )
+
+
+arg_reduction("argmax", max)
+arg_reduction("argmin", min)
+
+
+def _loop_cumsum(x: Array, *, dim: int) -> Array:
+    rows = np.moveaxis(x, dim, -1)
+    out = np.array([list(itertools.accumulate(r.tolist())) for r in rows.reshape(-1, x.shape[dim])])
+    return np.moveaxis(out.reshape(rows.shape), -1, dim)
+
+
+SAMPLES["cumsum"] = Samples(_loop_cumsum, "sum", (
+    Sample("odd", (draws(1, (5, 7, 3)),), {"dim": 1}),
+    Sample("empty", (np.zeros((3, 0)),), {"dim": 0}),
+    Sample("nan", (np.array([1, 2, INF, 3, NAN, 4.0]),), {"dim": 0}),
+    Sample("int", (np.arange(12).reshape(3, 4),), {"dim": 0}),
+    Sample("gradient", (draws(2, (2, 3)),), {"dim": 1}, grad=(0,)),
+), without={"0-d": "there is no dim to go along"})  # fmt: skip
+
+
+# --- sorting ------------------------------------------------------------------------------------
+
+
+def _order(values: list[float], descending: bool) -> list[int]:
+    """Indices in order, nan above everything, equal ones by index."""
+    keys = [(1, 0.0) if v != v else (0, v) for v in values]
+    if descending:
+        return sorted(range(len(keys)), key=lambda i: (-keys[i][0], -keys[i][1]))
+    return sorted(range(len(keys)), key=lambda i: keys[i])
+
+
+def _sorted_rows(x: Array, dim: int, descending: bool, k: int | None = None) -> Array:
+    rows = np.moveaxis(x, dim, -1)
+    n = rows.shape[-1] if k is None else k
+    out = [_order(r.tolist(), descending)[:n] for r in rows.reshape(-1, rows.shape[-1])]
+    return np.moveaxis(np.array(out, np.int64).reshape(*rows.shape[:-1], n), -1, dim)
+
+
+_TIED = np.array([[1.0, NAN, 2.0, 1.0, -INF, NAN, 2.0], [0.0, -0.0, 3.0, INF, 3.0, INF, 0.0]])
+_SORTS = [("odd", draws(1, (5, 7, 3)), 1), ("empty", np.zeros((0, 3)), 1), ("nan", _TIED, 1),
+          ("int", np.arange(12).reshape(3, 4) % 5, 0), ("first dim", draws(2, (5, 3)), 0),
+          ("uint8", INTS["uint8"], 0), ("bool", BITS, 0)]  # fmt: skip
+_NO_DIM = {"0-d": "there is no dim to sort along"}
+SAMPLES["argsort"] = Samples(
+    lambda x, *, dim, descending: _sorted_rows(x, dim, descending), "exact",
+    tuple(Sample(n if not d else f"{n} down", (x,), {"dim": k, "descending": d})
+          for n, x, k in _SORTS for d in (False, True)), without=_NO_DIM)  # fmt: skip
+SAMPLES["topk"] = Samples(
+    lambda x, *, k, dim, largest: _sorted_rows(x, dim, largest, k), "exact",
+    tuple(Sample(n if big else f"{n} smallest", (x,), {"k": k, "dim": d, "largest": big})
+          for n, x, d in _SORTS for big, k in ((True, 2), (False, 3))), without=_NO_DIM)  # fmt: skip
+
+
+# --- indexing -----------------------------------------------------------------------------------
+
+
+def _loop_gather(x: Array, index: Array, *, dim: int) -> Array:
+    out = np.empty(index.shape, x.dtype)
+    for at in np.ndindex(index.shape):
+        out[at] = x[(*at[:dim], index[at], *at[dim + 1 :])]
+    return out
+
+
+def _loop_scatter(x: Array, index: Array, src: Array, *, dim: int) -> Array:
+    out = x.copy()
+    for at in np.ndindex(index.shape):
+        out[(*at[:dim], index[at], *at[dim + 1 :])] = src[at]
+    return out
+
+
+def _loop_scatter_add(x: Array, index: Array, src: Array, *, dim: int) -> Array:
+    out = x.copy()
+    for at in np.ndindex(index.shape):
+        out[(*at[:dim], index[at], *at[dim + 1 :])] += src[at]
+    return out
+
+
+_GATHER = np.array([[0, 2, 1], [4, 4, 0]])
+_X, _SRC = draws(1, (5, 3)), draws(2, (2, 3))
+_UNIQUE = np.array([[0, 2, 1], [4, 3, 0]])
+_NAN5 = np.resize(SPECIAL, (5, 3))
+_PICKS = {"0-d": "indices need a dim; the functions make it one"}
+SAMPLES["gather"] = Samples(_loop_gather, "exact", (
+    Sample("odd", (_X, _GATHER), {"dim": 0}),
+    Sample("last dim", (_X, np.array([[2, 0], [1, 1]], np.int32)), {"dim": 1}),
+    Sample("empty", (_X, np.zeros((0, 3), np.int64)), {"dim": 0}),
+    Sample("nan", (_NAN5, _GATHER), {"dim": 0}),
+    Sample("int", (np.arange(15).reshape(5, 3), _GATHER), {"dim": 0}),
+    Sample("gradient", (_X, _GATHER), {"dim": 0}, grad=(0,)),
+), without=_PICKS)  # fmt: skip
+SAMPLES["scatter"] = Samples(_loop_scatter, "exact", (
+    Sample("odd", (_X, _UNIQUE, _SRC), {"dim": 0}),
+    Sample("last dim", (_X, np.array([[2, 0], [1, 0]]), _SRC[:, :2]), {"dim": 1}),
+    Sample("empty", (_X, np.zeros((0, 3), np.int64), _SRC[:0]), {"dim": 0}),
+    Sample("nan", (_NAN5, _UNIQUE, _SRC), {"dim": 0}),
+    Sample("int", (np.arange(15).reshape(5, 3), _UNIQUE, np.arange(6).reshape(2, 3)), {"dim": 0}),
+    Sample("gradient", (_X, _UNIQUE, _SRC), {"dim": 0}, grad=(0, 2)),
+), without=_PICKS)  # fmt: skip
+SAMPLES["scatter_add"] = Samples(_loop_scatter_add, "sum", (
+    Sample("odd", (_X, np.zeros((2, 3), np.int64), _SRC), {"dim": 0}),
+    Sample("last dim", (_X, np.array([[2, 2], [1, 0]]), _SRC[:, :2]), {"dim": 1}),
+    Sample("empty", (_X, np.zeros((0, 3), np.int64), _SRC[:0]), {"dim": 0}),
+    Sample("nan", (_NAN5, _GATHER, _SRC), {"dim": 0}),
+    Sample("int", (np.arange(15).reshape(5, 3), _GATHER, np.arange(6).reshape(2, 3)), {"dim": 0}),
+    Sample("gradient", (_X, _GATHER, _SRC), {"dim": 0}, grad=(0, 2)),
+), without=_PICKS)  # fmt: skip
+_ROWS = np.array([3, 0, 3, 4])
+
+
+def _loop_index_add(x: Array, index: Array, source: Array, *, dim: int) -> Array:
+    out = np.moveaxis(x.copy(), dim, 0)
+    for i, part in zip(index.tolist(), np.moveaxis(source, dim, 0), strict=True):
+        out[i] += part
+    return np.moveaxis(out, 0, dim)
+
+
+def _loop_select(x: Array, index: Array, *, dim: int) -> Array:
+    moved = np.moveaxis(x, dim, 0)
+    out = np.array([moved[i] for i in index.tolist()], x.dtype)
+    return np.moveaxis(out.reshape(len(index), *moved.shape[1:]), 0, dim)
+
+
+SAMPLES["index_select"] = Samples(_loop_select, "exact", (
+    Sample("odd", (_X, _ROWS), {"dim": 0}),
+    Sample("last dim", (_X, np.array([1, 1], np.uint8)), {"dim": 1}),
+    Sample("empty", (_X, np.zeros(0, np.int64)), {"dim": 0}),
+    Sample("nan", (_NAN5, _ROWS), {"dim": 0}),
+    Sample("int", (np.arange(15).reshape(5, 3), _ROWS), {"dim": 0}),
+    Sample("gradient", (_X, _ROWS), {"dim": 0}, grad=(0,)),
+), without=_PICKS)  # fmt: skip
+SAMPLES["index_add"] = Samples(_loop_index_add, "sum", (
+    Sample("odd", (_X, _ROWS, draws(3, (4, 3))), {"dim": 0}),
+    Sample("last dim", (_X, np.array([1, 1]), draws(3, (5, 2))), {"dim": 1}),
+    Sample("empty", (_X, np.zeros(0, np.int64), np.zeros((0, 3))), {"dim": 0}),
+    Sample("nan", (_NAN5, _ROWS, draws(3, (4, 3))), {"dim": 0}),
+    Sample("int", (np.arange(15).reshape(5, 3), _ROWS, np.arange(12).reshape(4, 3)), {"dim": 0}),
+    Sample("gradient", (_X, _ROWS, draws(3, (4, 3))), {"dim": 0}, grad=(0, 2)),
+), without=_PICKS)  # fmt: skip
+SAMPLES["embedding"] = Samples(
+    lambda w, i: np.array([w[k] for k in i.reshape(-1)], w.dtype).reshape(*i.shape, w.shape[1]),
+    "exact",
+    (
+        Sample("odd", (_X, np.array([[0, 4, 1], [1, 1, 3]]))),
+        Sample("empty", (_X, np.zeros((2, 0), np.int64))),
+        Sample("0-d", (_X, np.array(2))),
+        Sample("nan", (_NAN5, _ROWS)),
+        Sample("gradient", (_X, _ROWS), grad=(0,)),
+    ),
+)  # fmt: skip
+SAMPLES["ravel_index"] = Samples(
+    lambda *index, sizes: np.array(
+        [np.dot([i % n for i, n in zip(v, sizes, strict=True)],
+                [math.prod(sizes[d + 1 :]) for d in range(len(sizes))])
+         for v in zip(*(i.reshape(-1).tolist() for i in index), strict=True)], np.int64
+    ).reshape(index[0].shape),
+    "exact",
+    (
+        Sample("odd", (np.array([[0, 2], [-1, 1]]), np.array([[4, -5], [0, 3]])), {"sizes": (3, 5)}),
+        Sample("empty", (np.zeros((0, 2), np.int64),), {"sizes": (3,)}),
+        Sample("0-d", (np.array(-2),), {"sizes": (3,)}),
+    ),
+    without={"nan": "integers only"},
+)  # fmt: skip
+
+
+def _loop_assign(x: Array, value: Array, *, ranges: Any, shape: Any) -> Array:
+    out = x.copy()
+    places = itertools.product(*(range(*r) for r in ranges))
+    for at, v in zip(places, value.reshape(-1), strict=True):
+        out[at] = v
+    return out
+
+
+_PART = {"ranges": ((1, 5, 2), (0, 3, 2)), "shape": (2, 1, 2)}
+SAMPLES["assign"] = Samples(_loop_assign, "exact", (
+    Sample("odd", (_X, draws(3, (2, 1, 2))), _PART),
+    Sample("empty", (_X, np.zeros((0, 3))), {"ranges": ((2, 2, 1), (0, 3, 1)), "shape": (0, 3)}),
+    Sample("0-d", (np.array(1.0), np.array(2.0)), {"ranges": (), "shape": ()}),
+    Sample("nan", (_NAN5, draws(3, (2, 1, 2))), _PART),
+    Sample("int", (np.arange(15).reshape(5, 3), np.arange(4).reshape(2, 1, 2)), _PART),
+    Sample("gradient", (_X, draws(3, (2, 1, 2))), _PART, grad=(0, 1)),
+))  # fmt: skip
+
+
+def _loop_put(x: Array, index: Array, value: Array) -> Array:
+    flat = x.reshape(-1).copy()
+    for i, v in zip(index.reshape(-1).tolist(), value.reshape(-1), strict=True):
+        flat[i] = v
+    return flat.reshape(x.shape)
+
+
+_FLAT = np.array([[14, 0, 3], [7, 5, 1]])
+SAMPLES["put"] = Samples(_loop_put, "exact", (
+    Sample("odd", (_X, _FLAT, _SRC)),
+    Sample("empty", (_X, np.zeros((0, 2), np.int64), np.zeros((0, 2)))),
+    Sample("of empty", (np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0))),
+    Sample("0-d", (np.array(1.0), np.array(0), np.array(2.0))),
+    Sample("nan", (_NAN5, _FLAT, _SRC)),
+    Sample("int", (np.arange(15).reshape(5, 3), _FLAT, np.arange(6).reshape(2, 3))),
+    Sample("gradient", (_X, _FLAT, _SRC), grad=(0, 2)),
+))  # fmt: skip
+
+
+# --- products, normalisation, attention ---------------------------------------------------------
+
+
+def _loop_matmul(a: Array, b: Array) -> Array:
+    out = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for at in np.ndindex(out.shape):
+        row, column = a[(*at[:-2], at[-2])], b[(*at[:-2], slice(None), at[-1])]
+        out[at] = _sum([p * q for p, q in zip(row.tolist(), column.tolist(), strict=True)])
+    return out if a.dtype.kind == "f" else out.astype(a.dtype)
+
+
+_NO_ROW = {"0-d": "a product needs rows"}
+_NANS = np.array([[1.0, NAN, 2.0], [INF, 1.0, 0.5]])
+SAMPLES["matmul"] = Samples(_loop_matmul, "product", (
+    Sample("odd", (draws(1, (5, 7)), draws(2, (7, 3)))),
+    Sample("batch", (draws(1, (2, 3, 5)), draws(2, (2, 5, 7)))),
+    Sample("empty", (np.zeros((0, 7)), draws(2, (7, 3)))),
+    Sample("of none", (np.zeros((2, 0)), np.zeros((0, 3)))),
+    Sample("nan", (_NANS, draws(2, (3, 2)))),
+    Sample("int", (np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4))),
+    Sample("gradient", (draws(1, (2, 3)), draws(2, (3, 2))), grad=(0, 1)),
+), without=_NO_ROW)  # fmt: skip
+
+
+def _loop_linear(x: Array, w: Array, b: Array | None) -> Array:
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    out = _loop_matmul(rows, w.T).reshape(*x.shape[:-1], w.shape[0])
+    return out if b is None else out + b
+
+
+SAMPLES["linear"] = Samples(_loop_linear, "product", (
+    Sample("odd", (draws(1, (3, 5, 7)), draws(2, (4, 7)), draws(3, (4,)))),
+    Sample("one row", (draws(1, (7,)), draws(2, (4, 7)), None)),
+    Sample("empty", (np.zeros((0, 7)), draws(2, (4, 7)), draws(3, (4,)))),
+    Sample("nan", (_NANS, draws(2, (2, 3)), None)),
+    Sample("gradient", (draws(1, (2, 3)), draws(2, (2, 3)), draws(3, (2,))), grad=(0, 1, 2)),
+    Sample("gradient of a row", (draws(1, (3,)), draws(2, (2, 3)), draws(3, (2,))), grad=(0, 1, 2)),
+), without=_NO_ROW)  # fmt: skip
+SAMPLES["linear_t"] = Samples(lambda g, w: _loop_linear(g, w.T, None), "product", (
+    Sample("odd", (draws(1, (3, 5, 4)), draws(2, (4, 7)))),
+    Sample("empty", (np.zeros((0, 4)), draws(2, (4, 7)))),
+    Sample("nan", (_NANS, draws(2, (3, 2)))),
+    Sample("gradient", (draws(1, (2, 3)), draws(2, (3, 2))), grad=(0, 1)),
+), without=_NO_ROW)  # fmt: skip
+
+
+def _row_softmax(values: list[float]) -> list[float]:
+    top = _max(values) if values else 0
+    if not math.isfinite(top):
+        return [NAN for _ in values]
+    e = [math.exp(v - top) for v in values]
+    return [v / math.fsum(e) for v in e]
+
+
+def _rows_of(fn: Callable[[list[float]], list[float]]) -> Callable[..., Array]:
+    def apply(x: Array, *, dim: int) -> Array:
+        rows = np.moveaxis(x, dim, -1)
+        flat = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
+        out = np.array([fn(r.tolist()) for r in flat], np.float64)
+        return np.moveaxis(out.reshape(rows.shape), -1, dim)
+
+    return apply
+
+
+def _row_log_softmax(values: list[float]) -> list[float]:
+    top = _max(values) if values else 0
+    if not math.isfinite(top):
+        return [NAN for _ in values]
+    total = math.log(math.fsum(math.exp(v - top) for v in values))
+    return [v - top - total for v in values]
+
+
+_ROW_NANS = np.array([[1.0, NAN, 2.0], [INF, 1.0, 0.5], [-INF, 1.0, 2.0], [-INF] * 3, [1e30, 0, 1]])
+for _name, _row in {"softmax": _row_softmax, "log_softmax": _row_log_softmax}.items():
+    SAMPLES[_name] = Samples(_rows_of(_row), "product", (
+        Sample("odd", (draws(1, (5, 7, 3), -9, 9),), {"dim": 1}),
+        Sample("empty", (np.zeros((0, 3)),), {"dim": 1}),
+        Sample("of none", (np.zeros((3, 0)),), {"dim": 1}),
+        Sample("nan", (_ROW_NANS if _name == "softmax" else _ROW_NANS[:4],), {"dim": 1}),
+        Sample("gradient", (draws(2, (2, 3)),), {"dim": 1}, grad=(0,)),
+    ), without={"0-d": "there is no dim to go along; the function makes it one"})  # fmt: skip
+
+
+def _norm(x: Array, w: Array | None, b: Array | None, eps: float, centre: bool) -> Array:
+    out = np.empty(x.shape)
+    for at in np.ndindex(x.shape[:-1]):
+        row = x[at].tolist()
+        mean = _sum(row) / len(row) if centre else 0.0
+        var = _sum([(v - mean) ** 2 for v in row]) / len(row)
+        out[at] = [(v - mean) / math.sqrt(var + eps) if var + eps > 0 else NAN for v in row]
+    out = out if w is None else out * w
+    return out if b is None else out + b
+
+
+_NAN_ROWS = np.array([[1.0, NAN, 2.0], [1.0, 2.0, 4.0]])
+_NORM_0D = {"0-d": "there is no dim to normalise"}
+SAMPLES["layer_norm"] = Samples(lambda x, w, b, *, eps: _norm(x, w, b, eps, True), "product", (
+    Sample("odd", (draws(1, (5, 3, 7)), draws(2, (7,)), draws(3, (7,))), {"eps": 1e-5}),
+    Sample("plain", (draws(1, (5, 7)), None, None), {"eps": 1e-5}),
+    Sample("empty", (np.zeros((0, 7)), draws(2, (7,)), None), {"eps": 1e-5}),
+    Sample("nan", (_NAN_ROWS, None, None), {"eps": 1e-5}),
+    Sample("gradient", (draws(1, (2, 3), -3, 3), draws(2, (3,)), draws(3, (3,))), {"eps": 0.01},
+           grad=(0, 1, 2)),
+    Sample("gradient of x", (draws(4, (2, 3), -3, 3), None, None), {"eps": 0.01}, grad=(0,)),
+), without=_NORM_0D)  # fmt: skip
+SAMPLES["rms_norm"] = Samples(lambda x, w, *, eps: _norm(x, w, None, eps, False), "product", (
+    Sample("odd", (draws(1, (5, 3, 7)), draws(2, (7,))), {"eps": 1e-6}),
+    Sample("plain", (draws(1, (5, 7)), None), {"eps": 1e-6}),
+    Sample("empty", (np.zeros((0, 7)), draws(2, (7,))), {"eps": 1e-6}),
+    Sample("nan", (_NAN_ROWS, None), {"eps": 1e-6}),
+    Sample("gradient", (draws(1, (2, 3), -3, 3), draws(2, (3,))), {"eps": 0.01}, grad=(0, 1)),
+    Sample("gradient of x", (draws(4, (2, 3), -3, 3), None), {"eps": 0.01}, grad=(0,)),
+), without=_NORM_0D)  # fmt: skip
+
+
+def _loop_rope(x: Array, cos: Array, sin: Array, *, interleaved: bool) -> Array:
+    out, half = x.copy(), cos.shape[-1]
+    for i in range(half):
+        p, q = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
+        out[..., p] = x[..., p] * cos[..., i] - x[..., q] * sin[..., i]
+        out[..., q] = x[..., q] * cos[..., i] + x[..., p] * sin[..., i]
+    return out
+
+
+_HALF = np.array([[NAN, 1.0, 2.0, INF, 0.5, 1.0]])
+SAMPLES["rope"] = Samples(_loop_rope, "product", (
+    Sample("odd", (draws(1, (3, 5, 6)), draws(2, (3, 5, 3)), draws(3, (3, 5, 3))),
+           {"interleaved": False}),
+    Sample("interleaved", (draws(1, (5, 7)), draws(2, (5, 2)), draws(3, (5, 2))),
+           {"interleaved": True}),
+    Sample("partial", (draws(1, (5, 7)), draws(2, (5, 2)), draws(3, (5, 2))),
+           {"interleaved": False}),
+    Sample("empty", (np.zeros((0, 6)), np.zeros((0, 3)), np.zeros((0, 3))), {"interleaved": False}),
+    Sample("nan", (_HALF, draws(2, (1, 3)), draws(3, (1, 3))), {"interleaved": False}),
+    Sample("gradient", (draws(1, (2, 5)), draws(2, (2, 2)), draws(3, (2, 2))),
+           {"interleaved": False}, grad=(0, 1, 2)),
+    Sample("gradient interleaved", (draws(1, (2, 4)), draws(2, (2, 2)), draws(3, (2, 2))),
+           {"interleaved": True}, grad=(0, 1, 2)),
+), without=_NORM_0D)  # fmt: skip
+
+
+def _loop_attention(
+    q: Array, k: Array, v: Array, bias: Array | None, mask: Array | None,
+    q_offset: Array | None, kv_lengths: Array | None,
+    *, scale: float, causal: bool, window: int | None, softcap: float | None,
+) -> Array:  # fmt: skip
+    batch, heads, length, _ = q.shape
+    keys, group = k.shape[2], heads // k.shape[1]
+    out = np.zeros((batch, heads, length, v.shape[3]))
+    full = (batch, heads, length, keys)
+    bias = None if bias is None else np.broadcast_to(bias, full)
+    mask = None if mask is None else np.broadcast_to(mask, full)
+    for b, h, i in np.ndindex(batch, heads, length):
+        at = i + (0 if q_offset is None else int(q_offset[b]))
+        scores = {}
+        for j in range(keys):
+            if (
+                (mask is not None and not mask[b, h, i, j])
+                or (causal and j > at)
+                or (window is not None and at - j >= window)
+                or (window is not None and not causal and j - at >= window)
+                or (kv_lengths is not None and j >= kv_lengths[b])
+            ):
+                continue
+            s = _sum((q[b, h, i] * k[b, h // group, j]).tolist()) * scale
+            s = s if softcap is None else softcap * math.tanh(s / softcap)
+            scores[j] = s if bias is None else s + bias[b, h, i, j]
+        if scores and max(scores.values()) != -INF:
+            p = _row_softmax(list(scores.values()))
+            for weight, j in zip(p, scores, strict=True):
+                out[b, h, i] += weight * v[b, h // group, j]
+    return out
+
+
+def attention_sample(
+    label: str, q: tuple[int, ...], k: tuple[int, ...], *parts: Array | None,
+    grad: tuple[int, ...] = (), values: int | None = None, **attrs: Any
+) -> Sample:  # fmt: skip
+    inputs = [draws(1, q), draws(2, k), draws(3, (*k[:3], values or k[3])), *parts]
+    inputs += [None] * (7 - len(inputs))
+    given = {"scale": 0.7, "causal": False, "window": None, "softcap": None, **attrs}
+    return Sample(label, tuple(inputs), given, grad)
+
+
+_BIAS = draws(4, (1, 2, 3, 5))
+_MASK = draws(5, (2, 1, 3, 5)) > -0.3
+_NO_KEY = _MASK.copy()
+_NO_KEY[0, 0, 1] = False
+_SEES_NONE = np.where(np.arange(5) < 2, 0.3, -INF) * np.ones((1, 1, 3, 1))
+_SEES_NONE[0, 0, 2] = -INF
+_Q, _K = (2, 2, 3, 4), (2, 2, 5, 4)
+_SMALL_Q, _SMALL_K = (1, 2, 2, 2), (1, 1, 3, 2)
+SAMPLES["attention"] = Samples(_loop_attention, "product", (
+    attention_sample("odd", _Q, _K),
+    attention_sample("groups", (2, 6, 3, 4), _K, values=3),
+    attention_sample("causal", _Q, _K, causal=True),
+    attention_sample("bias", _Q, _K, _BIAS),
+    attention_sample("bias of -inf", _Q, _K, _SEES_NONE),
+    attention_sample("mask", _Q, _K, None, _MASK),
+    attention_sample("a row sees nothing", _Q, _K, None, _NO_KEY),
+    attention_sample("window", _Q, _K, window=2),
+    attention_sample("causal window", _Q, _K, window=2, causal=True),
+    attention_sample("softcap", _Q, _K, softcap=0.5),
+    attention_sample("offsets", _Q, _K, None, None, np.array([2, -1]), causal=True),
+    attention_sample("lengths", _Q, _K, None, None, None, np.array([4, 0])),
+    attention_sample("everything", _Q, _K, _BIAS, _MASK, np.array([1, 2]), np.array([5, 3]),
+                     causal=True, window=3, softcap=2.0),
+    attention_sample("empty", (2, 2, 0, 4), _K),
+    attention_sample("no keys", _Q, (2, 2, 0, 4)),
+    Sample("nan", (np.full((1, 1, 1, 2), NAN), draws(2, (1, 1, 3, 2)), draws(3, (1, 1, 3, 2)),
+                   None, None, None, None),
+           {"scale": 1.0, "causal": False, "window": None, "softcap": None}),
+    attention_sample("gradient", _SMALL_Q, _SMALL_K, draws(4, (1, 2, 1, 3)), softcap=1.5,
+                     grad=(0, 1, 2, 3)),
+    attention_sample("gradient masked", _SMALL_Q, _SMALL_K, None,
+                     np.array([[[[True, True, False], [False, False, False]]]]), grad=(0, 1, 2)),
+    attention_sample("gradient causal", _SMALL_Q, _SMALL_K, None, None, np.array([-1]),
+                     np.array([2]), causal=True, window=2, grad=(0, 1, 2)),
+    attention_sample("gradient with a bias of -inf", _SMALL_Q, _SMALL_K,
+                     np.array([[[[0.5, -INF, 0.1], [-INF, -INF, -INF]]]]), grad=(0, 1, 2)),
+), without={"0-d": "attention takes four dims"})  # fmt: skip
+
+
+# --- convolution --------------------------------------------------------------------------------
+
+
+def _taps(
+    n: int, o: int, oh: int, ow: int, w: tuple[int, ...], size: Any, a: dict[str, Any]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+    """(output place, input place, weight place) of every product of a convolution."""
+    per = o // a["groups"]
+    for b, f, y, x, c, i, j in np.ndindex(n, o, oh, ow, *w):
+        py = y * a["stride"][0] + i * a["dilation"][0] - a["padding"][0]
+        px = x * a["stride"][1] + j * a["dilation"][1] - a["padding"][1]
+        if 0 <= py < size[0] and 0 <= px < size[1]:
+            yield (b, f, y, x), (b, f // per * w[0] + c, py, px), (f, c, i, j)
+
+
+def _loop_conv(x: Array, w: Array, bias: Array | None, **a: Any) -> Array:
+    size = [
+        (x.shape[2 + d] + 2 * a["padding"][d] - a["dilation"][d] * (w.shape[2 + d] - 1) - 1)
+        // a["stride"][d] + 1
+        for d in range(2)
+    ]  # fmt: skip
+    out = np.zeros((x.shape[0], w.shape[0], *size))
+    for to, source, tap in _taps(x.shape[0], w.shape[0], *size, w.shape[1:], x.shape[2:], a):
+        out[to] += x[source] * w[tap]
+    return out if bias is None else out + bias[:, None, None]
+
+
+def _loop_conv_input(g: Array, w: Array, *, size: Any, **a: Any) -> Array:
+    out = np.zeros((g.shape[0], w.shape[1] * a["groups"], *size))
+    for to, source, tap in _taps(*g.shape, w.shape[1:], size, a):
+        out[source] += g[to] * w[tap]
+    return out
+
+
+def _loop_conv_weight(x: Array, g: Array, *, size: Any, **a: Any) -> Array:
+    out = np.zeros((g.shape[1], x.shape[1] // a["groups"], *size))
+    for to, source, tap in _taps(*g.shape, out.shape[1:], x.shape[2:], a):
+        out[tap] += g[to] * x[source]
+    return out
+
+
+def _conv(stride: Any = (1, 1), padding: Any = (0, 0), dilation: Any = (1, 1), groups: int = 1,
+          **more: Any) -> dict[str, Any]:  # fmt: skip
+    return dict(stride=stride, padding=padding, dilation=dilation, groups=groups, **more)
+
+
+_NO_CONV = {"0-d": "a convolution takes four dims"}
+_ALL = _conv((2, 1), (1, 2), (1, 2), 2)
+_IMAGE = np.where(draws(6, (1, 1, 4, 4)) > 0.7, NAN, draws(7, (1, 1, 4, 4)))
+SAMPLES["conv2d"] = Samples(_loop_conv, "product", (
+    Sample("odd", (draws(1, (2, 3, 5, 7)), draws(2, (4, 3, 3, 2)), draws(3, (4,))), _conv()),
+    Sample("everything", (draws(1, (2, 4, 5, 6)), draws(2, (6, 2, 3, 2)), draws(3, (6,))), _ALL),
+    Sample("depthwise", (draws(1, (1, 3, 4, 4)), draws(2, (3, 1, 2, 2)), None), _conv(groups=3)),
+    Sample("empty", (np.zeros((0, 3, 5, 5)), draws(2, (4, 3, 3, 3)), None), _conv()),
+    Sample("nan", (_IMAGE, np.ones((1, 1, 2, 2)), None), _conv()),
+    Sample("gradient", (draws(1, (1, 2, 3, 4)), draws(2, (2, 1, 2, 2)), draws(3, (2,))), _ALL,
+           grad=(0, 1, 2)),
+), without=_NO_CONV)  # fmt: skip
+SAMPLES["conv2d_input"] = Samples(_loop_conv_input, "product", (
+    Sample("odd", (draws(1, (2, 4, 3, 6)), draws(2, (4, 3, 3, 2))), _conv(size=(5, 7))),
+    Sample("everything", (draws(1, (2, 6, 3, 8)), draws(2, (6, 2, 3, 2))),
+           {**_ALL, "size": (5, 6)}),
+    Sample("empty", (np.zeros((0, 4, 3, 3)), draws(2, (4, 3, 3, 3))), _conv(size=(5, 5))),
+    Sample("nan", (_IMAGE, np.ones((1, 1, 2, 2))), _conv(size=(5, 5))),
+    Sample("gradient", (draws(1, (1, 2, 2, 6)), draws(2, (2, 1, 2, 2))), {**_ALL, "size": (3, 4)},
+           grad=(0, 1)),
+), without=_NO_CONV)  # fmt: skip
+SAMPLES["conv2d_weight"] = Samples(_loop_conv_weight, "product", (
+    Sample("odd", (draws(1, (2, 3, 5, 7)), draws(2, (2, 4, 3, 6))), _conv(size=(3, 2))),
+    Sample("everything", (draws(1, (2, 4, 5, 6)), draws(2, (2, 6, 3, 8))),
+           {**_ALL, "size": (3, 2)}),
+    Sample("empty", (np.zeros((0, 3, 5, 5)), np.zeros((0, 4, 3, 3))), _conv(size=(3, 3))),
+    Sample("nan", (_IMAGE, np.ones((1, 1, 3, 3))), _conv(size=(2, 2))),
+    Sample("gradient", (draws(1, (1, 2, 3, 4)), draws(2, (1, 2, 2, 6))), {**_ALL, "size": (2, 2)},
+           grad=(0, 1)),
+), without=_NO_CONV)  # fmt: skip
