@@ -88,6 +88,8 @@ def _grad(
     logits = turned if softcap is None else turned * softcap
     logits = logits if bias is None else logits + bias
     seen = _visible(q, k.shape[2], mask, q_offset, kv_lengths, a["causal"], a["window"])
+    if bias is not None:  # -inf hides a key as a mask does
+        seen = _both(seen, bias > -math.inf)
     if seen is None:
         p = logits.softmax(-1)
     else:

@@ -36,11 +36,23 @@ def _named(call: Binary, name: str, doc: str) -> Binary:
     return call
 
 
-def binary(name: str, numpy: Callable[..., Any], doc: str, *grads: Rule) -> Binary:
-    """A function of two operands of which one may be a Python number."""
+def binary(
+    name: str, numpy: Callable[..., Any], doc: str, *grads: Rule, bools: str | None = None
+) -> Binary:
+    """A function of two operands of which one may be a Python number.
+
+    bools: why two booleans are refused, as torch does; None where they are not.
+    """
     elementwise(name, 2, numpy)
     op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
-    return _named(lambda a, b: op(*operands(name, a, b)), name, doc)
+
+    def call(a: TensorLike, b: TensorLike) -> Tensor:
+        x, y = operands(name, a, b, wrap=True)
+        if bools is not None and x.dtype is bool_:
+            raise TypeError(f"{name}: not for two bool operands; {bools}")
+        return op(x, y)
+
+    return _named(call, name, doc)
 
 
 def comparison(name: str, numpy: Callable[..., Any], doc: str) -> Binary:
@@ -75,7 +87,7 @@ def _share(g: Tensor, x: Tensor, other: Tensor) -> Tensor:
 
 def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
     # A power of zero has gradient zero, even at a = 0 where a ** -1 is infinite.
-    return where(b == 0, 0.0, g * b * pow(a, b - 1))
+    return where(b == 0, 0.0, g * b * pow(a, where(b == 0, 1.0, b - 1)))
 
 
 def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
@@ -83,19 +95,23 @@ def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Ten
     return where((a == 0) & (b >= 0), 0.0, g * y * u.log(where(a == 0, 1.0, a)))
 
 
+_CONVERT = "convert one with .long()"
 _add = binary("add", np.add, "a + b.", rule(lambda c, g: g), rule(lambda c, g: g))
-_sub = binary("sub", np.subtract, "a - b.", rule(lambda c, g: g), rule(_minus))
+_sub = binary("sub", np.subtract, "a - b.", rule(lambda c, g: g), rule(_minus),
+              bools="use a ^ b, or convert one with .long()")  # fmt: skip
 mul = binary("mul", np.multiply, "a * b.",
              rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A))  # fmt: skip
 elementwise("div", 2, np.divide)
 DIV = Op("div", infer=_infer, grads=(
     rule(lambda c, g, b: g / b, B), rule(lambda c, g, b, y: -g * y / b, B, OUT)))  # fmt: skip
 floor_divide = binary("floor_divide", np.floor_divide,
-                      "The largest whole number <= a / b; an integer by zero gives 0.")  # fmt: skip
+                      "The largest whole number <= a / b; an integer by zero gives 0.",
+                      bools=_CONVERT)  # fmt: skip
 remainder = binary("remainder", np.remainder, "a - b * floor(a / b), with the sign of b.",
                    rule(lambda c, g: g),
-                   rule(lambda c, g, a, b: -g * u.floor(a / b), A, B))  # fmt: skip
-pow = binary("pow", special.power, "a ** b.", rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT))
+                   rule(lambda c, g, a, b: -g * u.floor(a / b), A, B), bools=_CONVERT)  # fmt: skip
+pow = binary("pow", special.power, "a ** b.", rule(_pow_base, A, B),
+             rule(_pow_exponent, A, B, OUT), bools=_CONVERT)  # fmt: skip
 maximum = binary("maximum", np.maximum, "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
                  rule(lambda c, g, a, b: _share(g, b, a), A, B))  # fmt: skip
@@ -203,10 +219,13 @@ def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
-    out = where(mask, value, x)
+    if mask.dtype is not bool_:
+        raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
+    # The value takes the dtype of x, not the other way round: no element of x may lose digits.
+    out = _select(mask, *converted("masked_fill", (value, x), x.dtype, x.device))
     if out.shape != x.shape:
         raise ValueError(f"masked_fill: mask is {mask.shape}, which does not expand to {x.shape}")
-    return out.to(x.dtype)
+    return out
 
 
 def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
@@ -215,5 +234,13 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
         raise ValueError("clamp: give min, max or both")
     # Through where and not maximum: at a bound the whole gradient goes to x, as in torch.
     if min is not None:
-        x = where(lt(x, min), min, x)
-    return x if max is None else where(gt(x, max), max, x)
+        x = where(_outside(lt, x, min), min, x)
+    return x if max is None else where(_outside(gt, x, max), max, x)
+
+
+def _outside(compare: Binary, x: Tensor, bound: TensorLike) -> Tensor:
+    """Where `x` gives way to the bound: beyond it, and where the bound is nan."""
+    beyond = compare(x, bound)
+    if is_tensor(bound):
+        return bitwise_or(beyond, u.isnan(bound))  # type: ignore[arg-type]
+    return beyond if bound == bound else u.logical_not(beyond)

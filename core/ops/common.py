@@ -41,11 +41,26 @@ def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
     return _constant(repr(value), value, dtype, device)
 
 
-def operands(name: str, *values: TensorLike) -> list[Tensor]:
-    """The operands of an elementwise op with torch's promotion, expanded to one shape."""
+def modular(value: Scalar, dtype: DType) -> Scalar:
+    """`value` as integer arithmetic in `dtype` sees it: modulo its range, as in torch."""
+    if dtype.kind not in "ui" or not isinstance(value, int):
+        return value
+    bits = 8 * dtype.itemsize
+    rest: int = value % 2**bits
+    return rest - 2**bits if dtype.kind == "i" and rest >= 2 ** (bits - 1) else rest
+
+
+def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
+    """The operands of an elementwise op with torch's promotion, expanded to one shape.
+
+    wrap: a Python integer out of the dtype's range wraps around; else it raises ValueError.
+    """
     tensors = _checked(name, values)
     ranks = [(v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0) for v in values]  # type: ignore[union-attr,arg-type]
-    return converted(name, values, result_type(*ranks), tensors[0].device)
+    dtype = result_type(*ranks)
+    if wrap:
+        values = tuple(v if is_tensor(v) else modular(v, dtype) for v in values)  # type: ignore[arg-type]
+    return converted(name, values, dtype, tensors[0].device)
 
 
 def converted(

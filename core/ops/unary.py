@@ -40,6 +40,8 @@ def unary(
     )  # fmt: skip
 
     def call(x: Tensor) -> Tensor:
+        if not cast and x.dtype is bool_:
+            raise TypeError(f"{name}: not for bool; convert with .long() or .float() first")
         return op(floating(name, x) if cast else x)
 
     call.__name__ = call.__qualname__ = name
@@ -68,13 +70,21 @@ def _zero(c: Context, g: Tensor) -> Tensor:
 
 neg = unary("neg", np.negative, "-x.", rule(lambda c, g: -g), cast=False)
 abs = unary("abs", np.absolute, "|x|.", rule(lambda c, g, x: g * sign(x), X), cast=False)
-sign: Unary = unary("sign", np.sign, "-1, 0 or 1, the sign of x.", rule(_zero), cast=False)
+sign: Unary = unary("sign", special.sign, "-1, 0 or 1, the sign of x.", rule(_zero), cast=False)
 square = unary("square", np.square, "x * x.", rule(lambda c, g, x: g * (x * 2), X), cast=False)
-floor = unary("floor", np.floor, "The largest whole number <= x.", rule(_zero), cast=False)
-ceil = unary("ceil", np.ceil, "The smallest whole number >= x.", rule(_zero), cast=False)
-trunc = unary("trunc", np.trunc, "x without its fraction.", rule(_zero), cast=False)
+floor = unary(
+    "floor", special.whole(np.floor), "The largest whole number <= x.", rule(_zero), cast=False
+)
+ceil = unary(
+    "ceil", special.whole(np.ceil), "The smallest whole number >= x.", rule(_zero), cast=False
+)
+trunc = unary("trunc", special.whole(np.trunc), "x without its fraction.", rule(_zero), cast=False)
 round = unary(
-    "round", np.rint, "The nearest whole number, halves to even.", rule(_zero), cast=False
+    "round",
+    special.whole(np.rint),
+    "The nearest whole number, halves to even.",
+    rule(_zero),
+    cast=False,
 )
 
 exp = unary("exp", np.exp, "e ** x.", rule(lambda c, g, y: g * y, OUT))
@@ -178,5 +188,9 @@ def contiguous(x: Tensor) -> Tensor:
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
-    """`x` with its elements converted to `dtype`; gradients pass between floating dtypes."""
+    """`x` with its elements converted to `dtype`; gradients pass between floating dtypes.
+
+    Floats lose their fraction on the way to integers; those out of range become the nearest
+    integer that fits, and nan becomes 0. Integers wrap around. To bool: whether it is not zero.
+    """
     return CAST(x, dtype=dtype)

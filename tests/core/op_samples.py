@@ -265,7 +265,9 @@ def binary(
         Sample("empty", (np.zeros((3, 0)), np.zeros((3, 0)))),
         Sample("0-d", (a[0, 0], b[0, 0])),
         Sample("nan", tuple(special)),
-        Sample("broadcast", (np.broadcast_to(a[:1], (5, 13)), np.broadcast_to(b[:5, 2:3], (5, 13)))),
+        Sample(
+            "broadcast", (np.broadcast_to(a[:1], (5, 13)), np.broadcast_to(b[:5, 2:3], (5, 13)))
+        ),
         Sample("gradient", (draws(3, (2, 3), *first), draws(4, (2, 3), *second)), grad=grad),
     ]
     if ints is not None:
@@ -484,12 +486,17 @@ SAMPLES["randint"] = Samples(_randint, "exact", (
 
 
 def _cast(x: Array, *, dtype: rl.DType) -> Array:
+    if dtype is rl.float8_e4m3fn:  # has no infinity: stays at its largest value, as torch
+        return np.clip(x.astype(np.float64), -448, 448)
     if dtype.kind == "f":
         return x.astype(np.float64)
     if dtype.kind == "b":
         return np.asarray(x != 0)
     if x.dtype.kind == "f":
-        return each(math.trunc)(x).astype(np.int64)
+        low, high = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+        nearest = each(lambda v: 0 if v != v else int(min(max(v, low), high)))
+        return np.array([min(int(v), int(high)) for v in nearest(x).reshape(-1)],
+                        dtype.numpy).reshape(x.shape)  # fmt: skip
     bits = 8 * dtype.itemsize
     whole = np.array([int(v) % 2**bits for v in x.reshape(-1)], object).reshape(x.shape)
     if dtype.kind == "i":
@@ -503,6 +510,8 @@ SAMPLES["cast"] = Samples(_cast, "elementwise", (
     Sample("empty", (np.zeros((0, 3)),), {"dtype": rl.int64}),
     Sample("0-d", (np.array(1.75),), {"dtype": rl.int8}),
     Sample("nan", (SPECIAL,), {"dtype": rl.bool}),
+    *(Sample(f"nan to {d}", (np.append(SPECIAL, [-1.5, 300.7, 2.0**31, 2.0**63, -(2.0**63)]),),
+             {"dtype": getattr(rl, d)}) for d in INTS),
     *(Sample(f"to {d}", (SPECIAL,), {"dtype": getattr(rl, d)})
       for d in ("float32", "float64", "float16", "bfloat16", "float8_e5m2")),
     Sample("to float8_e4m3fn", (_NUMBERS * 5,), {"dtype": rl.float8_e4m3fn}),
@@ -576,9 +585,11 @@ movement("copy", lambda x: x, ((3, 5), {}), ((0, 3), {}), ((), {}))
 movement("permute", lambda x, dims: np.array([x[tuple(at[dims.index(d)] for d in range(len(dims)))]
          for at in np.ndindex(*(x.shape[d] for d in dims))], x.dtype
          ).reshape([x.shape[d] for d in dims]),
-         ((2, 3, 5), {"dims": (2, 0, 1)}), ((0, 3), {"dims": (1, 0)}), ((), {"dims": ()}))  # fmt: skip
+         ((2, 3, 5), {"dims": (2, 0, 1)}), ((0, 3), {"dims": (1, 0)}), ((), {"dims": ()}),
+         )  # fmt: skip
 movement("expand", lambda x, shape: x + np.zeros(shape, x.dtype),
-         ((3, 1), {"shape": (2, 3, 5)}), ((1, 0), {"shape": (4, 0)}), ((), {"shape": (3,)}))  # fmt: skip
+         ((3, 1), {"shape": (2, 3, 5)}), ((1, 0), {"shape": (4, 0)}), ((), {"shape": (3,)}),
+         )  # fmt: skip
 movement("view", lambda x, shape: np.array(x.reshape(-1).tolist(), x.dtype).reshape(shape),
          ((3, 5, 2), {"shape": (15, 2, 1)}), ((0, 3), {"shape": (6, 0)}), ((), {"shape": (1, 1)}),
          layouts=("plain",))  # fmt: skip
@@ -602,9 +613,11 @@ movement("unfold_backward", _loop_unfold_backward, ((3, 2, 3), {"length": 9, **_
 movement("flip", lambda x, dims: np.array([x[tuple(n - 1 - i if d in dims else i for d, (i, n) in
          enumerate(zip(at, x.shape, strict=True)))] for at in np.ndindex(x.shape)],
          x.dtype).reshape(x.shape),
-         ((3, 5, 2), {"dims": (0, 2)}), ((0, 3), {"dims": (0,)}), ((), {"dims": ()}))  # fmt: skip
+         ((3, 5, 2), {"dims": (0, 2)}), ((0, 3), {"dims": (0,)}), ((), {"dims": ()}),
+         )  # fmt: skip
 movement("pad", _loop_pad, ((3, 5), {"pads": ((1, 2), (0, 3)), "value": 2}),
-         ((0, 3), {"pads": ((1, 0), (0, 0)), "value": 0}), ((), {"pads": (), "value": 1}))  # fmt: skip
+         ((0, 3), {"pads": ((1, 0), (0, 0)), "value": 0}), ((), {"pads": (), "value": 1}),
+         )  # fmt: skip
 SAMPLES["cat"] = Samples(
     lambda *xs, dim: np.moveaxis(np.array([r for x in xs for r in np.moveaxis(x, dim, 0)]).reshape(
         sum(x.shape[dim] for x in xs), *np.moveaxis(xs[0], dim, 0).shape[1:]), 0, dim),
@@ -764,7 +777,8 @@ SAMPLES["argsort"] = Samples(
 SAMPLES["topk"] = Samples(
     lambda x, *, k, dim, largest: _sorted_rows(x, dim, largest, k), "exact",
     tuple(Sample(n if big else f"{n} smallest", (x,), {"k": k, "dim": d, "largest": big})
-          for n, x, d in _SORTS for big, k in ((True, 2), (False, 3))), without=_NO_DIM)  # fmt: skip
+          for n, x, d in _SORTS for big, k in ((True, 2), (False, 3))),
+    without=_NO_DIM)  # fmt: skip
 
 
 # --- indexing -----------------------------------------------------------------------------------
@@ -871,7 +885,8 @@ SAMPLES["ravel_index"] = Samples(
     ).reshape(index[0].shape),
     "exact",
     (
-        Sample("odd", (np.array([[0, 2], [-1, 1]]), np.array([[4, -5], [0, 3]])), {"sizes": (3, 5)}),
+        Sample("odd", (np.array([[0, 2], [-1, 1]]), np.array([[4, -5], [0, 3]])),
+               {"sizes": (3, 5)}),
         Sample("empty", (np.zeros((0, 2), np.int64),), {"sizes": (3,)}),
         Sample("0-d", (np.array(-2),), {"sizes": (3,)}),
     ),
@@ -982,8 +997,7 @@ def _rows_of(fn: Callable[[list[float]], list[float]]) -> Callable[..., Array]:
 
 
 def _row_log_softmax(values: list[float]) -> list[float]:
-    top = _max(values) if values else 0
-    if not math.isfinite(top):
+    if not values or not math.isfinite(top := _max(values)):
         return [NAN for _ in values]
     total = math.log(math.fsum(math.exp(v - top) for v in values))
     return [v - top - total for v in values]
@@ -1144,11 +1158,11 @@ SAMPLES["attention"] = Samples(_loop_attention, "product", (
 
 
 def _taps(
-    n: int, o: int, oh: int, ow: int, w: tuple[int, ...], size: Any, a: dict[str, Any]
+    g: tuple[int, ...], w: tuple[int, ...], size: Any, a: dict[str, Any]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
     """(output place, input place, weight place) of every product of a convolution."""
-    per = o // a["groups"]
-    for b, f, y, x, c, i, j in np.ndindex(n, o, oh, ow, *w):
+    per = g[1] // a["groups"]
+    for b, f, y, x, c, i, j in np.ndindex(*g, *w):
         py = y * a["stride"][0] + i * a["dilation"][0] - a["padding"][0]
         px = x * a["stride"][1] + j * a["dilation"][1] - a["padding"][1]
         if 0 <= py < size[0] and 0 <= px < size[1]:
@@ -1162,21 +1176,21 @@ def _loop_conv(x: Array, w: Array, bias: Array | None, **a: Any) -> Array:
         for d in range(2)
     ]  # fmt: skip
     out = np.zeros((x.shape[0], w.shape[0], *size))
-    for to, source, tap in _taps(x.shape[0], w.shape[0], *size, w.shape[1:], x.shape[2:], a):
+    for to, source, tap in _taps(out.shape, w.shape[1:], x.shape[2:], a):
         out[to] += x[source] * w[tap]
     return out if bias is None else out + bias[:, None, None]
 
 
 def _loop_conv_input(g: Array, w: Array, *, size: Any, **a: Any) -> Array:
     out = np.zeros((g.shape[0], w.shape[1] * a["groups"], *size))
-    for to, source, tap in _taps(*g.shape, w.shape[1:], size, a):
+    for to, source, tap in _taps(g.shape, w.shape[1:], size, a):
         out[source] += g[to] * w[tap]
     return out
 
 
 def _loop_conv_weight(x: Array, g: Array, *, size: Any, **a: Any) -> Array:
     out = np.zeros((g.shape[1], x.shape[1] // a["groups"], *size))
-    for to, source, tap in _taps(*g.shape, out.shape[1:], x.shape[2:], a):
+    for to, source, tap in _taps(g.shape, out.shape[1:], x.shape[2:], a):
         out[tap] += g[to] * x[source]
     return out
 

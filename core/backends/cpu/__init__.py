@@ -53,7 +53,10 @@ class CpuBackend:
 
     def allocate(self, nbytes: int) -> Bytes:
         """Memory for `nbytes` bytes, not initialised."""
-        return np.empty(nbytes, np.uint8)
+        try:
+            return np.empty(nbytes, np.uint8)
+        except (MemoryError, ValueError):
+            raise MemoryError(f"cpu: no memory for a tensor of {nbytes} bytes") from None
 
     def upload(self, data: Bytes) -> Bytes:
         """`data` itself: the buffer and the caller's array share memory."""
@@ -96,11 +99,26 @@ def _stored_attrs(dtype: DType, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
 def _compute(name: str, out: Array, arrays: list[Array | None], attrs: Mapping[str, Any]) -> None:
     if name == "cast":
         assert arrays[0] is not None
-        np.copyto(out, arrays[0], casting="unsafe")
+        _cast(out, arrays[0])
     elif name in ELEMENTWISE:
         ELEMENTWISE[name].numpy(*arrays, out=out)
     else:
         KERNELS[name](out, *arrays, **attrs)
+
+
+def _cast(out: Array, x: Array) -> None:
+    if out.dtype.kind not in "iu" or x.dtype.kind != "f":
+        np.copyto(out, x, casting="unsafe")
+        return
+    # C leaves floats out of range undefined, and NumPy with it: the nearest integer, nan as 0.
+    info = np.iinfo(out.dtype)
+    over, under = x >= 2.0 ** (info.bits - (out.dtype.kind == "i")), x <= float(info.min) - 1
+    if np.any(over | under | np.isnan(x)):
+        np.copyto(out, np.where(over | under | np.isnan(x), 0, x), casting="unsafe")
+        np.copyto(out, info.max, where=over)
+        np.copyto(out, info.min, where=under)
+    else:
+        np.copyto(out, x, casting="unsafe")
 
 
 def _store(out: Operand, wide: Array) -> None:

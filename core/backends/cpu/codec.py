@@ -49,7 +49,8 @@ class _Float8:
         self.values = _f8_values(exponent_bits, mantissa_bits, bias, finite)
         positive = self.values[:128]
         self.top = int(np.isfinite(positive).sum()) - 1
-        self.over = 0x7F if finite else self.top + 1  # torch: nan for e4m3fn, inf for e5m2
+        # As torch: e4m3fn has no infinity and stays at its largest value, e5m2 goes to inf.
+        self.over = self.top if finite else self.top + 1
         known = positive[: self.top + 1].astype(np.float64)
         # One step past the last finite value stands for overflow.
         nxt = known[-1] + (known[-1] - known[-2])
@@ -76,9 +77,13 @@ _ENCODE = {bfloat16: _encode_bf16, float8_e4m3fn: _E4M3.encode, float8_e5m2: _E5
 
 def decode(dtype: DType, bits: Array) -> Array:
     """Stored bits as float32, exactly; same shape."""
-    return _DECODE[dtype](bits)
+    return np.asarray(_DECODE[dtype](bits))  # NumPy makes scalars of 0-d arrays
 
 
 def encode(dtype: DType, x: Array) -> Array:
-    """float32 as stored bits, rounded to nearest even; overflow as torch does it; same shape."""
+    """float32 as stored bits, rounded to nearest even; same shape.
+
+    What is too large, infinity too, becomes the largest value of float8_e4m3fn and infinity
+    in the other dtypes, as in torch.
+    """
     return _ENCODE[dtype](np.asarray(x, np.float32))

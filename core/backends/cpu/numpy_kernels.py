@@ -24,7 +24,7 @@ Ranges = tuple[tuple[int, int, int], ...]
 def _full(out: Array, *, value: Any, shape: Any, dtype: DType) -> None:
     try:
         out[...] = value
-    except OverflowError:
+    except (OverflowError, ValueError):
         raise ValueError(f"{value} does not fit dtype {dtype.name}") from None
 
 
@@ -104,16 +104,14 @@ def _pad(out: Array, x: Array, *, pads: Pads, value: Any) -> None:
     out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pads, strict=True))] = x
 
 
-def _within(name: str, index: Array, size: int) -> Array:
-    """`index` with negative ones counted from the end; IndexError for one out of range."""
+def _within(name: str, index: Array, size: int, least: int = 0) -> Array:
+    """`index` as int64; IndexError for one that is not from `least` to size - 1."""
     if index.size:
         low, high = int(index.min()), int(index.max())
-        if low < -size or high >= size:
-            bad = low if low < -size else high
+        if low < least or high >= size:
+            bad = low if low < least else high
             raise IndexError(f"{name}: index {bad} is out of range for size {size}")
-        if low < 0:
-            return np.where(index < 0, index + size, index)
-    return index
+    return index.astype(np.int64, copy=False)
 
 
 def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:
@@ -121,18 +119,18 @@ def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:
 
 
 def _gather(out: Array, x: Array, index: Array, *, dim: int) -> None:
-    i = _within("gather", index, x.shape[dim]).astype(np.int64, copy=False)
+    i = _within("gather", index, x.shape[dim])
     out[...] = np.take_along_axis(_front(x, index.shape, dim), i, axis=dim)
 
 
 def _scatter(out: Array, x: Array, index: Array, src: Array, *, dim: int) -> None:
-    i = _within("scatter", index, x.shape[dim]).astype(np.int64, copy=False)
+    i = _within("scatter", index, x.shape[dim])
     np.copyto(out, x)
     np.put_along_axis(_front(out, index.shape, dim), i, src, axis=dim)
 
 
 def _scatter_add(out: Array, x: Array, index: Array, src: Array, *, dim: int) -> None:
-    i = _within("scatter_add", index, x.shape[dim]).astype(np.int64, copy=False)
+    i = _within("scatter_add", index, x.shape[dim])
     np.copyto(out, x)
     grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
     grid[dim] = i
@@ -140,27 +138,24 @@ def _scatter_add(out: Array, x: Array, index: Array, src: Array, *, dim: int) ->
 
 
 def _index_select(out: Array, x: Array, index: Array, *, dim: int) -> None:
-    i = _within("index_select", index, x.shape[dim])
-    out[...] = np.take(x, i.astype(np.int64, copy=False), axis=dim)
+    out[...] = np.take(x, _within("index_select", index, x.shape[dim]), axis=dim)
 
 
 def _index_add(out: Array, x: Array, index: Array, source: Array, *, dim: int) -> None:
-    i = _within("index_add", index, x.shape[dim]).astype(np.int64, copy=False)
+    i = _within("index_add", index, x.shape[dim])
     np.copyto(out, x)
     np.add.at(np.moveaxis(out, dim, 0), i, np.moveaxis(source, dim, 0))
 
 
 def _embedding(out: Array, weight: Array, index: Array) -> None:
-    if index.size and (int(index.min()) < 0 or int(index.max()) >= weight.shape[0]):
-        bad = index.min() if int(index.min()) < 0 else index.max()
-        raise IndexError(f"embedding: index {bad} is out of range for {weight.shape[0]} rows")
-    out[...] = weight[index.astype(np.int64, copy=False)]
+    out[...] = weight[_within("embedding", index, weight.shape[0])]
 
 
 def _ravel_index(out: Array, *index: Array, sizes: tuple[int, ...]) -> None:
     flat = np.zeros(out.shape, np.int64)
     for i, size in zip(index, sizes, strict=True):
-        flat = flat * size + _within("index", i, size)
+        at = _within("index", i, size, -size)
+        flat = flat * size + np.where(at < 0, at + size, at)
     out[...] = flat
 
 
@@ -174,7 +169,8 @@ def _assign(out: Array, x: Array, value: Array, *, ranges: Ranges, shape: Any) -
 
 def _put(out: Array, x: Array, index: Array, value: Array) -> None:
     np.copyto(out, x)
-    out[np.unravel_index(index, out.shape)] = value
+    if index.size:
+        out[np.unravel_index(index, out.shape)] = value
 
 
 def _argsort(out: Array, x: Array, *, dim: int, descending: bool) -> None:
@@ -193,8 +189,13 @@ def _topk(out: Array, x: Array, *, k: int, dim: int, largest: bool) -> None:
     out[...] = np.take(order, np.arange(k), axis=dim)
 
 
+# As many bits as the dtype holds exactly: more would round up to 1.
+_UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+
+
 def _rand(out: Array, *, shape: Any, dtype: DType, seed: int, offset: int) -> None:
-    np.copyto(out, philox.uniform(seed, offset, out.size).reshape(out.shape), casting="unsafe")
+    drawn = philox.uniform(seed, offset, out.size, _UNIFORM_BITS.get(dtype.name, 24))
+    np.copyto(out, drawn.reshape(out.shape), casting="unsafe")
 
 
 def _randn(out: Array, *, shape: Any, dtype: DType, seed: int, offset: int) -> None:

@@ -44,10 +44,10 @@ def words(seed: int, offset: int, count: int) -> Words:
     return np.stack(found, axis=1).astype(np.uint32).reshape(-1)[:count]
 
 
-def uniform(seed: int, offset: int, count: int) -> npt.NDArray[np.float32]:
-    """float32 in [0, 1) from the top 24 bits of a word each."""
-    top = words(seed, offset, count) >> np.uint32(8)
-    return top.astype(np.float32) * np.float32(2**-24)
+def uniform(seed: int, offset: int, count: int, bits: int = 24) -> npt.NDArray[np.float32]:
+    """float32 in [0, 1) from the top `bits` bits of a word each."""
+    top = words(seed, offset, count) >> np.uint32(32 - bits)
+    return top.astype(np.float32) * np.float32(2.0**-bits)
 
 
 def normal(seed: int, offset: int, count: int) -> npt.NDArray[np.float32]:
