@@ -97,7 +97,7 @@ def _gelu_tanh(x: Array) -> Array:
     y += c(1)
     y *= x
     y *= c(np.sqrt(2 / np.pi))
-    y = np.tanh(y)
+    y = np.asarray(np.tanh(y))
     y += c(1)
     y *= x
     y *= c(0.5)
