@@ -12,6 +12,7 @@ from rushlight.core.errors import FormatError
 from rushlight.core.io.fetch import FetchError
 from rushlight.core.io.plan import load_plan
 from rushlight.core.io.safetensors import load_safetensors, read_table
+from rushlight.core.io.tokenizer import import_modules
 from rushlight.core.tensor import Tensor
 from rushlight.web import import_js
 
@@ -94,4 +95,5 @@ async def fetch_checkpoint(
         begin.destroy()
     for path, content in small:
         builder.add_file(path, content)
+    await import_modules()  # so that making the model needs no blocking wait
     return builder.files, builder.tensors

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import rushlight as rl
+from rushlight.core.io.tokenizer import import_modules
 from rushlight.models import assemble
-from rushlight.web import import_js
 from rushlight.web.download import Builder
 
 _models: dict[int, Any] = {}
@@ -24,7 +24,7 @@ _numbers = count(1)
 async def build(builder: Builder, device: str, dtype: str | None) -> dict[str, Any]:
     """Make the model whose files `builder` holds; returns its number and what it is."""
     # Imported now, so that building needs no blocking wait (Safari has none).
-    await import_js("tokenizers.js")
+    await import_modules()
     started = time.perf_counter()
     model = assemble(builder.files, builder.tensors, device=device, dtype=dtype)
     number = next(_numbers)
@@ -50,6 +50,8 @@ async def encode(
     Between batches `breathe` lets messages in; it says whether to stop, which raises
     asyncio.CancelledError.
     """
+    if number not in _models:
+        raise ValueError("encode: the model was disposed of; load it again")
     steps = _models[number].encode_iter(texts.to_py(), batch_size)
     while True:
         if await breathe():

@@ -233,7 +233,7 @@ def load_tokenizer(tokenizer_json: bytes, tokenizer_config: bytes | None = None)
                 "load_tokenizer has to wait for JavaScript modules, which needs JSPI here",
                 hint="await load_tokenizer_async(...) once; later calls do not wait",
             )
-        run_sync(_import_modules())
+        run_sync(import_modules())
     return _make(tokenizer_json, tokenizer_config)
 
 
@@ -243,7 +243,7 @@ async def load_tokenizer_async(
     """`load_tokenizer` for tabs without JSPI; works in a Python process too."""
     if not _TAB:
         return NativeTokenizer(tokenizer_json, tokenizer_config)
-    await _import_modules()
+    await import_modules()
     return _make(tokenizer_json, tokenizer_config)
 
 
@@ -251,8 +251,8 @@ async def load_tokenizer_async(
 _imported: tuple[Any, Any] | None = None
 
 
-async def _import_modules() -> None:
-    """Import the JavaScript of the tab's tokenizer."""
+async def import_modules() -> None:
+    """Import the JavaScript of the tab's tokenizer; after that `load_tokenizer` does not wait."""
     global _imported
     if _imported is not None:
         return

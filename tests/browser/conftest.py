@@ -1,0 +1,388 @@
+"""One browser, a built site with a tiny model, servers that misbehave on request, strict pages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.safetensors import save_safetensors
+from rushlight.site.build import build
+from rushlight.site.serve import Handler, Server
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+HERE = Path(__file__).parent
+# As the platform notes give them: no sandbox for root, SwiftShader's WebGPU, no chatter.
+FLAGS = [
+    "--no-sandbox",
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+WORDS = """a the rush light fat candle wax oil lamp gas flame cheap bright cow whale bee house poor
+king street ship miner wire glass metal blue screen sleep glow ##s ##ed ##ing of and is in it was
+that who what . , ? !""".split()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of it is native (never collected inside the tab), and shares one worker's browser."""
+    for item in items:
+        if HERE in Path(item.path).parents:
+            item.add_marker(pytest.mark.native)
+            if not any(item.iter_markers("xdist_group")):
+                item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+# --- servers ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Mischief:
+    """What a server does wrong, by path; and what it was asked."""
+
+    cut: dict[str, int] = field(default_factory=dict)  # close the connection after so many bytes
+    flip: dict[str, int] = field(default_factory=dict)  # this byte of the file is another
+    prepend: dict[str, bytes] = field(default_factory=dict)  # code in front of a script
+    replace: dict[str, bytes] = field(default_factory=dict)  # another file altogether
+    log: list[tuple[str, str, str]] = field(default_factory=list)  # (method, path, Range header)
+
+    def asked(self, ending: str) -> list[tuple[str, str]]:
+        """(method, Range) of the requests for a path with this ending."""
+        return [(method, range_) for method, path, range_ in self.log if path.endswith(ending)]
+
+
+class Naughty(Handler):
+    """The product's server, with mischief."""
+
+    mischief: Mischief
+
+    def _send(self, *, body: bool) -> None:
+        path = unquote(urlsplit(self.path).path)
+        do = self.mischief
+        do.log.append((self.command, path, self.headers.get("Range", "")))
+        content = self._content(path)
+        if content is None:
+            super()._send(body=body)
+            return
+        headers = {"Content-Type": "text/javascript" if path.endswith(".js") else "text/plain"}
+        headers |= {"ETag": f'"{len(content)}"', "Cache-Control": "no-cache"}
+        if path in do.cut and path not in do.replace:
+            self.send_response(HTTPStatus.OK)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content[: do.cut.pop(path)])
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        self._answer(HTTPStatus.OK, headers, content, body)
+
+    def _content(self, path: str) -> bytes | None:
+        do, file = self.mischief, self.locate()
+        if path in do.replace:
+            return do.replace[path]
+        if file is None:
+            return None
+        if path in do.flip:
+            content = bytearray(file.read_bytes())
+            content[do.flip[path]] ^= 1
+            return bytes(content)
+        if path in do.prepend:
+            return do.prepend[path] + file.read_bytes()
+        return file.read_bytes() if path in do.cut else None
+
+
+@dataclass
+class Place:
+    """A running server."""
+
+    url: str
+    mischief: Mischief
+    stop: Callable[[], None]
+
+
+def _run(server: ThreadingHTTPServer) -> Callable[[], None]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Place]]:
+    """Starts servers of a folder; `plain` takes Python's own (no ranges, no validators)."""
+    stops: list[Callable[[], None]] = []
+
+    def start(folder: Path, *, port: int = 0, plain: bool = False) -> Place:
+        mischief = Mischief()
+        if plain:
+
+            class Plain(SimpleHTTPRequestHandler):
+                extensions_map = {
+                    **SimpleHTTPRequestHandler.extensions_map,
+                    ".mjs": "text/javascript",
+                    ".js": "text/javascript",
+                }
+
+                def __init__(self, *args: Any) -> None:
+                    super().__init__(*args, directory=str(folder))
+
+                def log_message(self, format: str, *args: object) -> None:
+                    mischief.log.append((self.command, self.path, self.headers.get("Range", "")))
+
+                def send_header(self, keyword: str, value: str) -> None:
+                    if keyword != "Last-Modified":
+                        super().send_header(keyword, value)
+
+            server: Any = ThreadingHTTPServer(("127.0.0.1", port), Plain)
+            server.daemon_threads = True
+        else:
+            kind = type("NaughtySite", (Naughty,), {"root": folder, "mischief": mischief})
+            server = Server(("127.0.0.1", port), kind)
+        stops.append(_run(server))
+        return Place(f"http://127.0.0.1:{server.server_port}/", mischief, stops[-1])
+
+    yield start
+    for stop in stops:
+        stop()
+
+
+# --- the tiny model and the site ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT of 2.5 MB with a WordPiece vocabulary, in the layout of the hub."""
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    (folder / "1_Pooling").mkdir(parents=True)
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [c for c in "abcdefghijklmnopqrstuvwxyz0123456789"]
+    vocab = [*specials, *WORDS, *letters, *(f"##{c}" for c in letters)]
+    vocab += [f"[unused{i}]" for i in range(8000 - len(vocab))]
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        "vocab_size": len(vocab),
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "max_position_embeddings": 128,
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12,
+        "hidden_act": "gelu",
+        "pad_token_id": 0,
+    }
+    _write(folder / "config.json", config)
+    _write(folder / "tokenizer.json", _word_piece(vocab))
+    _write(folder / "tokenizer_config.json", {"pad_token": "[PAD]", "model_max_length": 128})
+    modules = ["Transformer", "Pooling", "Normalize"]
+    paths = ["", "1_Pooling", "2_Normalize"]
+    rows = [
+        {"idx": i, "path": path, "type": f"sentence_transformers.models.{name}"}
+        for i, (name, path) in enumerate(zip(modules, paths, strict=True))
+    ]
+    _write(folder / "modules.json", rows)
+    _write(folder / "1_Pooling" / "config.json", {"pooling_mode_mean_tokens": True})
+    save_safetensors(_weights(config), folder / "model.safetensors")
+    return folder
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _word_piece(vocab: list[str]) -> dict[str, Any]:
+    specials = {name: vocab.index(name) for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    token = {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in specials.items()}
+    around = [{"SpecialToken": {"id": n, "type_id": 0}} for n in ("[CLS]", "[SEP]")]
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    pair = [*around, {"Sequence": {"id": "B", "type_id": 1}}]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": i, "content": n, "special": True, **flags} for n, i in specials.items()
+        ],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [around[0], text, around[1]],
+            "pair": [around[0], text, *pair[1:], {"SpecialToken": {"id": "[SEP]", "type_id": 1}}],
+            "special_tokens": {n: token[n] for n in ("[CLS]", "[SEP]")},
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {word: i for i, word in enumerate(vocab)},
+        },
+    }
+
+
+def _weights(config: dict[str, Any]) -> dict[str, rl.Tensor]:
+    rng = np.random.default_rng(0)
+    dim, inner = config["hidden_size"], config["intermediate_size"]
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (config["vocab_size"], dim),
+        "embeddings.position_embeddings.weight": (config["max_position_embeddings"], dim),
+        "embeddings.token_type_embeddings.weight": (2, dim),
+        "embeddings.LayerNorm.weight": (dim,),
+        "embeddings.LayerNorm.bias": (dim,),
+        "pooler.dense.weight": (dim, dim),
+        "pooler.dense.bias": (dim,),
+    }
+    for i in range(config["num_hidden_layers"]):
+        for part, out, taken in (
+            ("attention.self.query", dim, dim),
+            ("attention.self.key", dim, dim),
+            ("attention.self.value", dim, dim),
+            ("attention.output.dense", dim, dim),
+            ("intermediate.dense", inner, dim),
+            ("output.dense", dim, inner),
+        ):
+            shapes[f"encoder.layer.{i}.{part}.weight"] = (out, taken)
+            shapes[f"encoder.layer.{i}.{part}.bias"] = (out,)
+        for part in ("attention.output", "output"):
+            shapes[f"encoder.layer.{i}.{part}.LayerNorm.weight"] = (dim,)
+            shapes[f"encoder.layer.{i}.{part}.LayerNorm.bias"] = (dim,)
+    tensors = {}
+    for name, shape in shapes.items():
+        values = rng.normal(0, 0.3, shape).astype(np.float32)
+        if name.endswith("LayerNorm.weight"):
+            values += 1
+        tensors[name] = rl.from_numpy(values)
+    return tensors
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    """A built site with the tiny model. Read only."""
+    out = tmp_path_factory.mktemp("dist") / "site"
+    build(out, [("tiny", tiny_model)])
+    return out
+
+
+@pytest.fixture
+def own_site(tmp_path: Path, site: Path) -> Path:
+    """A copy of the site that the test may change."""
+    return Path(shutil.copytree(site, tmp_path / "site"))
+
+
+# --- the browser --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium where there is one, else Playwright's own."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    with playwright.sync_playwright() as run:
+        chromium = run.chromium.launch(executable_path=found, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Pages:
+    """Opens pages; what any of them, or its workers, complains about fails the test."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+        self.contexts: list[Any] = []
+        self.complaints: list[str] = []
+        self.expected = ["favicon.ico"]  # of the files that tests open as blank pages
+
+    def expect(self, part: str) -> None:
+        """A complaint that has `part` in it is the point of the test."""
+        self.expected.append(part)
+
+    def context(self, **options: Any) -> Any:
+        """A fresh profile: no cache, no service worker."""
+        context = self.browser.new_context(**options)
+        context.set_default_timeout(60_000)
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self.complaints.append(f"uncaught: {error.error}"))
+        self.contexts.append(context)
+        return context
+
+    def _console(self, message: Any) -> None:
+        if message.type == "error":
+            where = (message.location or {}).get("url", "")
+            self.complaints.append(f"console: {message.text} ({where})")
+
+    def open(self, url: str, **options: Any) -> Any:
+        """A page in a fresh profile, without a service worker unless asked for."""
+        page = self.context(**{"service_workers": "block", **options}).new_page()
+        page.goto(url)
+        return page
+
+    def close(self) -> list[str]:
+        """Close everything; the complaints that nobody expected."""
+        for context in self.contexts:
+            context.close()
+        return [c for c in self.complaints if not any(part in c for part in self.expected)]
+
+
+@pytest.fixture
+def pages(browser: Any) -> Iterator[Pages]:
+    """Opens pages for one test."""
+    opened = Pages(browser)
+    yield opened
+    assert opened.close() == []
+
+
+@pytest.fixture(scope="session")
+def shared_page(browser: Any, site: Path) -> Iterator[Any]:
+    """A page with `rl` (the runtime) and `model` (the tiny one), for all tests of the client."""
+    kind = type("SharedSite", (Naughty,), {"root": site, "mischief": Mischief()})
+    server = Server(("127.0.0.1", 0), kind)
+    stop = _run(server)
+    opened = Pages(browser)
+    page = opened.open(f"{server.address}rushlight/runtime.json")
+    page.evaluate(
+        """async () => {
+          const { createRushlight } = await import("/rushlight/client.js");
+          window.rl = await createRushlight();
+          window.model = await rl.load("/models/tiny/");
+        }"""
+    )
+    yield page
+    complaints = opened.close()
+    stop()
+    assert complaints == []
+
+
+@pytest.fixture(scope="session")
+def native(tiny_model: Path) -> Any:
+    """The tiny model in this process: what the tab's vectors are compared with."""
+    return rl.models.load(str(tiny_model))
