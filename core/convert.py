@@ -47,8 +47,10 @@ def _array(data: Any) -> npt.NDArray[Any]:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
         raise ValueError(f"tensor: the lists are not of one length: {error}") from None
-    if array.dtype == np.float64 and not _holds_numpy(data):
+    if array.dtype == np.float64 and not _holds_float64(_leaf(data)):
         return array.astype(np.float32)
+    if array.dtype.kind == "i" and isinstance(_leaf(data), int):
+        return array.astype(np.int64)  # NumPy's own default has 32 bits in the tab
     if array.dtype.kind not in "buif":
         raise TypeError(
             f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"
@@ -63,11 +65,16 @@ def _plain(data: Any) -> Any:
     return [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data
 
 
-def _holds_numpy(data: Any) -> bool:
+def _leaf(data: Any) -> Any:
+    """The first element of nested lists."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
-    return isinstance(data, (np.ndarray, np.generic)) or (
-        isinstance(data, Tensor) and data.dtype is float64
+    return data
+
+
+def _holds_float64(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic)) or (
+        isinstance(leaf, Tensor) and leaf.dtype is float64
     )
 
 

@@ -120,7 +120,8 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Shape, eps, and whether there are weights."""
         return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
 
 
@@ -163,14 +164,20 @@ class GroupNorm(Module):
     """Zero mean and unit variance over groups of channels (Wu and He, 2018)."""
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        bias: bool = True,
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: {num_groups} groups do not divide {num_channels}")
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
         self.weight = parameter(num_channels) if affine else None
-        self.bias = parameter(num_channels) if affine else None
+        self.bias = parameter(num_channels) if affine and bias else None
 
     def reset_parameters(self) -> None:
         """Weights one, biases zero."""
@@ -183,7 +190,10 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         """Sizes, eps, and whether there are weights."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class _BatchNorm(Module):
@@ -201,11 +211,13 @@ class _BatchNorm(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        *,
+        bias: bool = True,
     ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         self.weight = parameter(num_features) if affine else None
-        self.bias = parameter(num_features) if affine else None
+        self.bias = parameter(num_features) if affine and bias else None
         for name, shape, dtype in (
             ("running_mean", (num_features,), float32),
             ("running_var", (num_features,), float32),
@@ -242,7 +254,8 @@ class _BatchNorm(Module):
         """Size and options."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
         )
 
 

@@ -93,7 +93,7 @@ class Optimizer:
             for p in group["params"]:
                 numbers[id(p)] = len(numbers)
             groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
-        state = {numbers[id(p)]: dict(kept) for p, kept in self.state.items()}
+        state = {numbers[id(p)]: dict(kept) for p, kept in self.state.items() if kept}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
