@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -21,8 +22,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.core.io import fetch
 from rushlight.core.io.fetch import http
+from rushlight.core.io.safetensors import read_table
+from rushlight.core.io.source import HttpSource, open_source
 
 pytestmark = pytest.mark.native  # needs sockets and threads
 
@@ -483,3 +487,43 @@ def test_members_of_an_npm_package(
     with pytest.raises(fetch.HashError, match="nothing was kept"):
         fetch.npm_members("@who/what", "1.2.3", wrong, {"LICENSE": tmp_path / "c" / "n"})
     assert list((tmp_path / "c").iterdir()) == []
+
+
+# --- a file on a server as a Source -----------------------------------------------------------
+
+
+def test_an_http_source_reads_ranges(server: Server) -> None:
+    source = open_source(f"{server.url}/data")
+    assert isinstance(source, HttpSource) and source.size == len(DATA)
+    assert source.read(1000, 50) == DATA[1000:1050]
+    assert source.read(len(DATA) - 3, 50) == DATA[-3:]
+    assert source.read(len(DATA), 50) == b""
+    assert asyncio.run(source.read_async(7, 20)) == DATA[7:27]
+    assert asyncio.run(source.read_async(len(DATA) + 7, 20)) == b""
+    source.close()
+    wanted = ["bytes=0-0", "bytes=1000-1049", f"bytes={len(DATA) - 3}-{len(DATA) - 1}"]
+    assert _ranges(server) == [*wanted, "bytes=7-26"]
+
+
+def test_a_table_is_read_from_a_server_without_the_tensors(server: Server, tmp_path: Path) -> None:
+    rl.save({"a": rl.arange(1_000_000)}, tmp_path / "t")
+    server.files["/t"] = (tmp_path / "t").read_bytes()
+    source = HttpSource(f"{server.url}/t")
+    a = read_table(source).entries["a"]
+    assert (a.shape, a.nbytes) == ((1_000_000,), 8_000_000)
+    assert len(server.asked) == 3
+    found = rl.core.io.load_safetensors(source)["a"]
+    assert found[-1].item() == 999_999
+
+
+def test_an_http_source_needs_ranges(server: Server) -> None:
+    with pytest.raises(fetch.FetchError, match="404"):
+        HttpSource(f"{server.url}/none")
+    server.shift = 1
+    with pytest.raises(fetch.FetchError, match="another range"):
+        HttpSource(f"{server.url}/data", size=len(DATA)).read(5, 5)
+    server.ranges = False
+    with pytest.raises(fetch.FetchError, match="does not answer ranges"):
+        HttpSource(f"{server.url}/data")
+    with pytest.raises(fetch.FetchError, match="another range"):
+        HttpSource(f"{server.url}/data", size=len(DATA)).read(5, 5)

@@ -1,0 +1,111 @@
+"""Mutated safetensors files load as in the reference or raise FormatError, within bounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.hub import resolve
+from rushlight.core.io.safetensors import save_safetensors
+
+pytestmark = pytest.mark.native  # needs a process of its own
+
+HERE = Path(__file__).parent
+CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "2400"))
+HANGING = 30.0  # seconds without an answer: wall-clock time, on a machine that has other work
+
+
+def _every_dtype(path: Path) -> Path:
+    """A small file with all dtypes, empty and 0-d tensors, odd names and metadata."""
+    rng = np.random.default_rng(0)
+    tensors = {}
+    for i, dtype in enumerate(rl.core.dtype.DTYPES.values()):
+        for shape in ((), (0,), (3, 2), (1, 4, 1)):
+            data = rng.integers(0, 2, dtype.nbytes(int(np.prod(shape)))).astype(np.uint8)
+            tensors[f"{i}.{len(shape)} é"] = rl.Tensor.from_buffer(data, dtype, shape)
+    save_safetensors(tensors, path, {"format": "pt", "note": "a \u2028 b"})
+    return path
+
+
+def _run(folder: Path, first: int, last: int, *seeds: Path) -> list[dict[str, Any]]:
+    """The outcomes of these cases; fails when the worker dies or a case hangs."""
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "safetensors_worker.py"), str(folder), str(first), str(last),
+         *map(str, seeds)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stderr is not None
+    lines: queue.Queue[str] = queue.Queue()
+    stdout, stderr = process.stdout, process.stderr
+
+    def read() -> None:
+        for line in stdout:
+            lines.put(line)
+        lines.put("")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    outcomes: list[dict[str, Any]] = []
+    try:
+        while line := lines.get(timeout=HANGING):
+            outcomes.append(json.loads(line))
+    except queue.Empty:
+        pytest.fail(f"case {first + len(outcomes)} hangs")
+    finally:
+        if process.poll() is None and len(outcomes) < last - first:
+            process.kill()
+        said = stderr.read()
+        process.wait()
+        reader.join()
+        stdout.close()
+        stderr.close()
+    assert len(outcomes) == last - first, f"case {first + len(outcomes)} ended the process: {said}"
+    return outcomes
+
+
+def _check(outcomes: list[dict[str, Any]], first: int) -> Counter[str]:
+    wrong = {
+        first + i: o
+        for i, o in enumerate(outcomes)
+        if o["outcome"] not in {"equal", "refused", "stricter"}
+        or o["seconds"] > 2
+        or o["peak"] > o["limit"]
+    }
+    assert not wrong, f"{len(wrong)} cases, the first: {next(iter(wrong.items()))}"
+    return Counter(o["outcome"] for o in outcomes)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_mutations_load_equal_or_raise(part: int, tmp_path: Path) -> None:
+    seeds = [
+        HERE.parent / "core" / "data" / "bert_tiny.safetensors",
+        HERE.parent / "parity" / "data" / "minilm.safetensors",
+        _every_dtype(tmp_path / "every.safetensors"),
+    ]
+    first, last = CASES * part // 4, CASES * (part + 1) // 4
+    counts = _check(_run(tmp_path, first, last, *seeds), first)
+    # Mutations that all do the same would test little; a reader that refuses all would pass.
+    assert counts["equal"] > 0.1 * (last - first)
+    assert counts["refused"] > 0.3 * (last - first)
+    assert counts["stricter"] < 0.1 * (last - first)
+
+
+def test_mutations_of_a_real_model(tmp_path: Path) -> None:
+    first, last = 10**6, 10**6 + 16
+    seed = resolve("all-minilm-l6-v2") / "model.safetensors"
+    counts = _check(_run(tmp_path, first, last, seed), first)
+    assert counts["equal"] and counts["refused"]
