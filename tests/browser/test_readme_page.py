@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 import rushlight as rl
 from rushlight.core.io.hub import resolve
 from rushlight.site.build import build
-
-pytestmark = [pytest.mark.native, pytest.mark.xdist_group("browser")]
 
 MODEL = "all-minilm-l6-v2"
 CDN = "https://cdn.jsdelivr.net/pyodide/v314.0.3/full/"
@@ -65,35 +62,18 @@ def address(mine: Path) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
-            args=["--no-sandbox", "--disable-background-networking", "--no-first-run"],
-        )
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page in a fresh profile; an error on its console or an exception fails the test."""
-    context = browser.new_context()
-    page, errors = context.new_page(), []
-    page.set_default_timeout(60_000)
-    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda e: errors.append(str(e)))
+def page(pages: Any) -> Any:
+    """A page in a fresh profile, which remembers what went wrong."""
+    page = pages.context(service_workers="block").new_page()
     page.add_init_script(
         "addEventListener('error', (e) => (window.failed = String(e.message)));"
         "addEventListener('unhandledrejection', (e) => (window.failed = String(e.reason)));"
     )
-    yield page
-    context.close()
-    assert errors == []
+    return page
 
 
-def wait(page: Page, expression: str) -> None:
+def wait(page: Any, expression: str) -> None:
     """Wait until `expression` holds in the page; fail as soon as the page has failed."""
     page.wait_for_function(f"window.failed || ({expression})")
     assert page.evaluate("window.failed") is None
@@ -105,7 +85,7 @@ def model() -> Any:
 
 
 def test_three_lines_in_a_page(
-    readme_blocks: Blocks, mine: Path, address: str, page: Page, model: Any
+    readme_blocks: Blocks, mine: Path, address: str, page: Any, model: Any
 ) -> None:
     block = readme_blocks("html")[0]
     texts = re.findall(r'"([^"]+)"', re.findall(r"encode\(\[(.*)\]\)", block)[0])
@@ -117,7 +97,7 @@ def test_three_lines_in_a_page(
 
 
 def test_the_runtime_in_your_own_page(
-    readme_blocks: Blocks, mine: Path, address: str, page: Page, model: Any
+    readme_blocks: Blocks, mine: Path, address: str, page: Any, model: Any
 ) -> None:
     blocks = readme_blocks("js")
     assert len(blocks) >= 2
@@ -157,13 +137,13 @@ def test_the_runtime_in_your_own_page(
     assert any(int(n) > total for n in re.findall(r"^\d+ of (\d+)$", "\n".join(said), re.M))
 
 
-def test_a_hub_id_in_your_own_page(mine: Path, address: str, page: Page) -> None:
+def test_a_hub_id_in_your_own_page(mine: Path, address: str, page: Any) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (call,) = re.findall(r"`(rl\.load\(\"[\w-]+/[\w.-]+\"\))`", readme)
     folder = resolve(MODEL)
     asked = []
 
-    def hub(route: Route) -> None:
+    def hub(route: Any) -> None:
         """The hub, from the folder that stands for the repository."""
         asked.append(route.request.url)
         headers = {"Access-Control-Allow-Origin": "*"}
@@ -196,7 +176,7 @@ def test_a_hub_id_in_your_own_page(mine: Path, address: str, page: Page) -> None
     assert any(url.endswith("model.safetensors") for url in asked)
 
 
-def _cdn(mine: Path, wheels: Path) -> Callable[[Route], None]:
+def _cdn(mine: Path, wheels: Path) -> Callable[[Any], None]:
     """Pyodide's CDN, from the runtime's copy and a micropip of the package index."""
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--only-binary=:all:"]
@@ -211,7 +191,7 @@ def _cdn(mine: Path, wheels: Path) -> Callable[[Route], None]:
     entry["sha256"] = hashlib.sha256(micropip.read_bytes()).hexdigest()
     (wheels / "pyodide-lock.json").write_text(json.dumps(lock), encoding="utf-8")
 
-    def answer(route: Route) -> None:
+    def answer(route: Any) -> None:
         name = route.request.url.removeprefix(CDN)
         local = wheels / name
         path = local if local.is_file() else mine / "rushlight" / "pyodide" / name
@@ -228,7 +208,7 @@ def _cdn(mine: Path, wheels: Path) -> Callable[[Route], None]:
 
 
 def test_a_pyodide_page_that_is_not_ours(
-    readme_blocks: Blocks, mine: Path, address: str, page: Page, tmp_path: Path
+    readme_blocks: Blocks, mine: Path, address: str, page: Any, tmp_path: Path
 ) -> None:
     block = readme_blocks("html")[1]
     assert CDN in block
