@@ -92,7 +92,9 @@ LOSSES: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "l1": ("F.l1_loss(x, y)", (3, 4), ("y",)),
     "l1_none": ("F.l1_loss(x, y, reduction='none')", (3, 4), ("y",)),
     "bce": ("F.binary_cross_entropy_with_logits(x, p)", (3, 4), ("p",)),
-    "bce_zero": ("F.binary_cross_entropy_with_logits(x - x.detach(), p, reduction='sum')", (3, 4), ("p",)),
+    "bce_zero": (
+        "F.binary_cross_entropy_with_logits(x - x.detach(), p, reduction='sum')", (3, 4), ("p",),
+    ),
     "bce_far": ("F.binary_cross_entropy_with_logits(x * 200, p)", (3, 4), ("p",)),
     "bce_all": (
         "F.binary_cross_entropy_with_logits(x, p, weight=w, pos_weight=w + 1, reduction='none')",
