@@ -296,11 +296,15 @@ export class WeightStore {
 
   /** @param {string} url @param {(key: Key) => boolean} which */
   async #forget(url, which) {
-    if (!globalThis.caches) return;
-    const cache = await caches.open(this.cacheName).catch(() => null);
-    for (const request of (await cache?.keys(new Request(url), { ignoreSearch: true })) ?? []) {
-      const key = parseKey(request.url);
-      if (key?.url === url && which(key)) await cache?.delete(request);
+    try {
+      // Also where there is no room any more, so that what was kept in vain makes some.
+      const cache = await caches.open(this.cacheName);
+      for (const request of await cache.keys(new Request(url), { ignoreSearch: true })) {
+        const key = parseKey(request.url);
+        if (key?.url === url && which(key)) await cache.delete(request);
+      }
+    } catch {
+      // Where storage is refused there is nothing to forget.
     }
   }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -88,6 +89,9 @@ class Naughty(Handler):
             self.end_headers()
             self.wfile.write(content[: do.cut.pop(path)])
             self.wfile.flush()
+            # A browser drops what the page has not read when the connection breaks; a real one
+            # breaks after a while.
+            time.sleep(0.7)
             self.close_connection = True
             return
         self._answer(HTTPStatus.OK, headers, content, body)
@@ -380,6 +384,52 @@ def shared_page(browser: Any, site: Path) -> Iterator[Any]:
     complaints = opened.close()
     stop()
     assert complaints == []
+
+
+@dataclass
+class Lab:
+    """A page whose runtime goes on from test to test, and the folder and server behind it."""
+
+    page: Any
+    folder: Path
+    url: str
+    mischief: Mischief
+
+
+@pytest.fixture(scope="module")
+def long_lab(browser: Any, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The lab, started once."""
+    folder = tmp_path_factory.mktemp("lab") / "site"
+    shutil.copytree(site / "rushlight", folder / "rushlight")
+    mischief = Mischief()
+    server = Server(
+        ("127.0.0.1", 0), type("LabSite", (Naughty,), {"root": folder, "mischief": mischief})
+    )
+    stop = _run(server)
+    opened = Pages(browser)
+    page = opened.open(f"{server.address}rushlight/NOTICE.txt")
+    yield Lab(page, folder, server.address, mischief), opened
+    opened.close()
+    stop()
+
+
+@pytest.fixture
+def lab(long_lab: tuple[Lab, Pages], site: Path) -> Iterator[Lab]:
+    """A lab with an untouched model, no mischief and an empty cache; strict about complaints."""
+    found, opened = long_lab
+    shutil.rmtree(found.folder / "models", ignore_errors=True)
+    shutil.copytree(site / "models", found.folder / "models")
+    for part in (found.mischief.cut, found.mischief.flip, found.mischief.prepend):
+        part.clear()
+    found.mischief.replace.clear()
+    found.mischief.log.clear()
+    opened.complaints.clear()
+    found.page.evaluate("() => window.rl?.cache.clear()")
+    yield found
+    # What tests of damage bring about by themselves; anything else is a fault.
+    usual = ("favicon.ico", "ERR_CONTENT_LENGTH_MISMATCH", "404 (Not Found)", "REFUSED")
+    unusual = [c for c in opened.complaints if not any(part in c for part in usual)]
+    assert unusual == []
 
 
 @pytest.fixture(scope="session")
