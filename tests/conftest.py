@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,22 @@ def pytest_make_collect_report(collector: pytest.Collector):  # type: ignore[no-
     """The same for a module that skips itself, by `importorskip` for instance."""
     outcome = yield
     _refuse_skip(outcome.get_result())
+
+
+@pytest.fixture(autouse=True)
+def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hide the browser suite's event loop from the other tests of its worker.
+
+    Playwright's synchronous interface leaves its loop marked as the thread's running one for as
+    long as the browser lives, and asyncio.run would refuse to start another.
+    """
+    if "playwright" not in sys.modules or "browser" in request.path.parts:
+        yield
+        return
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,15 @@ pytestmark = [pytest.mark.native, pytest.mark.xdist_group("packaging")]
 
 
 @pytest.fixture(scope="module")
-def plain(clone: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(root: Path, clone: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone in which the links are text files that hold their targets."""
     target: Path = clone(
         tmp_path_factory.mktemp("plain") / "rushlight", "-c", "core.symlinks=false"
     )
     link = target / "src" / "rushlight" / "core"
     assert not link.is_symlink() and link.read_text() == "../../core"
+    # What `python hatch_build.py` would fetch.
+    shutil.copytree(root / "web" / "build", target / "web" / "build")
     return target
 
 
