@@ -169,6 +169,6 @@ def test_a_network_learns_handwritten_digits(device: str) -> None:
     )  # fmt: skip
     x, held_x, y, held_y = (rl.from_numpy(p).to(device) for p in parts)
     rl.manual_seed(0)
-    model = MLP(64, 64, 10).init_(device)
+    model = MLP(64, 128, 10).init_(device)
     train(model, optim.AdamW(model.parameters(), lr=3e-3), x, y, 20, 64)
     assert accuracy(model, held_x, held_y) >= 0.96
