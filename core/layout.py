@@ -6,8 +6,10 @@ Strides and offset count elements. Strides are never negative (as in torch: `fli
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Shape = tuple[int, ...]
 
@@ -157,8 +159,9 @@ def normalize_dim(op: str, dim: int, shape: Shape, *, extra: int = 0) -> int:
     extra: 1 where the dim may also be one past the last (unsqueeze, stack).
     """
     ndim = max(len(shape) + extra, 1)
-    if not isinstance(dim, int) or isinstance(dim, bool):
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(f"{op}: dim must be an int, not {dim!r}")
+    dim = operator.index(dim)
     if not -ndim <= dim < ndim:
         raise IndexError(f"{op}: dim {dim} is out of range for shape {shape}")
     return dim % ndim
@@ -168,16 +171,27 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, shape: Shape) -> tu
     """Sorted dims counted from the front; None means all of them. Repeats are refused."""
     if dim is None:
         return tuple(range(len(shape)))
-    dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = list(dim) if isinstance(dim, Sequence) else [dim]
     found = sorted(normalize_dim(op, d, shape) for d in dims)
     if len(set(found)) != len(found):
         raise ValueError(f"{op}: dims {tuple(dims)} name a dim twice for shape {shape}")
     return tuple(d for d in found if d < len(shape))
 
 
+def as_shape(op: str, size: tuple[Any, ...]) -> Shape:
+    """Sizes or dims, given as separate ints or as one sequence; TypeError for what is no int."""
+    given = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    try:
+        if any(isinstance(n, bool) for n in given):
+            raise TypeError
+        return tuple(operator.index(n) for n in given)
+    except TypeError:
+        raise TypeError(f"{op}: {size!r} must be ints, or one sequence of ints") from None
+
+
 def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
     """`shape` with a -1 replaced so that it holds `numel` elements; ValueError where none fits."""
-    out = list(shape)
+    out = list(as_shape(op, (tuple(shape),)))
     holes = [i for i, n in enumerate(out) if n == -1]
     if len(holes) > 1 or any(n < -1 for n in out):
         raise ValueError(f"{op}: shape {tuple(shape)} may have one -1 and no other negative size")

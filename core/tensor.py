@@ -207,6 +207,10 @@ class Tensor(Methods):
         return np.ascontiguousarray(self._stored()).tobytes()
 
     def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise ValueError(
+                f"the truth of shape {self.shape} is not one value; use any(), all() or item()"
+            )
         return bool(self.item())
 
     def __int__(self) -> int:
@@ -285,6 +289,8 @@ class Tensor(Methods):
     def from_host(self, values: Any) -> Tensor:
         """A tensor of indices or a mask on the same device, from Python or NumPy values."""
         array = np.asarray(values)
+        if array.size and array.dtype.kind not in "bui":
+            raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
         return from_numpy(array.astype(kind)).to(self.device)
 

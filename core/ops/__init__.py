@@ -51,14 +51,11 @@ from rushlight.core.ops.creation import (
 from rushlight.core.ops.indexing import (
     embedding,
     gather,
-    getitem,
     index_add,
     index_select,
-    masked_select,
     nonzero,
     scatter,
     scatter_add,
-    setitem,
 )  # fmt: skip
 from rushlight.core.ops.inplace import (
     add_,
@@ -124,6 +121,7 @@ from rushlight.core.ops.reduce import (
     var,
 )  # fmt: skip
 from rushlight.core.ops.sort import argsort, sort, topk
+from rushlight.core.ops.subscript import getitem, masked_select, setitem
 from rushlight.core.ops.unary import (
     abs,
     acos,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.ops.movement import owned
 from rushlight.core.ops.movement import pad as pad_
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def conv1d(
         raise ValueError(f"conv1d: x {x.shape} and weight {weight.shape} must have 3 dims")
     out = conv2d(x.unsqueeze(2), weight.unsqueeze(2), bias, (1, stride), (0, padding),
                  (1, dilation), groups)  # fmt: skip
-    return out.squeeze(2)
+    return owned(out.squeeze(2))
 
 
 def conv_transpose2d(
@@ -203,7 +204,8 @@ def _windows(
         raise ValueError(f"{name}: padding {p} is more than half of the window {k}")
     if any(x.shape[i - 2] + 2 * p[i] < k[i] for i in range(2)):
         raise ValueError(f"{name}: the window {k} is larger than padded x {x.shape}")
-    x = pad_(x, (p[1], p[1], p[0], p[0]), value=fill)
+    if any(p):
+        x = pad_(x, (p[1], p[1], p[0], p[0]), value=fill)
     return x.unfold(-2, k[0], s[0]).unfold(-2, k[1], s[1])
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.dtype import DType, as_dtype, float32, int64, of_scalar
-from rushlight.core.layout import Layout
+from rushlight.core.dtype import DType, as_dtype, float32, float64, int64, of_scalar
+from rushlight.core.layout import Layout, as_shape
 from rushlight.core.op import Meta, Op
 from rushlight.core.ops.common import FULL, Scalar
 
@@ -28,10 +28,8 @@ ARANGE = Op("arange", infer=_infer_arange, differentiable=False)
 
 def sizes(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape given as separate ints or as one sequence; ValueError for a negative size."""
-    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    shape = as_shape(name, size)
     for n in shape:
-        if not isinstance(n, int) or isinstance(n, bool):
-            raise TypeError(f"{name}: sizes must be ints; got {shape!r}")
         if n < 0:
             raise ValueError(f"{name}: size {n} in {shape} is negative")
     return shape
@@ -134,10 +132,13 @@ def linspace(
     if steps < 0:
         raise ValueError(f"linspace: steps is {steps}; it must not be negative")
     gap = (end - start) / (steps - 1) if steps > 1 else 0.0
-    ramp = arange(steps, dtype=as_dtype(dtype), device=device)
+    found = as_dtype(dtype)
+    # Integers are cut from float64, and the narrow floats rounded once, as torch does.
+    wide = float64 if not found.is_floating_point or found is float64 else float32
+    ramp = arange(steps, dtype=wide, device=device)
     # The upper half counts back from the end, so that both ends are exact.
     low, high = ramp * gap + start, (ramp - (steps - 1)) * gap + end
-    return low.where(ramp < (steps + 1) // 2, high) if steps > 1 else low
+    return (low.where(ramp < (steps + 1) // 2, high) if steps > 1 else low).to(found)
 
 
 def eye(
@@ -163,9 +164,9 @@ def _below(x: Tensor, diagonal: int) -> Tensor:
 
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """The last two dims' lower triangle, zeros above `diagonal`; same shape."""
-    return x.where(_below(x, diagonal), 0)
+    return x.masked_fill(_below(x, diagonal).logical_not(), 0)
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """The last two dims' upper triangle, zeros below `diagonal`; same shape."""
-    return x.where(_below(x, diagonal - 1).logical_not(), 0)
+    return x.masked_fill(_below(x, diagonal - 1), 0)

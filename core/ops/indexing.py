@@ -1,7 +1,6 @@
-"""Gather, scatter, selection by index, and `x[...]` with its assignment.
+"""Gather, scatter and selection by index.
 
-An index out of range raises IndexError that names the op, the index and the size. Negative
-indices count from the end where torch allows it.
+An index that is negative or too large raises IndexError naming the op, the index and the size.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.dtype import bool_, int64
-from rushlight.core.layout import Shape, broadcast_shapes, normalize_dim
+from rushlight.core.dtype import int64
+from rushlight.core.layout import Shape, normalize_dim
 from rushlight.core.op import Context, Meta, Op, rule
-from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import TensorLike, is_tensor
-from rushlight.core.ops.creation import arange, full
-from rushlight.core.ops.movement import Ranges, shape_of, slices
+from rushlight.core.ops.creation import full
+from rushlight.core.ops.movement import shape_of, slices
 
 if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor
@@ -95,8 +93,10 @@ def _integers(name: str, index: Tensor) -> Tensor:
 def _fits(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> int:
     d = normalize_dim(name, dim, x.shape)
     _integers(name, index)
-    bad = index.ndim != x.ndim or any(
-        i > n for k, (i, n) in enumerate(zip(index.shape, x.shape, strict=True)) if k != d
+    bad = (
+        index.ndim != x.ndim
+        or x.ndim == 0
+        or any(i > n for k, (i, n) in enumerate(zip(index.shape, x.shape, strict=True)) if k != d)
     )
     if bad:
         raise ValueError(f"{name}: index {index.shape} does not fit {x.shape} outside dim {dim}")
@@ -113,6 +113,9 @@ def _front(x: Tensor, shape: Shape) -> Tensor:
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """out[i][j] = x[index[i][j]][j] for dim 0, and so on; the shape of `index`."""
+    if x.ndim == 0 and index.ndim < 2:
+        row = gather(x.reshape(1), dim, index.reshape(index.numel()))
+        return row.reshape(*index.shape)
     return GATHER(x, index, dim=_fits("gather", x, dim, index, None))
 
 
@@ -124,12 +127,16 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: TensorLike) -> Tensor:
     if not is_tensor(src):
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     source: Tensor = src  # type: ignore[assignment]
+    if x.ndim == 0 and index.ndim == source.ndim == 0:
+        return scatter(x.reshape(1), dim, index.reshape(1), source.reshape(1)).reshape()
     d = _fits("scatter", x, dim, index, source)
     return SCATTER(x, index, _front(source, index.shape).to(x.dtype), dim=d)
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on."""
+    if x.ndim == 0 and index.ndim == src.ndim == 0:
+        return scatter_add(x.reshape(1), dim, index.reshape(1), src.reshape(1)).reshape()
     d = _fits("scatter_add", x, dim, index, src)
     return SCATTER_ADD(x, index, _front(src, index.shape).to(x.dtype), dim=d)
 
@@ -145,6 +152,8 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of `x` with element k of `source` along `dim` added to element index[k]."""
     d = normalize_dim("index_add", dim, x.shape)
+    if x.ndim == 0:
+        raise ValueError("index_add: x is 0-d, so there is no dim to index")
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if _integers("index_add", index).ndim != 1 or source.shape != want:
         raise ValueError(f"index_add: source is {source.shape}; it must be {want}")
@@ -164,183 +173,3 @@ def nonzero(x: Tensor) -> Tensor:
     The shape depends on the values, so this reads them.
     """
     return x.from_host(np.argwhere(x.detach().host_values()))
-
-
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `x` where `mask` (bool, broadcast with x) holds: a 1-d tensor."""
-    shape = broadcast_shapes("masked_select", x.shape, mask.shape)
-    return getitem(x.expand(*shape), mask.expand(*shape))
-
-
-def _basic(x: Tensor, items: list[Any]) -> tuple[Ranges, list[int], list[tuple[int, Tensor]]]:
-    """Ranges of every dim, the shape after them, and the tensors with the dim each stands at."""
-    ranges: list[tuple[int, int, int]] = []
-    shape: list[int] = []
-    tensors: list[tuple[int, Tensor]] = []
-    for item in items:
-        if item is None:
-            shape.append(1)
-            continue
-        d = len(ranges)
-        size = x.shape[d]
-        if isinstance(item, slice):
-            step = 1 if item.step is None else item.step
-            if step <= 0:
-                raise ValueError(f"index: step {step} is not positive; use flip to go backwards")
-            start, stop, step = item.indices(size)
-            ranges.append((start, max(start, stop), step))
-            shape.append(len(range(start, stop, step)))
-        elif is_tensor(item):
-            tensors.append((len(shape), item))
-            ranges.append((0, size, 1))
-            shape.append(size)
-        else:
-            if not -size <= item < size:
-                raise IndexError(f"index {item} is out of range for dim {d} of shape {x.shape}")
-            ranges.append((item % size, item % size + 1, 1))
-    return tuple(ranges), shape, tensors
-
-
-def _items(x: Tensor, key: Any) -> list[Any]:
-    """The parts of an index: masks as integer tensors, lists as tensors, Ellipsis filled in."""
-    items: list[Any] = []
-    for part in key if isinstance(key, tuple) else (key,):
-        if isinstance(part, bool):
-            raise TypeError("index: a bool indexes nothing; use a bool tensor, or None")
-        if isinstance(part, list):
-            part = x.from_host(part)
-        if is_tensor(part) and part.dtype is bool_:
-            found = nonzero(part)
-            start = sum(_dims_of(i) for i in items)
-            if Ellipsis not in [i for i in items if not is_tensor(i)]:
-                have = x.shape[start : start + part.ndim]
-                if part.shape != have:
-                    raise IndexError(f"index: mask is {part.shape}, the dims it meets are {have}")
-            items.extend(found.unbind(1))
-        elif is_tensor(part) and part.dtype.kind in "ui" and part.ndim == 0:
-            items.append(part)
-        elif part is None or part is Ellipsis or isinstance(part, (int, slice)):
-            items.append(part)
-        elif is_tensor(part) and part.dtype.kind in "ui":
-            items.append(part)
-        elif hasattr(part, "__index__"):
-            items.append(part.__index__())
-        else:
-            raise TypeError(
-                f"index: {part!r} is no index; use ints, slices, None, ..., or tensors of "
-                "integers or booleans"
-            )
-    dots = [k for k, i in enumerate(items) if i is Ellipsis]
-    used = sum(_dims_of(i) for i in items)
-    if len(dots) > 1 or used > x.ndim:
-        raise IndexError(f"index: {key!r} names more dims than shape {x.shape} has")
-    at = dots[0] if dots else len(items)
-    return items[:at] + [slice(None)] * (x.ndim - used) + items[at + len(dots) :]
-
-
-def _dims_of(item: Any) -> int:
-    return 0 if item is None or item is Ellipsis else 1
-
-
-class _Advanced:
-    """Integer tensors at some dims of a tensor: as one flat index over those dims."""
-
-    def __init__(self, x: Tensor, tensors: list[tuple[int, Tensor]]) -> None:
-        self.dims = [d for d, _ in tensors]
-        self.shape = broadcast_shapes("index", *(t.shape for _, t in tensors))
-        sizes = tuple(x.shape[d] for d in self.dims)
-        index = [t.to(int64).expand(*self.shape) for _, t in tensors]
-        self.flat = RAVEL_INDEX(*index, sizes=sizes)
-        adjacent = self.dims == list(range(self.dims[0], self.dims[0] + len(self.dims)))
-        self.place = self.dims[0] if adjacent else 0
-        self.rest = [d for d in range(x.ndim) if d not in self.dims]
-
-    def take(self, x: Tensor) -> Tensor:
-        moved = x.permute(*self.dims, *self.rest)
-        others = moved.shape[len(self.dims) :]
-        count = 1
-        for d in self.dims:
-            count *= x.shape[d]
-        rows = INDEX_SELECT(
-            moved.reshape(count, *others), self.flat.reshape(self.flat.numel()), dim=0
-        )
-        out = rows.reshape(*self.shape, *others)
-        n, k = len(self.shape), self.place
-        order = [*range(n, n + k), *range(n), *range(n + k, out.ndim)]
-        return out.permute(*order)
-
-
-def getitem(x: Tensor, key: Any) -> Tensor:
-    """`x[key]` as in torch: a view for ints, slices, None and Ellipsis; else a copy."""
-    ranges, shape, tensors = _basic(x, _items(x, key))
-    out = slices(x, ranges).reshape(*shape)
-    return _Advanced(out, tensors).take(out) if tensors else out
-
-
-def _infer_assign(x: Meta, value: Meta, *, ranges: Ranges, shape: Shape) -> Meta:
-    return x.fresh()
-
-
-def _assign_rest(c: Context, g: Tensor) -> Tensor:
-    value = c.inputs[1]
-    assert value is not None
-    zero = full(value.shape, 0, dtype=g.dtype, device=g.device)
-    return ASSIGN(g, zero, ranges=c.attrs["ranges"], shape=c.attrs["shape"])
-
-
-def _assign_value(c: Context, g: Tensor) -> Tensor:
-    return slices(g, c.attrs["ranges"]).reshape(*c.attrs["shape"])
-
-
-def _infer_put(x: Meta, index: Meta, value: Meta) -> Meta:
-    return x.fresh()
-
-
-def _put_rest(c: Context, g: Tensor, index: Tensor) -> Tensor:
-    return PUT(g, index, _zeros(g, index.shape))
-
-
-def _put_value(c: Context, g: Tensor, index: Tensor) -> Tensor:
-    flat = INDEX_SELECT(g.reshape(g.numel()), index.reshape(index.numel()), dim=0)
-    return flat.reshape(*index.shape)
-
-
-# x with a region, or with elements at flat positions, replaced; both are used in place.
-ASSIGN = Op("assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)))
-PUT = Op("put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)))
-
-
-def setitem(x: Tensor, key: Any, value: TensorLike) -> None:
-    """`x[key] = value`, in place; `value` is a number or a tensor that broadcasts."""
-    if is_tensor(key) and key.dtype is bool_ and not is_tensor(value) and key.shape == x.shape:
-        # No need to know where the mask is true, so nothing is read back.
-        ASSIGN.inplace(x, where(key, value, x).to(x.dtype), **whole(x.shape))
-        return
-    ranges, shape, tensors = _basic(x, _items(x, key))
-    if is_tensor(value):
-        source: Tensor = value.to(x.dtype)  # type: ignore[union-attr]
-    else:
-        source = full((), value, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
-    if tensors:
-        # Positions are taken of the whole tensor, then narrowed as the basic part says.
-        every = arange(x.numel(), device=x.device).reshape(*x.shape)
-        view = slices(every, ranges).reshape(*shape)
-        at = _Advanced(view, tensors).take(view)
-        PUT.inplace(x, at.contiguous(), _expanded(source, at.shape))
-    else:
-        ASSIGN.inplace(x, _expanded(source, tuple(shape)), ranges=ranges, shape=tuple(shape))
-
-
-def whole(shape: Shape) -> dict[str, Any]:
-    """The attributes of an assignment to all of a tensor."""
-    return {"ranges": tuple((0, n, 1) for n in shape), "shape": shape}
-
-
-def _expanded(source: Tensor, shape: Shape) -> Tensor:
-    lead = source.ndim - len(shape)
-    if lead > 0 and all(n == 1 for n in source.shape[:lead]):
-        source = source.reshape(*source.shape[lead:])
-    try:
-        return source.expand(*shape)
-    except ValueError:
-        raise ValueError(f"assignment: {source.shape} does not expand to {shape}") from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.op import REGISTRY
 from rushlight.core.ops.binary import DIV, clamp
 from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor
-from rushlight.core.ops.indexing import ASSIGN, whole
+from rushlight.core.ops.subscript import ASSIGN, whole
 
 if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor

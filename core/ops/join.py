@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight.core.dtype import result_type
-from rushlight.core.layout import normalize_dim
+from rushlight.core.layout import as_shape, normalize_dim
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.movement import narrow, shape_of, unsqueeze
 
@@ -62,9 +62,19 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat([unsqueeze(x, d) for x in tensors], d)
 
 
-def roll(x: Tensor, shifts: int, dim: int) -> Tensor:
-    """A copy with the elements moved `shifts` places along `dim`, the last coming round again."""
-    d = normalize_dim("roll", dim, x.shape)
-    n = x.shape[d]
-    k = shifts % n if n else 0
-    return cat([narrow(x, d, n - k, k), narrow(x, d, 0, n - k)], d)
+def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """A copy with the elements moved `shifts` places along `dims`, the last coming round again.
+
+    One shift for each dim; without `dims` the tensor is rolled as if it were flat.
+    """
+    if dims is None:
+        return roll(x.reshape(-1), shifts, 0).reshape(*x.shape)
+    moves, along = as_shape("roll", (shifts,)), as_shape("roll", (dims,))
+    if len(moves) != len(along):
+        raise ValueError(f"roll: shifts {moves} and dims {along} are not as many")
+    for shift, dim in zip(moves, along, strict=True):
+        d = normalize_dim("roll", dim, x.shape)
+        n = x.shape[d]
+        k = shift % n if n else 0
+        x = cat([narrow(x, d, n - k, k), narrow(x, d, 0, n - k)], d)
+    return x

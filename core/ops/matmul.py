@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.dtype import result_type
+from rushlight.core.dtype import DType, result_type
 from rushlight.core.layout import broadcast_shapes
 from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.ops.movement import owned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor
@@ -39,7 +40,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if a.ndim == 1 or b.ndim == 1:
         out = matmul(a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b)
         out = out.squeeze(-2) if a.ndim == 1 else out
-        return out.squeeze(-1) if b.ndim == 1 else out
+        return owned(out.squeeze(-1) if b.ndim == 1 else out)
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(
             f"matmul: {a.shape} @ {b.shape}: the last dim of the first is {a.shape[-1]}, the "
@@ -48,7 +49,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if b.ndim == 2 and a.ndim > 2:
         # One product of all rows, not one per batch.
         rows = a.numel() // a.shape[-1] if a.shape[-1] else _rows(a)
-        return MATMUL(a.reshape(rows, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+        out = MATMUL(a.reshape(rows, a.shape[-1]), b)
+        return owned(out.reshape(*a.shape[:-1], b.shape[-1]))
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
     return MATMUL(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))
 
@@ -73,7 +75,13 @@ def _outer(g: Tensor, x: Tensor) -> Tensor:
     return matmul(g.reshape(_rows(g), g.shape[-1]).t(), x.reshape(_rows(x), x.shape[-1]))
 
 
-def _bias_grad(c: Context, g: Tensor) -> Tensor:
+def _dtype(c: Context, index: int) -> DType:
+    meta = c.inputs[index]
+    assert meta is not None
+    return meta.dtype
+
+
+def _bias_grad(g: Tensor) -> Tensor:
     return g.sum(tuple(range(g.ndim - 1))) if g.ndim > 1 else g
 
 
@@ -82,8 +90,8 @@ LINEAR: Op = Op(
     infer=_infer_linear,
     grads=(
         rule(lambda c, g, weight: LINEAR_T(g, weight), 1),
-        rule(lambda c, g, x: _outer(g, x), 0),
-        rule(_bias_grad),
+        rule(lambda c, g, x: _outer(g, x).to(_dtype(c, 1)), 0),
+        rule(lambda c, g: _bias_grad(g).to(_dtype(c, 2))),
     ),
 )
 LINEAR_T: Op = Op(
@@ -91,7 +99,7 @@ LINEAR_T: Op = Op(
     infer=_infer_linear_t,
     grads=(
         rule(lambda c, g, weight: LINEAR(g, weight, None), 1),
-        rule(lambda c, g, grad: _outer(grad, g), 0),
+        rule(lambda c, g, grad: _outer(grad, g).to(_dtype(c, 1)), 0),
     ),
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.layout import (
     Layout,
     Shape,
+    as_shape,
     broadcast_shapes,
     infer_shape,
     normalize_dim,
@@ -109,7 +110,7 @@ UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
 
 def permute(x: Tensor, *dims: Any) -> Tensor:
     """A view with the dims in another order; every dim must be named once."""
-    order = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = as_shape("permute", dims)
     found = tuple(normalize_dim("permute", d, x.shape) for d in order)
     if sorted(found) != list(range(x.ndim)):
         raise ValueError(f"permute: {order} does not name each of the {x.ndim} dims once")
@@ -135,7 +136,7 @@ def t(x: Tensor) -> Tensor:
 
 def expand(x: Tensor, *size: Any) -> Tensor:
     """A view in which dims of size one (and new leading dims) repeat; -1 keeps a size."""
-    want = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    want = as_shape("expand", size)
     lead = len(want) - x.ndim
     if lead < 0:
         raise ValueError(f"expand: {want} has fewer dims than the tensor's shape {x.shape}")
@@ -156,7 +157,7 @@ def view(x: Tensor, *size: Any) -> Tensor:
 
     Raises ValueError where the memory layout does not allow it: `reshape` copies then.
     """
-    shape = infer_shape("view", x.numel(), _given("view", size))
+    shape = infer_shape("view", x.numel(), as_shape("view", size))
     if x.layout.reshape(shape) is None:
         raise ValueError(
             f"view: shape {x.shape} with strides {x.layout.strides} cannot be seen as {shape} "
@@ -165,16 +166,26 @@ def view(x: Tensor, *size: Any) -> Tensor:
     return VIEW(x, shape=shape)
 
 
-def _given(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
-
-
 def reshape(x: Tensor, *size: Any) -> Tensor:
     """The same elements with another shape; one size may be -1. A view where possible."""
-    shape = infer_shape("reshape", x.numel(), _given("reshape", size))
+    shape = infer_shape("reshape", x.numel(), as_shape("reshape", size))
     if shape == x.shape:
         return x
-    return VIEW(x if x.layout.reshape(shape) is not None else x.clone(), shape=shape)
+    if x.layout.reshape(shape) is not None:
+        return VIEW(x, shape=shape)
+    return owned(VIEW(x.clone(), shape=shape))
+
+
+def owned(x: Tensor) -> Tensor:
+    """`x`, a view of a tensor that nobody else holds: it may be written to like its base."""
+    x.is_view = False
+    return x
+
+
+def _dim(name: str, dim: int, x: Tensor) -> int:
+    if x.ndim == 0:
+        raise IndexError(f"{name}: a 0-d tensor has no dim {dim}")
+    return normalize_dim(name, dim, x.shape)
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -213,7 +224,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A view of `length` elements of one dim from `start` on."""
-    d = normalize_dim("narrow", dim, x.shape)
+    d = _dim("narrow", dim, x)
     begin = start + x.shape[d] if start < 0 else start
     if begin < 0 or length < 0 or begin + length > x.shape[d]:
         raise IndexError(
@@ -233,7 +244,7 @@ def slices(x: Tensor, ranges: Ranges) -> Tensor:
 
 def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of `split_size` elements each along `dim` (or of the sizes given)."""
-    d = normalize_dim("split", dim, x.shape)
+    d = _dim("split", dim, x)
     if isinstance(split_size, int):
         if split_size <= 0:
             raise ValueError(f"split: split_size is {split_size}; it must be positive")
@@ -251,13 +262,13 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` views of equal size along `dim`; the last may be smaller."""
     if chunks <= 0:
         raise ValueError(f"chunk: chunks is {chunks}; it must be positive")
-    d = normalize_dim("chunk", dim, x.shape)
+    d = _dim("chunk", dim, x)
     return split(x, max(1, -(-x.shape[d] // chunks)), d)
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each element along `dim`, without that dim."""
-    d = normalize_dim("unbind", dim, x.shape)
+    d = _dim("unbind", dim, x)
     return tuple(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
 
 
@@ -266,7 +277,7 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
 
     Windows start `step` apart and take every `dilation`-th element. ValueError where none fits.
     """
-    d = normalize_dim("unfold", dim, x.shape)
+    d = _dim("unfold", dim, x)
     if min(size, step, dilation) < 1 or (size - 1) * dilation >= x.shape[d]:
         raise ValueError(
             f"unfold: size {size}, step {step} and dilation {dilation} give no window along dim "
@@ -284,15 +295,22 @@ def repeat(x: Tensor, *repeats: Any) -> Tensor:
     paired = [n for pair in zip([1] * len(shape), shape, strict=True) for n in pair]
     tiled = [n for pair in zip(times, shape, strict=True) for n in pair]
     out = expand(reshape(x, *paired), *tiled)
-    return reshape(out, *(r * n for r, n in zip(times, shape, strict=True)))
+    return _copied(x, reshape(out, *(r * n for r, n in zip(times, shape, strict=True))))
 
 
 def repeat_interleave(x: Tensor, repeats: int, dim: int) -> Tensor:
     """Every element of `dim` repeated `repeats` times in place."""
-    d = normalize_dim("repeat_interleave", dim, x.shape)
+    d = _dim("repeat_interleave", dim, x)
+    if repeats < 0:
+        raise ValueError(f"repeat_interleave: repeats is {repeats}; it must not be negative")
     shape = (*x.shape[: d + 1], repeats, *x.shape[d + 1 :])
-    return reshape(expand(unsqueeze(x, d + 1), *shape),
-                   *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :])  # fmt: skip
+    return _copied(x, reshape(expand(unsqueeze(x, d + 1), *shape),
+                              *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :]))  # fmt: skip
+
+
+def _copied(x: Tensor, out: Tensor) -> Tensor:
+    # Repeating once needs no copy, but the result shall never share memory with x.
+    return out.clone() if out.storage is x.storage else out
 
 
 def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
@@ -304,7 +322,7 @@ FLIP: Op = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c
 
 def flip(x: Tensor, *dims: Any) -> Tensor:
     """A copy with the elements of each of `dims` in reverse."""
-    return FLIP(x, dims=normalize_dims("flip", _given("flip", dims), x.shape))
+    return FLIP(x, dims=normalize_dims("flip", as_shape("flip", dims), x.shape))
 
 
 def _infer_pad(x: Meta, *, pads: tuple[tuple[int, int], ...], value: Scalar) -> Meta:
@@ -338,7 +356,7 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar = 0
         (max(0, -a), n - max(0, -b), 1) for n, (a, b) in zip(x.shape, pads, strict=True)
     ))  # fmt: skip
     grow = tuple((max(a, 0), max(b, 0)) for a, b in pads)
-    return PAD(x, pads=grow, value=value) if any(a or b for a, b in grow) else x
+    return PAD(x, pads=grow, value=value)
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:

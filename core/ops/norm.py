@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.layout import normalize_dim
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.common import floating
+from rushlight.core.ops.movement import owned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor
@@ -97,6 +98,8 @@ RMS_NORM = Op("rms_norm", infer=_infer_rms, joint=rule(_rms_norm_grad, 0, 1))
 def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | None) -> int:
     """How many elements the normalised trailing dims hold; checks them and the parts."""
     want = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
         raise ValueError(f"{name}: x is {x.shape}, whose last dims are not {want}")
     for part in parts:
@@ -122,7 +125,7 @@ def layer_norm(
     n = _last("layer_norm", x, normalized_shape, weight, bias)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
     parts = [None if p is None else p.reshape(n).to(x.dtype) for p in (weight, bias)]
-    return LAYER_NORM(rows, *parts, eps=eps).reshape(*x.shape)
+    return owned(LAYER_NORM(rows, *parts, eps=eps).reshape(*x.shape))
 
 
 def rms_norm(
@@ -135,7 +138,7 @@ def rms_norm(
     n = _last("rms_norm", x, normalized_shape, weight)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
     part = None if weight is None else weight.reshape(n).to(x.dtype)
-    return RMS_NORM(rows, part, eps=eps).reshape(*x.shape)
+    return owned(RMS_NORM(rows, part, eps=eps).reshape(*x.shape))
 
 
 def _rank(shape: Sequence[int] | int) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rushlight.core.dtype import DType, as_dtype, bool_, int64
+from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
 from rushlight.core.layout import Shape, normalize_dim, normalize_dims
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops import unary as u
@@ -65,6 +66,16 @@ ARGMAX = Op("argmax", infer=_infer_index, differentiable=False)
 ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
 
 
+def _dims(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
+    # No dims at all means every dim, as in torch (which excepts any and all).
+    return normalize_dims(name, None if dim == () or dim == [] else dim, x.shape)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Narrow floats as float32, so that a result of several steps is rounded only once."""
+    return x.to(float32) if x.dtype.is_floating_point and x.dtype.itemsize < 4 else x
+
+
 def sum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
 ) -> Tensor:
@@ -73,7 +84,7 @@ def sum(
         x = x.to(as_dtype(dtype))
     elif not x.dtype.is_floating_point:
         x = x.to(int64)
-    return SUM(x, dim=normalize_dims("sum", dim, x.shape), keepdim=keepdim)
+    return SUM(x, dim=_dims("sum", dim, x), keepdim=keepdim)
 
 
 def _count(x: Tensor, dims: tuple[int, ...]) -> int:
@@ -91,26 +102,40 @@ def _mean_input(name: str, x: Tensor) -> Tensor:
 
 def mean(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Mean over `dim`; nan over no elements. TypeError for integers."""
-    dims = normalize_dims("mean", dim, _mean_input("mean", x).shape)
-    return sum(x, dims, keepdim) / _count(x, dims)
+    dims = _dims("mean", dim, _mean_input("mean", x))
+    return (SUM(_wide(x), dim=dims, keepdim=keepdim) / _count(x, dims)).to(x.dtype)
 
 
 def var(x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
     """Variance over `dim`, the squared deviations divided by count - correction."""
-    dims = normalize_dims("var", dim, _mean_input("var", x).shape)
+    return _var(_mean_input("var", x), dim, correction, keepdim).to(x.dtype)
+
+
+def _var(x: Tensor, dim: Dims, correction: int, keepdim: bool) -> Tensor:
+    dims = _dims("var", dim, x)
     count = _count(x, dims) - correction
     count = count if count > 0 else 0
-    total = sum(u.square(x - mean(x, dims, True)), dims, keepdim)
+    wide = _wide(x)
+    total = SUM(u.square(wide - mean(wide, dims, True)), dim=dims, keepdim=keepdim)
     return total / count
 
 
 def std(x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
     """Standard deviation over `dim`: the square root of `var`."""
-    return u.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
+    return _root(_var(_mean_input("std", x), dim, correction, keepdim), 2).to(x.dtype)
+
+
+def _root(x: Tensor, p: float) -> Tensor:
+    """x ** (1 / p) for x >= 0, with gradient zero at zero, as torch has it for norms."""
+    zero = x == 0
+    if x.requires_grad:
+        x = x.masked_fill(zero, 1)
+    out: Tensor = u.sqrt(x) if p == 2 else x ** (1 / p)
+    return out.masked_fill(zero, 0) if out.requires_grad else out
 
 
 def _extreme(op: Op, name: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    dims = normalize_dims(name, dim, x.shape)
+    dims = _dims(name, dim, x)
     if _count(x, dims) == 0:
         raise ValueError(f"{name}: shape {x.shape} has no elements along dims {dims}")
     return op(x, dim=dims, keepdim=keepdim)
@@ -161,7 +186,7 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 def _picked(arg: Callable[..., Tensor], x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     if x.ndim == 0:
-        return ValuesIndices(x, arg(x, dim))
+        return ValuesIndices(x.clone(), arg(x, dim))
     index = arg(x, dim, True)
     values = x.gather(dim, index)
     if keepdim:
@@ -186,9 +211,13 @@ def prod(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     if dim is None:
         flat = prod(x.reshape(-1), 0)
         return flat.reshape(*[1] * x.ndim) if keepdim else flat
+    d = normalize_dim("prod", dim, x.shape)
     if x.ndim == 0:
         return x.clone()
-    d = normalize_dim("prod", dim, x.shape)
+    if x.dtype.is_floating_point and x.dtype.itemsize < 4:
+        return prod(_wide(x), d, keepdim).to(x.dtype)
+    if x.shape[d] < 2:
+        return SUM(x, dim=(d,), keepdim=keepdim) + (1 - x.shape[d])
     shape = _kept(x, (d,), keepdim)
     # Pairwise halving: exact gradients of every order, also where elements are zero.
     while x.shape[d] > 1:
@@ -196,29 +225,37 @@ def prod(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         pair = x.narrow(d, 0, half) * x.narrow(d, half, half)
         rest = x.narrow(d, 2 * half, x.shape[d] - 2 * half)
         x = pair if rest.shape[d] == 0 else CAT(pair, rest, dim=d)
-    return x.reshape(*shape) if x.shape[d] else x.sum(d, keepdim) + 1
+    return x.reshape(*shape)
 
 
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim` without overflow."""
     x = floating("logsumexp", x)
-    dims = normalize_dims("logsumexp", dim, x.shape)
-    top = amax(x.detach(), dims, True)
+    dims = _dims("logsumexp", dim, x)
+    wide = _wide(x)
+    if _count(x, dims) == 0:
+        return u.log(SUM(wide, dim=dims, keepdim=keepdim)).to(x.dtype)
+    top = AMAX(wide.detach(), dim=dims, keepdim=True)
     top = top.where(u.isfinite(top), 0.0)
-    out = u.log(sum(u.exp(x - top), dims, True)) + top
+    out = (u.log(SUM(u.exp(wide - top), dim=dims, keepdim=True)) + top).to(x.dtype)
     return out if keepdim else out.reshape(*_kept(x, dims, False))
 
 
 def norm(x: Tensor, p: float = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The p-norm of the elements over `dim`: 1, 2, any other power, or float("inf")."""
+    """The p-norm of the elements over `dim`: (sum |x|^p)^(1/p).
+
+    p may be infinite (the largest or the smallest |x|), and 0 counts what is not zero.
+    """
     x = floating("norm", x)
-    if p == float("inf"):
-        return amax(u.abs(x), dim, keepdim)
+    if math.isinf(p):
+        return (amax if p > 0 else amin)(u.abs(x), dim, keepdim)
+    dims, wide = _dims("norm", dim, x), _wide(x)
+    if p == 0:
+        return SUM((wide != 0).to(wide.dtype), dim=dims, keepdim=keepdim).to(x.dtype)
     if p == 1:
-        return sum(u.abs(x), dim, keepdim)
-    if p == 2:
-        return u.sqrt(sum(u.square(x), dim, keepdim))
-    return sum(u.abs(x) ** p, dim, keepdim) ** (1 / p)
+        return SUM(u.abs(wide), dim=dims, keepdim=keepdim).to(x.dtype)
+    parts = u.square(wide) if p == 2 else u.abs(wide) ** p
+    return _root(SUM(parts, dim=dims, keepdim=keepdim), p).to(x.dtype)
 
 
 def _infer_cumsum(x: Meta, *, dim: int) -> Meta:

@@ -31,7 +31,9 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Te
     if kw or not isinstance(stable, bool):
         raise TypeError(f"argsort: unknown arguments {sorted(kw)}")
     d = normalize_dim("argsort", dim, x.shape)
-    return (x * 0).to(int64) if x.ndim == 0 else ARGSORT(x, dim=d, descending=descending)
+    if x.ndim == 0:
+        return x.zeros_like(dtype=int64)
+    return ARGSORT(x, dim=d, descending=descending)
 
 
 def sort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> ValuesIndices:
@@ -46,7 +48,11 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> ValuesIndice
     Raises ValueError where `dim` has fewer than `k` elements.
     """
     d = normalize_dim("topk", dim, x.shape)
-    if x.ndim == 0 or not 0 <= k <= x.shape[d]:
-        raise ValueError(f"topk: k is {k}, dim {dim} of shape {x.shape} is too small")
+    if x.ndim == 0:
+        x = x.reshape(1)
+        found = topk(x, k, 0, largest)
+        return ValuesIndices(found.values.reshape(()), found.indices.reshape(())) if k else found
+    if not 0 <= k <= x.shape[d]:
+        raise ValueError(f"topk: k is {k}, dim {dim} of shape {x.shape} has {x.shape[d]} elements")
     index = TOPK(x, k=k, dim=d, largest=largest)
     return ValuesIndices(x.gather(d, index), index)

@@ -1,0 +1,232 @@
+"""`x[key]` and `x[key] = value` with torch's meaning of a key.
+
+Ints, slices, None and Ellipsis give a view; integer tensors, boolean masks and lists give a copy.
+Negative indices count from the end. An index out of range raises IndexError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.dtype import bool_, int64
+from rushlight.core.layout import Shape, broadcast_shapes
+from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.ops.binary import masked_fill
+from rushlight.core.ops.common import TensorLike, is_tensor
+from rushlight.core.ops.creation import arange, full
+from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero
+from rushlight.core.ops.movement import Ranges, owned, slices
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+Placed = list[tuple[int, "Tensor"]]  # integer tensors, each with the dim it stands at
+
+
+class _Lifted:
+    """A 0-d mask: a new dim of size one that `index` picks once or not at all."""
+
+    def __init__(self, mask: Tensor) -> None:
+        self.index = nonzero(mask.reshape(1)).reshape(-1)
+
+
+def _part(x: Tensor, part: Any) -> Any:
+    """One part of a key as an int, a slice, None, Ellipsis or a tensor."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part
+    if isinstance(part, (bool, np.bool_)):
+        raise TypeError("index: a bool indexes nothing; use a bool tensor, or None")
+    if isinstance(part, (list, range, np.ndarray)):
+        part = x.from_host(part)
+    if is_tensor(part):
+        if part.dtype.kind not in "bui":
+            raise TypeError(f"index: a {part.dtype.name} tensor is no index; use .long()")
+        return part
+    if hasattr(part, "__index__"):
+        return part.__index__()
+    raise TypeError(
+        f"index: {part!r} is no index; use ints, slices, None, ..., or tensors of integers or "
+        "booleans"
+    )
+
+
+def _dims_of(item: Any) -> int:
+    """How many dims of the tensor a part of a key stands for."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if is_tensor(item) and item.dtype is bool_ else 1
+
+
+def _items(x: Tensor, key: Any) -> list[Any]:
+    """The parts of a key for every dim of `x`: Ellipsis filled in, masks as integer tensors."""
+    parts = [_part(x, p) for p in (key if isinstance(key, tuple) else (key,))]
+    dots = [k for k, p in enumerate(parts) if p is Ellipsis]
+    used = sum(map(_dims_of, parts))
+    if len(dots) > 1 or used > x.ndim:
+        raise IndexError(f"index: {key!r} names more dims than shape {x.shape} has")
+    at = dots[0] if dots else len(parts)
+    items: list[Any] = []
+    d = 0
+    for p in parts[:at] + [slice(None)] * (x.ndim - used) + parts[at + len(dots) :]:
+        n = _dims_of(p)
+        if not (is_tensor(p) and p.dtype is bool_):
+            items.append(p)
+        elif p.ndim == 0:
+            items.append(_Lifted(p))
+        else:
+            have = x.shape[d : d + n]
+            if p.shape != have:
+                raise IndexError(f"index: mask is {p.shape}, the dims it meets are {have}")
+            items.extend(nonzero(p).unbind(1))
+        d += n
+    return items
+
+
+def _basic(x: Tensor, items: list[Any]) -> tuple[Ranges, list[int], Placed]:
+    """Ranges of every dim, the shape after them, and the tensors with the dim each stands at."""
+    ranges: list[tuple[int, int, int]] = []
+    shape: list[int] = []
+    tensors: Placed = []
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        if isinstance(item, _Lifted):
+            tensors.append((len(shape), item.index))
+            shape.append(1)
+            continue
+        d = len(ranges)
+        size = x.shape[d]
+        if isinstance(item, slice):
+            step = 1 if item.step is None else item.step
+            if step <= 0:
+                raise ValueError(f"index: step {step} is not positive; use flip to go backwards")
+            start, stop, step = item.indices(size)
+            ranges.append((start, max(start, stop), step))
+            shape.append(len(range(start, stop, step)))
+        elif is_tensor(item):
+            tensors.append((len(shape), item))
+            ranges.append((0, size, 1))
+            shape.append(size)
+        else:
+            if not -size <= item < size:
+                raise IndexError(f"index {item} is out of range for dim {d} of shape {x.shape}")
+            ranges.append((item % size, item % size + 1, 1))
+    return tuple(ranges), shape, tensors
+
+
+def _taken(x: Tensor, tensors: Placed) -> Tensor:
+    """The elements of `x` that integer tensors at some of its dims name: always a copy.
+
+    torch reads a 0-d tensor among others as an int, which is taken first and moves no dim.
+    """
+    single = [(d, t) for d, t in tensors if t.ndim == 0]
+    if single and len(single) < len(tensors):
+        x = _taken(x, single)
+        gone = [d for d, _ in single]
+        tensors = [(d - sum(g < d for g in gone), t) for d, t in tensors if t.ndim]
+    dims = [d for d, _ in tensors]
+    rest = [d for d in range(x.ndim) if d not in dims]
+    shape = broadcast_shapes("index", *(t.shape for _, t in tensors))
+    index = [t.to(int64).expand(*shape) for _, t in tensors]
+    flat = RAVEL_INDEX(*index, sizes=tuple(x.shape[d] for d in dims))
+    moved = x.permute(*dims, *rest)
+    count, others = 1, moved.shape[len(dims) :]
+    for d in dims:
+        count *= x.shape[d]
+    rows = INDEX_SELECT(moved.reshape(count, *others), flat.reshape(flat.numel()), dim=0)
+    out = rows.reshape(*shape, *others)
+    # The result's dims stand where the tensors stood side by side, else in front.
+    n, k = len(shape), dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    return owned(out.permute(*range(n, n + k), *range(n), *range(n + k, out.ndim)))
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]` as in torch: a view for ints, slices, None and Ellipsis; else a copy."""
+    ranges, shape, tensors = _basic(x, _items(x, key))
+    out = slices(x, ranges).reshape(*shape)
+    return _taken(out, tensors) if tensors else out
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `x` where `mask` (bool, broadcast with x) holds: a 1-d tensor."""
+    if mask.dtype is not bool_:
+        raise TypeError(f"masked_select: mask is {mask.dtype.name}; it must be bool")
+    shape = broadcast_shapes("masked_select", x.shape, mask.shape) or (1,)
+    return getitem(x.expand(*shape), mask.expand(*shape))
+
+
+def _infer_assign(x: Meta, value: Meta, *, ranges: Ranges, shape: Shape) -> Meta:
+    return x.fresh()
+
+
+def _assign_rest(c: Context, g: Tensor) -> Tensor:
+    value = c.inputs[1]
+    assert value is not None
+    zero = full(value.shape, 0, dtype=g.dtype, device=g.device)
+    return ASSIGN(g, zero, ranges=c.attrs["ranges"], shape=c.attrs["shape"])
+
+
+def _assign_value(c: Context, g: Tensor) -> Tensor:
+    return slices(g, c.attrs["ranges"]).reshape(*c.attrs["shape"])
+
+
+def _infer_put(x: Meta, index: Meta, value: Meta) -> Meta:
+    return x.fresh()
+
+
+def _put_rest(c: Context, g: Tensor, index: Tensor) -> Tensor:
+    return PUT(g, index, full(index.shape, 0, dtype=g.dtype, device=g.device))
+
+
+def _put_value(c: Context, g: Tensor, index: Tensor) -> Tensor:
+    flat = INDEX_SELECT(g.reshape(g.numel()), index.reshape(index.numel()), dim=0)
+    return flat.reshape(*index.shape)
+
+
+# x with a region, or with elements at flat positions, replaced; both are used in place.
+ASSIGN = Op("assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)))
+PUT = Op("put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)))
+
+
+def setitem(x: Tensor, key: Any, value: TensorLike) -> None:
+    """`x[key] = value`, in place; `value` is a number or a tensor that broadcasts.
+
+    Where a key names an element several times the last value stays, and the gradients of the
+    others are not zeroed (as in torch).
+    """
+    if is_tensor(value):
+        source: Tensor = value.to(x.dtype)  # type: ignore[union-attr]
+    elif isinstance(value, (bool, int, float, np.generic)):
+        source = full((), value, dtype=x.dtype, device=x.device)
+    else:
+        raise TypeError(f"assignment: a {type(value).__name__}; use a number or rl.tensor(...)")
+    if is_tensor(key) and key.dtype is bool_ and key.shape == x.shape and source.ndim == 0:
+        # No need to know where the mask is true, so nothing is read back.
+        ASSIGN.inplace(x, masked_fill(x, key, source), **whole(x.shape))
+        return
+    ranges, shape, tensors = _basic(x, _items(x, key))
+    if tensors:
+        # Positions are taken of the whole tensor, then narrowed as the basic part says.
+        every = arange(x.numel(), device=x.device).reshape(*x.shape)
+        at = _taken(slices(every, ranges).reshape(*shape), tensors)
+        PUT.inplace(x, at.contiguous(), _expanded(source, at.shape))
+    else:
+        ASSIGN.inplace(x, _expanded(source, tuple(shape)), ranges=ranges, shape=tuple(shape))
+
+
+def whole(shape: Shape) -> dict[str, Any]:
+    """The attributes of an assignment to all of a tensor."""
+    return {"ranges": tuple((0, n, 1) for n in shape), "shape": shape}
+
+
+def _expanded(source: Tensor, shape: Shape) -> Tensor:
+    lead = source.ndim - len(shape)
+    if lead > 0 and all(n == 1 for n in source.shape[:lead]):
+        source = source.reshape(*source.shape[lead:])
+    try:
+        return source.expand(*shape)
+    except ValueError:
+        raise ValueError(f"assignment: {source.shape} does not expand to {shape}") from None
