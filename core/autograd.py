@@ -163,9 +163,13 @@ class _Sweep:
                 _accumulate(tensor, grad)
             needs = tuple(self.leads_somewhere(e) for e in node.edges)
             if any(needs):
-                for edge, part in zip(
-                    node.edges, node.op.gradients(node, grad, needs), strict=True
-                ):
+                parts = node.op.gradients(node, grad, needs)
+                for edge, part, meta in zip(node.edges, parts, node.context.inputs, strict=True):
+                    if part is not None and meta is not None and part.shape != meta.shape:
+                        raise RuntimeError(
+                            f"{node.op.name}: its gradient rule gave shape {part.shape} for an "
+                            f"input of shape {meta.shape}; this is an error in the rule"
+                        )
                     self.send(edge, part)
             if not keep:
                 node.saved = None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Device
-from rushlight.core.dtype import DType, float64, of_scalar
+from rushlight.core.dtype import DType, float32, float64, of_scalar
 from rushlight.core.tensor import Tensor, from_numpy
 
 
@@ -33,6 +33,8 @@ def tensor(
     else:
         array = _array(data)
         out = from_numpy(array)
+        if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
+            dtype = float32
     out = out.to(dtype=dtype, device=device).detach()
     out.is_view = False
     return out.requires_grad_() if requires_grad else out
@@ -42,13 +44,12 @@ def _array(data: Any) -> npt.NDArray[Any]:
     if isinstance(data, (np.ndarray, np.generic)):
         return np.array(data, order="C")
     if isinstance(data, (bool, int, float)):
-        return np.array(data, of_scalar(data).numpy)
+        # Python floats are float64 until the dtype is known: none loses digits on the way to it.
+        return np.array(data, np.float64 if isinstance(data, float) else of_scalar(data).numpy)
     try:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
         raise ValueError(f"tensor: the lists are not of one length: {error}") from None
-    if array.dtype == np.float64 and not _holds_float64(_leaf(data)):
-        return array.astype(np.float32)
     if array.dtype.kind == "i" and isinstance(_leaf(data), int):
         return array.astype(np.int64)  # NumPy's own default has 32 bits in the tab
     if array.dtype.kind not in "buif":

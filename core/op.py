@@ -143,8 +143,10 @@ class Op:
         if record:
             self._check_current(inputs)
             self._check_recordable(target)
-            saved = self._saved(inputs, needs)
             edges = [autograd.edge_of(t) for t in inputs]
+            saved = self._saved(inputs, needs)
+            if 0 in saved:  # the values before the write, with their history
+                saved[0] = target.clone()
             before = {key: t.storage.version for key, t in saved.items()}
         elif autograd.is_grad_enabled() and target.frozen_view:
             raise RuntimeError(

@@ -14,15 +14,18 @@ PRECISION, THRESHOLD, EDGE, WIDTH = 4, 1000, 3, 80
 
 
 def _formatter(values: Array) -> Callable[[Any], str]:
-    """A function that formats one element; all elements come out equally wide."""
+    """A function that formats one element; all come out as wide as the widest that counts.
+
+    As in torch, zeros, nan and infinities do not count for the width of floating point.
+    """
     if values.dtype == np.bool_ or values.dtype.kind in "iu":
         width = max((len(str(v)) for v in values.reshape(-1).tolist()), default=0)
         return lambda v: str(v).rjust(width)
-    finite = np.abs(values[np.isfinite(values) & (values != 0)]).astype(np.float64)
-    whole = bool(np.all(finite == np.ceil(finite))) if finite.size else True
-    scientific = bool(finite.size) and (
-        finite.max() > 1e8
-        or (not whole and (finite.min() < 1e-4 or finite.max() / finite.min() > 1000))
+    signed = values[np.isfinite(values) & (values != 0)].astype(np.float64)
+    finite = np.abs(signed)
+    whole = bool(np.all(finite == np.ceil(finite)))
+    scientific = bool(finite.size) and bool(
+        finite.max() > 1e8 or finite.max() / finite.min() > 1000 or finite.min() < 1e-4
     )
 
     def one(v: float) -> str:
@@ -32,7 +35,7 @@ def _formatter(values: Array) -> Callable[[Any], str]:
             return f"{v:.{PRECISION}e}"
         return f"{v:.0f}." if whole else f"{v:.{PRECISION}f}"
 
-    width = max((len(one(v)) for v in values.reshape(-1).tolist()), default=0)
+    width = max((len(one(v)) for v in signed.tolist()), default=0)
     return lambda v: one(v).rjust(width)
 
 

@@ -81,14 +81,16 @@ class Tensor(Methods):
     def follow(self, base: Tensor) -> None:
         """Mark this tensor as a view of `base`, just taken."""
         self.is_view = True
-        if autograd.is_grad_enabled():
-            self._stamp = base._stamp
-        else:
-            self._stamp = None
+        self._stamp = base._stamp
+        if not autograd.is_grad_enabled():
             self.frozen_view = base.requires_grad or base.frozen_view
 
     def rebase(self, node: autograd.Node) -> None:
         """Take `node` as the history, after a recorded in-place write."""
+        if self.node is not None and any(t is self for t in self.node.retained):
+            # retain_grad follows the tensor to its new value.
+            self.node.retained = [t for t in self.node.retained if t is not self]
+            node.retained.append(self)
         self.node, self.requires_grad, self._stamp = node, True, self.storage.history
 
     def rejoin(self, node: autograd.Node) -> Tensor:
@@ -239,7 +241,8 @@ class Tensor(Methods):
 
     def __repr__(self) -> str:
         notes = []
-        if self.dtype not in (float32, int64, bool_):
+        # An empty tensor shows no number that would tell float32 from the others.
+        if self.dtype is not float32 and not (self.dtype in (int64, bool_) and self.numel()):
             notes.append(f"dtype={self.dtype!r}")
         if self.device.type != "cpu":
             notes.append(f"device='{self.device}'")

@@ -72,6 +72,11 @@ def _size(c: Context, index: int) -> Pair:
     return meta.shape[2], meta.shape[3]
 
 
+def _first(y: Tensor, size: Pair) -> Tensor:
+    # With an output padding the window fits more often than there were elements.
+    return y if y.shape[2:] == size else y[:, :, : size[0], : size[1]]
+
+
 # Convolution is linear in x and in the weight, so these three are one another's gradients.
 CONV2D: Op = Op(
     "conv2d",
@@ -86,7 +91,7 @@ CONV2D_INPUT: Op = Op(
     "conv2d_input",
     infer=_infer_input,
     grads=(
-        rule(lambda c, gg, w: CONV2D(gg, w, None, **_plain(c)), 1),
+        rule(lambda c, gg, w: _first(CONV2D(gg, w, None, **_plain(c)), _size(c, 0)), 1),
         rule(lambda c, gg, g: CONV2D_WEIGHT(gg, g, size=_size(c, 1), **_plain(c)), 0),
     ),
 )
