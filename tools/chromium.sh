@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-for name in chromium chromium-browser google-chrome; do
+for name in chromium chromium-browser; do
     if command -v "$name" >/dev/null; then
         exit 0
     fi
@@ -12,7 +12,8 @@ done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing Chromium with apt-get ..."
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        chromium fonts-liberation
 else
     .venv/bin/playwright install chromium
 fi

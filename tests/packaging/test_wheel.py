@@ -30,6 +30,14 @@ def _members(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+def _tracked(root: Path, *places: str) -> list[str]:
+    """The files that git knows below `places`."""
+    done = subprocess.run(
+        ["git", "-C", str(root), "ls-files", *places], check=True, capture_output=True, text=True
+    )
+    return done.stdout.splitlines()
+
+
 def test_the_sdist_gives_the_same_wheel(built: Any) -> None:
     tree, again = _members(built.wheel), _members(built.again)
     assert sorted(tree) == sorted(again)
@@ -43,10 +51,7 @@ def test_the_wheel_is_small_and_pure(built: Any) -> None:
 
 def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     members = set(_members(built.wheel))
-    tracked = subprocess.run(
-        ["git", "-C", str(root), "ls-files", *ROOMS], check=True, capture_output=True, text=True
-    ).stdout.split("\n")
-    missing = {f"rushlight/{name}" for name in tracked if name} - members
+    missing = {f"rushlight/{name}" for name in _tracked(root, *ROOMS)} - members
     assert missing == set()
     assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
     assert {"rushlight/web/client.js", "rushlight/web/worker.js"} <= members
@@ -86,13 +91,16 @@ def test_the_metadata_asks_the_tab_for_numpy_only(built: Any) -> None:
     assert metadata["License-Expression"] == "MIT"
 
 
-def test_the_sdist_can_be_tested_and_built_offline(built: Any) -> None:
+def test_the_sdist_can_be_tested_and_built_offline(built: Any, root: Path) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "hatch_build.py", "Makefile", "LICENSE", "README.md"} <= names
-    assert any(name.startswith("tests/core/") for name in names)
+    tracked = set(_tracked(root))
+    links = {f"src/rushlight/{room}" for room in ROOMS}  # an sdist does without
+    assert links <= tracked
+    left_out = {name for name in tracked - links - names if not name.startswith(("docs/", "."))}
+    assert left_out == set()
     assert any(name.startswith("web/build/") for name in names)
-    assert not any(name.startswith("src/rushlight/core") for name in names)
+    assert not any(name.startswith(tuple(links)) for name in names)
 
 
 @pytest.fixture(scope="module")
