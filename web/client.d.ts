@@ -121,6 +121,8 @@ export interface Rushlight {
     /** Forgets kept files (those whose address starts with `prefix`); resolves to bytes freed. */
     clear(prefix?: string): Promise<number>;
   };
+  /** False once the worker has ended: open a new runtime then. */
+  readonly alive: boolean;
   /** Ends the worker; every pending call rejects. */
   close(): void;
 }

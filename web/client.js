@@ -52,7 +52,7 @@ class Link {
   }
 
   /** @param {string} why @param {string} [hint] */
-  die(why, hint = "Reload the page. If it happens again, the tab may be out of memory.") {
+  die(why, hint = "Start again. If it ends again, the tab may be out of memory.") {
     if (this.dead) return;
     this.dead = new RushlightError(why, { name: "WorkerError", hint });
     this.worker.terminate();
@@ -245,6 +245,10 @@ class Runtime {
   async measure() {
     await this.ready;
     return this.#link.call((remote, port) => remote.measure(Comlink.transfer(port, [port])));
+  }
+
+  get alive() {
+    return this.#link.dead === null;
   }
 
   close() {

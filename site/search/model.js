@@ -11,21 +11,11 @@ let runtime = null;
 
 /** The runtime; a new one where the last has ended. */
 export function rushlight() {
-  if (!runtime) {
-    const opened = openRushlight();
-    opened.ready.catch(() => {
-      if (runtime === opened) runtime = null;
-    });
-    runtime = opened;
+  if (!runtime?.alive) {
+    runtime = openRushlight();
+    loaded = null;
   }
   return runtime;
-}
-
-/** After an error that ended the worker. */
-export function startAnew() {
-  runtime?.close();
-  runtime = null;
-  loaded = null;
 }
 
 /** @type {{ key: unknown, model: Model } | null} */
@@ -92,12 +82,13 @@ export async function describe() {
 export async function load(signal, onProgress) {
   const where = source();
   if (!where) throw new Error("No model is chosen yet.");
+  const current = rushlight();
   if (loaded && loaded.key === key()) return loaded.model;
   await loaded?.model.dispose();
   loaded = null;
   const asked = key();
   onProgress({ stage: "start" });
-  const model = await rushlight().load(where, { device: "cpu", signal, onProgress });
+  const model = await current.load(where, { device: "cpu", signal, onProgress });
   loaded = { key: asked, model };
   return model;
 }

@@ -1,6 +1,6 @@
 // search.js: the search page: text to passages, passages to vectors, queries to a ranking.
 
-import { byId, duration, make, pick, size, work } from "../shared/page.js";
+import { byId, duration, make, pick, save, size, work } from "../shared/page.js";
 import { HeatMap } from "./heatmap.js";
 import * as chosen from "./model.js";
 import { rank, table, toCsv, toJson } from "./rank.js";
@@ -41,8 +41,8 @@ let asked = [];
 let model = null;
 let shownQuery = "";
 let visible = SHOWN;
-/** @type {AbortController | null} */
-let reading = null;
+let round = 0; // how often reading has ended
+let reading = new AbortController();
 /** @type {AbortController | null} */
 let asking = null;
 /** @type {() => void} */
@@ -57,12 +57,14 @@ function cutText() {
   );
 }
 
+/** @param {number} n */
+const count = (n) => `${n} passage${n === 1 ? "" : "s"}`;
+
 function showCount() {
   const letters = Number(length.value);
   byId("length-says").textContent = `${letters} characters, about ${Math.round(letters / 6)} words`;
-  const found = cutText();
-  const count = `${found.length} passage${found.length === 1 ? "" : "s"}`;
-  byId("count").textContent = found.length ? `${count}.` : "";
+  const found = cutText().length;
+  byId("count").textContent = found ? `${count(found)}.` : "";
   const chips = documents.map(({ name }, i) => {
     const remove = make("button", { type: "button", "aria-label": `Remove ${name}` }, "×");
     remove.addEventListener("click", () => {
@@ -125,8 +127,7 @@ function phase(words, fraction, detail = "") {
 
 /** @param {any} error @param {() => void} retry */
 function showError(error, retry) {
-  const { name, message, hint } = error;
-  if (name === "WorkerError") chosen.startAnew();
+  const { message, hint } = error;
   byId("error").hidden = false;
   byId("error-title").textContent = message || String(error);
   byId("error-hint").textContent = hint ?? "";
@@ -142,6 +143,7 @@ async function read() {
   }
   const control = (reading = new AbortController());
   busy(true);
+  model = null; // questions wait until the new passages are there
   try {
     model = await chosen.load(control.signal, showLoading);
     byId("device").textContent =
@@ -153,10 +155,11 @@ async function read() {
     ranking = [];
     await embed(model, control.signal);
   } catch (error) {
-    const stopped = error === control.signal.reason;
-    if (stopped) phase("Stopped.", 0);
-    else byId("status").hidden = true;
-    if (!stopped) showError(error, read);
+    if (error === control.signal.reason) phase("Stopped.", 0);
+    else {
+      byId("status").hidden = true;
+      showError(error, read);
+    }
   } finally {
     busy(false);
     void chosen.describe();
@@ -186,19 +189,20 @@ async function embed(model, signal) {
   }
   const seconds = (performance.now() - began) / 1000;
   const speed = `${(texts.length / seconds).toFixed(1)} per second`;
-  phase(`${texts.length} passages ready`, 1, `${duration(seconds)}, ${speed}`);
+  phase(`${count(texts.length)} ready`, 1, `${duration(seconds)}, ${speed}`);
   showResults();
 }
 
 /** @param {boolean} on */
 function busy(on) {
-  if (!on) reading = null;
+  if (!on) round += 1;
   pick("go", HTMLButtonElement).disabled = on;
   byId("stop").hidden = !on;
   for (const id of ["csv", "json"]) {
     pick(id, HTMLButtonElement).disabled = on || !vectors.some(Boolean);
   }
   work.inProgress = on || passages.length > 0;
+  document.documentElement.dataset.round = String(round);
   document.documentElement.dataset.state = on ? "busy" : passages.length ? "ready" : "empty";
 }
 
@@ -233,6 +237,7 @@ async function ask(keep) {
 }
 
 function showResults() {
+  document.documentElement.dataset.query = ranking.length ? shownQuery : "";
   const rows = ranking.length ? ranking : passages.map((_, index) => ({ index }));
   const terms = ranking.length ? termsOf(shownQuery) : [];
   const show = (/** @type {{ index: number, score?: number }} */ { index, score }) =>
@@ -243,9 +248,9 @@ function showResults() {
   byId("more").hidden = rows.length <= visible;
   const best = ranking[0];
   byId("summary").textContent = best
-    ? `${ranking.length} passages, best first`
+    ? `${count(ranking.length)}, best first`
     : rows.length
-      ? `${rows.length} passages in their order`
+      ? `${count(rows.length)} in their order`
       : "";
   if (!byId("map").hidden) showMap();
 }
@@ -315,13 +320,6 @@ function showTab(name) {
 
 // --- export --------------------------------------------------------------------------------------
 
-/** @param {string} name @param {string} type @param {string} content */
-function save(name, type, content) {
-  const url = URL.createObjectURL(new Blob([content], { type }));
-  make("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
-}
-
 function saveJson() {
   const queries = asked.map((one) => ({ query: one.text, ranking: rank(vectors, one.vector) }));
   const about = { model: model?.name, dim: vectors.find(Boolean)?.length };
@@ -348,35 +346,37 @@ byId("ask").addEventListener("submit", (event) => {
 });
 text.addEventListener("input", showCount);
 length.addEventListener("input", showCount);
-byId("sample").addEventListener("click", useSample);
 byId("try").addEventListener("click", async () => {
   await useSample();
   query.value ||= SUGGESTIONS[0];
   await read();
 });
-byId("go").addEventListener("click", read);
-byId("stop").addEventListener("click", () => reading?.abort());
-byId("retry").addEventListener("click", () => again());
+const clicks = {
+  sample: useSample,
+  go: read,
+  stop: () => reading.abort(),
+  retry: () => again(),
+  browse: () => byId("files").click(),
+  csv: saveCsv,
+  json: saveJson,
+};
+for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => act());
 byId("more").addEventListener("click", () => {
   visible += 20;
   showResults();
 });
-byId("browse").addEventListener("click", () => byId("files").click());
 pick("files", HTMLInputElement).addEventListener("change", async (event) => {
   const input = /** @type {HTMLInputElement} */ (event.target);
   await open(input.files ?? []);
   input.value = "";
 });
-byId("drop").addEventListener("dragover", (event) => {
-  event.preventDefault();
-  byId("drop").classList.add("over");
-});
-byId("drop").addEventListener("dragleave", () => byId("drop").classList.remove("over"));
-byId("drop").addEventListener("drop", (event) => {
-  event.preventDefault();
-  byId("drop").classList.remove("over");
-  void open(event.dataTransfer?.files ?? []);
-});
+for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
+  byId("drop").addEventListener(kind, (event) => {
+    event.preventDefault();
+    byId("drop").classList.toggle("over", kind === "dragover");
+    if (kind === "drop") void open(event.dataTransfer?.files ?? []);
+  });
+}
 for (const name of /** @type {const} */ (["results", "map"])) {
   byId(`tab-${name}`).addEventListener("click", () => showTab(name));
   byId(`tab-${name}`).addEventListener("keydown", (event) => {
@@ -393,8 +393,6 @@ for (const which of ["queries", "passages"]) {
     showMap();
   });
 }
-byId("csv").addEventListener("click", saveCsv);
-byId("json").addEventListener("click", saveJson);
 showCount();
 busy(false);
 void chosen.start(() => (byId("error").hidden = true));

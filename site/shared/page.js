@@ -46,6 +46,14 @@ export function duration(seconds) {
   return `${Math.round(seconds / 60)} min`;
 }
 
+/** Hands a text to the visitor as a file.
+ *  @param {string} name @param {string} type @param {string} content */
+export function save(name, type, content) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
 // --- theme ---------------------------------------------------------------------------------------
 
 const THEME = "rushlight-theme";

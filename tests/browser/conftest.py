@@ -132,9 +132,7 @@ def _run(server: ThreadingHTTPServer) -> Callable[[], None]:
     return stop
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Place]]:
-    """Starts servers of a folder; `plain` takes Python's own (no ranges, no validators)."""
+def _servers() -> Iterator[Callable[..., Place]]:
     stops: list[Callable[[], None]] = []
 
     def start(folder: Path, *, port: int = 0, plain: bool = False) -> Place:
@@ -169,6 +167,18 @@ def serve() -> Iterator[Callable[..., Place]]:
     yield start
     for stop in stops:
         stop()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Place]]:
+    """Starts servers of a folder; `plain` takes Python's own (no ranges, no validators)."""
+    yield from _servers()
+
+
+@pytest.fixture(scope="module")
+def module_serve() -> Iterator[Callable[..., Place]]:
+    """As `serve`, for a page that goes on from test to test."""
+    yield from _servers()
 
 
 # --- the tiny model and the site ----------------------------------------------------------------
@@ -360,6 +370,14 @@ class Pages:
 @pytest.fixture
 def pages(browser: Any) -> Iterator[Pages]:
     """Opens pages for one test."""
+    opened = Pages(browser)
+    yield opened
+    assert opened.close() == []
+
+
+@pytest.fixture(scope="module")
+def module_pages(browser: Any) -> Iterator[Pages]:
+    """As `pages`, for a page that goes on from test to test."""
     opened = Pages(browser)
     yield opened
     assert opened.close() == []
