@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.fetch import cache_dir
 from rushlight.core.io.safetensors import save_safetensors
 from rushlight.site.build import build
 from rushlight.site.serve import Handler, Server
@@ -25,6 +28,7 @@ from rushlight.site.serve import Handler, Server
 playwright = pytest.importorskip("playwright.sync_api")
 
 HERE = Path(__file__).parent
+TAB_REQUIREMENTS = HERE / "tab-requirements.txt"
 # As the platform notes give them: no sandbox for root, SwiftShader's WebGPU, no chatter.
 FLAGS = [
     "--no-sandbox",
@@ -312,6 +316,29 @@ def site(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
 def own_site(tmp_path: Path, site: Path) -> Path:
     """A copy of the site that the test may change."""
     return Path(shutil.copytree(site, tmp_path / "site"))
+
+
+# --- wheels for the tab ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def tab_wheels() -> list[Path]:
+    """pytest and what it needs, in the versions and with the hashes of tab-requirements.txt."""
+    folder = cache_dir() / "tests" / "tab-wheels"
+    names = [line.split("==") for line in _tab_requirements()]
+    wanted = [f"{name}-{rest.split()[0]}-" for name, rest in names]
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(not list(folder.glob(f"{start}*.whl")) for start in wanted):
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--only-binary=:all:", "--implementation", "py", "--abi", "none"]
+        command += ["--python-version", "3.14", "--platform", "any", "--require-hashes"]
+        subprocess.run([*command, "-r", str(TAB_REQUIREMENTS), "-d", str(folder)], check=True)
+    return [next(folder.glob(f"{start}*.whl")) for start in wanted]
+
+
+def _tab_requirements() -> list[str]:
+    lines = TAB_REQUIREMENTS.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 # --- the browser --------------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+// A module worker that runs pytest in Pyodide: the same files that a Python process runs.
+
+/** @param {string} url @returns {Promise<Uint8Array>} */
+async function fetched(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status}`);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+self.onmessage = async ({ data: { root, wheels, tests, args } }) => {
+  try {
+    const { loadPyodide } = await import(`${root}pyodide/pyodide.mjs`);
+    const said = [];
+    const py = await loadPyodide({
+      stdout: (line) => said.push(line),
+      stderr: (line) => said.push(line),
+    });
+    const site = py.runPython("import sysconfig; sysconfig.get_paths()['purelib']");
+    for (const wheel of wheels) py.unpackArchive(await fetched(wheel), "wheel", { extractDir: site });
+    py.FS.mkdir("/work");
+    py.unpackArchive(await fetched(tests), "zip", { extractDir: "/work" });
+    py.globals.set("args", py.toPy(args));
+    const counts = await py.runPythonAsync(`
+import os, pytest
+os.chdir("/work")
+
+class Count:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = [], 0, 0
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.failed += 1
+        elif report.skipped:
+            self.skipped += 1
+        elif report.when == "call":
+            self.passed.append(report.nodeid)
+
+count = Count()
+code = int(pytest.main(list(args), plugins=[count]))
+[code, count.passed, count.failed, count.skipped]
+`);
+    const [code, passed, failed, skipped] = counts.toJs();
+    self.postMessage({ code, passed, failed, skipped, said: said.slice(-400).join("\n") });
+  } catch (error) {
+    self.postMessage({ code: -1, said: String(/** @type {Error} */ (error).stack ?? error) });
+  }
+};
