@@ -78,7 +78,7 @@ export class HeatMap {
     const gutter = table.square ? 30 : Math.min(200, all * 0.34);
     const width = all - gutter;
     const side = width / columns;
-    const height = table.square ? width : Math.max(24, Math.min(40, side)) * rows;
+    const height = table.square ? width : Math.max(32, Math.min(40, side)) * rows;
     canvas.style.width = `${width}px`;
     this.#label(gutter, height / rows, side);
     const ratio = devicePixelRatio || 1;

@@ -3,6 +3,12 @@
 import { make } from "../shared/page.js";
 import { runs } from "./split.js";
 
+/** Scrolls to an element where it lies below the fold of a narrow screen.
+ *  @param {HTMLElement} element */
+export function reveal(element) {
+  if (matchMedia("(max-width: 56rem)").matches) element.scrollIntoView({ behavior: "smooth" });
+}
+
 /**
  * @param {import("./split.js").Passage} passage @param {number} index
  * @param {number | undefined} score @param {string[]} terms  beginnings of words to mark

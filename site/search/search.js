@@ -4,7 +4,7 @@ import { byId, duration, make, pick, save, size, work } from "../shared/page.js"
 import { HeatMap } from "./heatmap.js";
 import * as chosen from "./model.js";
 import { rank, table, toCsv, toJson } from "./rank.js";
-import { item } from "./results.js";
+import { item, reveal } from "./results.js";
 import { split, termsOf } from "./split.js";
 
 /**
@@ -170,6 +170,7 @@ async function read() {
 /** @param {import("../rushlight/client.js").Model} model @param {AbortSignal} signal */
 async function embed(model, signal) {
   showResults();
+  reveal(byId("ask"));
   const began = performance.now();
   const texts = passages.map((passage) => passage.text);
   const mine = vectors;
@@ -395,4 +396,5 @@ for (const which of ["queries", "passages"]) {
 }
 showCount();
 busy(false);
+byId("main").inert = false; // until here nobody would have listened
 void chosen.start(() => (byId("error").hidden = true));

@@ -64,6 +64,7 @@ class Mischief:
     flip: dict[str, int] = field(default_factory=dict)  # this byte of the file is another
     prepend: dict[str, bytes] = field(default_factory=dict)  # code in front of a script
     replace: dict[str, bytes] = field(default_factory=dict)  # another file altogether
+    cors: bool = False  # allow other origins
     log: list[tuple[str, str, str]] = field(default_factory=list)  # (method, path, Range header)
 
     def asked(self, ending: str) -> list[tuple[str, str]]:
@@ -99,6 +100,12 @@ class Naughty(Handler):
             self.close_connection = True
             return
         self._answer(HTTPStatus.OK, headers, content, body)
+
+    def end_headers(self) -> None:
+        """Send the headers, with the one that lets other origins in where it is asked for."""
+        if self.mischief.cors:
+            self.send_header("Access-Control-Allow-Origin", "*")
+        super().end_headers()
 
     def _content(self, path: str) -> bytes | None:
         do, file = self.mischief, self.locate()
@@ -139,8 +146,8 @@ def _run(server: ThreadingHTTPServer) -> Callable[[], None]:
 def _servers() -> Iterator[Callable[..., Place]]:
     stops: list[Callable[[], None]] = []
 
-    def start(folder: Path, *, port: int = 0, plain: bool = False) -> Place:
-        mischief = Mischief()
+    def start(folder: Path, *, plain: bool = False, cors: bool = False) -> Place:
+        mischief = Mischief(cors=cors)
         if plain:
 
             class Plain(SimpleHTTPRequestHandler):
@@ -160,11 +167,11 @@ def _servers() -> Iterator[Callable[..., Place]]:
                     if keyword != "Last-Modified":
                         super().send_header(keyword, value)
 
-            server: Any = ThreadingHTTPServer(("127.0.0.1", port), Plain)
+            server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Plain)
             server.daemon_threads = True
         else:
             kind = type("NaughtySite", (Naughty,), {"root": folder, "mischief": mischief})
-            server = Server(("127.0.0.1", port), kind)
+            server = Server(("127.0.0.1", 0), kind)
         stops.append(_run(server))
         return Place(f"http://127.0.0.1:{server.server_port}/", mischief, stops[-1])
 

@@ -1,0 +1,171 @@
+"""Where and how a site is hosted: offline, new versions, sub-paths, plain servers, other pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rushlight.site.build import build
+
+HERE = Path(__file__).parent
+READY = 'html[data-state="ready"]'
+OFFLINE = 'html[data-offline="ready"]'
+
+
+def search(page: Any, text: str = "A rush and a little fat.\n\nThe bee was in the lamp.") -> None:
+    """Have the search page read a text and answer a question."""
+    page.wait_for_selector("html[data-state]")
+    before = page.get_attribute("html", "data-round")
+    page.fill("#text", text)
+    page.click("#go")
+    page.wait_for_selector(f'{READY}:not([data-round="{before}"])')
+    assert not page.is_visible("#error"), page.inner_text("#error")
+    page.fill("#query", "light")
+    page.press("#query", "Enter")
+    page.wait_for_function("document.documentElement.dataset.query === 'light'")
+    assert page.locator("#list .score").count() == 2
+
+
+def test_offline_once_loaded(pages: Any, serve: Callable[..., Any], site: Path) -> None:
+    place = serve(site)
+    page = pages.context().new_page()
+    page.goto(f"{place.url}search/")
+    search(page)
+    page.wait_for_selector(OFFLINE)
+    place.stop()
+    page.reload()
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('already')")
+    search(page)
+    page.click('nav a:has-text("Home")')
+    page.wait_for_selector("html[data-facts]")
+    assert "tiny" in page.inner_text("#kept")
+
+
+def test_a_rebuilt_site_is_seen(
+    pages: Any, serve: Callable[..., Any], own_site: Path, tiny_model: Path
+) -> None:
+    place = serve(own_site)
+    page = pages.context().new_page()
+    page.goto(f"{place.url}search/")
+    page.wait_for_selector(OFFLINE)
+    assert page.locator("#model-site option").all_inner_texts() == ["tiny"]
+    names = page.evaluate("caches.keys()")
+    build(own_site, [("tiny", tiny_model), ("second", tiny_model)])
+    place.mischief.log.clear()
+    # Nothing has been read on the page, so the new version takes over by itself.
+    page.reload()
+    page.wait_for_function("document.querySelectorAll('#model-site option').length === 2")
+    page.wait_for_function("caches.keys().then((keys) => keys.length === 1)")
+    assert page.evaluate("caches.keys()") != names
+    # What has not changed came from the older version's cache.
+    assert not [path for _, path, _ in place.mischief.log if "pyodide" in path]
+
+
+def test_a_new_version_waits_while_there_is_work(
+    pages: Any, serve: Callable[..., Any], own_site: Path, tiny_model: Path
+) -> None:
+    place = serve(own_site)
+    page = pages.context().new_page()
+    page.goto(f"{place.url}search/")
+    page.wait_for_selector(OFFLINE)
+    page.reload()
+    search(page)
+    build(own_site, [("tiny", tiny_model), ("second", tiny_model)])
+    page.evaluate("navigator.serviceWorker.getRegistration().then((r) => r.update())")
+    page.wait_for_selector(".notice")
+    assert page.locator("#list .score").count() == 2, "the work was lost"
+    page.click(".notice button")
+    page.wait_for_function("document.querySelectorAll('#model-site option').length === 2")
+
+
+def test_a_file_that_is_not_of_this_version_is_not_kept(
+    pages: Any, serve: Callable[..., Any], own_site: Path
+) -> None:
+    """A half-finished upload: sw.js is new, another file is not. Then there is no offline use."""
+    place = serve(own_site)
+    script = own_site / "search" / "rank.js"
+    script.write_text(script.read_text() + "// another version\n")
+    page = pages.context().new_page()
+    page.goto(f"{place.url}search/")
+    page.wait_for_timeout(3000)
+    assert page.evaluate("navigator.serviceWorker.controller") is None
+    search(page)
+
+
+def test_under_a_sub_path_of_a_plain_server(
+    pages: Any, serve: Callable[..., Any], site: Path, tmp_path: Path
+) -> None:
+    """No ranges, no validators, no headers beyond length and type; not at the root."""
+    shutil.copytree(site, tmp_path / "www/ann/tools")
+    place = serve(tmp_path / "www", plain=True)
+    page = pages.context().new_page()
+    page.goto(f"{place.url}ann/tools/")
+    page.wait_for_selector("html[data-facts]")
+    page.click('nav a:has-text("Search")')
+    search(page)
+    page.wait_for_selector(OFFLINE)
+    assert all(path.startswith("/ann/tools/") for _, path, _ in place.mischief.log), (
+        place.mischief.log
+    )
+    place.stop()
+    page.reload()
+    search(page)
+
+
+def test_the_runtime_from_another_origin(
+    pages: Any, serve: Callable[..., Any], site: Path, tmp_path: Path, native: Any
+) -> None:
+    """client.js may lie on another host, which has to allow that as any host of modules does."""
+    (tmp_path / "page.html").write_text("<!doctype html><title>Far</title>", encoding="utf-8")
+    runtime = serve(site, cors=True)
+    page = pages.open(f"{serve(tmp_path).url}page.html")
+    rows = page.evaluate(
+        """async (url) => {
+          const { createRushlight } = await import(`${url}rushlight/client.js`);
+          const rl = await createRushlight();
+          const model = await rl.load(`${url}models/tiny/`);
+          return (await model.encode(["cheap light"])).map((v) => [...v]);
+        }""",
+        runtime.url,
+    )
+    assert np.abs(np.array(rows) - native.encode(["cheap light"]).numpy()).max() <= 1e-5
+
+
+def test_home_says_what_the_machine_can_do(
+    pages: Any, serve: Callable[..., Any], site: Path
+) -> None:
+    page = pages.open(serve(site).url)
+    page.wait_for_selector("html[data-facts]")
+    facts = dict(
+        zip(
+            page.locator("#facts dt").all_inner_texts(),
+            page.locator("#facts dd > span").all_inner_texts(),
+            strict=True,
+        )
+    )
+    assert facts["Computes on"] == "CPU" and facts["JSPI"] == "Yes"
+    assert facts["WebAssembly SIMD"] == facts["Relaxed SIMD"] == "Yes"
+    assert "swiftshader" in facts["WebGPU"].lower()
+    page.click("#measure")
+    page.wait_for_function("document.getElementById('measured').innerText.includes('GFLOP/s')")
+    assert "Python 3.14" in page.inner_text("#measured")
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_home_lists_and_removes_what_is_kept(
+    pages: Any, serve: Callable[..., Any], site: Path
+) -> None:
+    place = serve(site)
+    page = pages.open(f"{place.url}search/")
+    search(page)
+    page.goto(place.url)
+    page.wait_for_selector("#kept tbody tr")
+    assert page.locator("#kept strong").all_inner_texts() == ["tiny"]
+    assert "2.5 MB" in page.inner_text("#kept") or "2.4 MB" in page.inner_text("#kept")
+    page.click('#kept button:has-text("Remove")')
+    page.wait_for_function("document.getElementById('kept').innerText.includes('No models yet')")
