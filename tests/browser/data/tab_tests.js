@@ -16,13 +16,14 @@ self.onmessage = async ({ data: { root, wheels, tests, args } }) => {
       stderr: (line) => said.push(line),
     });
     const site = py.runPython("import sysconfig; sysconfig.get_paths()['purelib']");
-    for (const wheel of wheels) py.unpackArchive(await fetched(wheel), "wheel", { extractDir: site });
-    py.FS.mkdir("/work");
-    py.unpackArchive(await fetched(tests), "zip", { extractDir: "/work" });
+    for (const wheel of wheels)
+      py.unpackArchive(await fetched(wheel), "wheel", { extractDir: site });
+    py.FS.mkdir("/suite");
+    py.unpackArchive(await fetched(tests), "zip", { extractDir: "/suite" });
     py.globals.set("args", py.toPy(args));
     const counts = await py.runPythonAsync(`
 import os, pytest
-os.chdir("/work")
+os.chdir("/suite")
 
 class Count:
     def __init__(self):
