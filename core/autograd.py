@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,24 +37,33 @@ def set_grad_enabled(enabled: bool) -> None:
     _mode.enabled = enabled
 
 
-@contextmanager
-def _grad_mode(enabled: bool) -> Iterator[None]:
-    before = _mode.enabled
-    _mode.enabled = enabled
-    try:
-        yield
-    finally:
-        _mode.enabled = before
+class GradMode(ContextDecorator):
+    """Context manager and decorator that switches recording for this thread."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_mode.enabled)
+        _mode.enabled = self.enabled
+
+    def __exit__(self, *error: object) -> None:
+        _mode.enabled = self._before.pop()
+
+    def _recreate_cm(self) -> GradMode:
+        # One for each call of a decorated function, as calls may be on several threads.
+        return GradMode(self.enabled)
 
 
-def no_grad() -> Any:
+def no_grad() -> GradMode:
     """Context manager and decorator: nothing inside is recorded for backward (this thread)."""
-    return _grad_mode(False)
+    return GradMode(False)
 
 
-def enable_grad() -> Any:
+def enable_grad() -> GradMode:
     """Context manager and decorator: record inside, also within `no_grad` (this thread)."""
-    return _grad_mode(True)
+    return GradMode(True)
 
 
 class Node:
@@ -262,7 +271,7 @@ def _sweep(
 ) -> dict[int, Tensor]:
     seeds = [None] * len(tensors) if grads is None else list(grads)
     sweep = _Sweep(wanted)
-    with _grad_mode(create_graph):
+    with GradMode(create_graph):
         for tensor, seed in zip(tensors, seeds, strict=True):
             sweep.send(edge_of(tensor), _seed(tensor, seed))
         sweep.run(create_graph if retain_graph is None else retain_graph)

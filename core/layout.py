@@ -51,6 +51,12 @@ class Layout:
         return True
 
     @property
+    def repeats(self) -> bool:
+        """Whether a stride of zero makes several elements share one place."""
+        steps = zip(self.shape, self.strides, strict=True)
+        return 0 not in self.shape and any(n > 1 and s == 0 for n, s in steps)
+
+    @property
     def extent(self) -> tuple[int, int]:
         """First and one past the last element of the storage that this layout reaches."""
         if 0 in self.shape:

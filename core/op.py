@@ -274,8 +274,7 @@ class Op:
                 f"{self.name}_: the result is {meta.dtype.name}, which does not fit in place "
                 f"into {target.dtype.name}"
             )
-        layout = target.layout
-        if any(n > 1 and s == 0 for n, s in zip(layout.shape, layout.strides, strict=True)):
+        if target.layout.repeats:
             raise RuntimeError(
                 f"{self.name}_: several elements of this expanded tensor share one place in "
                 "memory; clone() it before writing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -309,6 +310,8 @@ class Tensor(Methods):
         Tensor.__init__(out, copied.storage, self.dtype, copied.layout)
         out.requires_grad = self.requires_grad
         memo[id(self)] = out
+        if self.grad is not None:
+            out.grad = copy.deepcopy(self.grad.detach(), memo)
         return out
 
     def __reduce__(self) -> Any:
@@ -360,7 +363,10 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
     size = dtype.itemsize
     if any(s < 0 or s % size for s in array.strides) and array.size:
         raise ValueError(f"from_numpy: strides {array.strides} cannot be used; copy() the array")
-    layout = Layout(array.shape, tuple(max(s, 0) // size for s in array.strides))
+    if array.size == 0:
+        layout = Layout.contiguous(array.shape)  # NumPy's strides mean nothing then
+    else:
+        layout = Layout(array.shape, tuple(max(s, 0) // size for s in array.strides))
     extent = layout.extent[1]
     flat = np.lib.stride_tricks.as_strided(
         array, (extent,), (size,), writeable=array.flags.writeable

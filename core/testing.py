@@ -107,16 +107,19 @@ def ulp_distance(actual: Any, expected: Any, dtype: DType | str) -> Array:
 
     Both are taken as float64. Equal infinities and two nan are at distance 0; a nan or an
     infinity and something else at distance inf. An `expected` beyond the largest finite value
-    counts as what the dtype rounds it to (nan for float8_e4m3fn, which has no infinity).
+    counts as what the dtype rounds it to: infinity, or float8_e4m3fn's largest value.
     """
     name = as_dtype(dtype).name
     bits, least, top = _FORMATS[name]
     with np.errstate(all="ignore"):
         a, e = np.broadcast_arrays(np.asarray(actual, np.float64), np.asarray(expected, np.float64))
-        exponent = np.maximum(np.frexp(np.where(np.isfinite(e), e, 0))[1] - 1, least)
+        if name == "float8_e4m3fn":
+            e = np.clip(e, -top, top)
+        exponent = np.frexp(np.where(np.isfinite(e), e, 0))[1] - 1
+        exponent = np.maximum(np.where(e == 0, least, exponent), least)
         step = np.ldexp(1.0, np.maximum(exponent - bits, -1074))
         over = (np.abs(e) >= top + np.ldexp(0.5, exponent - bits)) & (name != "float64")
-        e = np.where(over, np.nan if name == "float8_e4m3fn" else np.copysign(np.inf, e), e)
+        e = np.where(over, np.copysign(np.inf, e), e)
         same = (a == e) | (np.isnan(a) & np.isnan(e))
         distance = np.where(np.isfinite(a) & np.isfinite(e), np.abs(a - e) / step, np.inf)
         return np.where(same, 0.0, distance)

@@ -13,7 +13,7 @@ from rushlight.core.dtype import bool_, float32, of_scalar, result_type
 from rushlight.core.layout import broadcast_shapes
 from rushlight.core.op import Context, Meta, Op, Rule, rule
 from rushlight.core.ops import unary as u
-from rushlight.core.ops.common import TensorLike, converted, is_tensor, operands
+from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
 
 if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor
@@ -204,12 +204,13 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
     if condition.dtype is not bool_:
         raise TypeError(f"where: condition is {condition.dtype.name}; it must be bool")
+    values = numbers("where", (a, b))
     ranks = [
         (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
-        for v in (a, b)
+        for v in values
     ]
     dtype = result_type(*ranks)
-    return _select(condition, *converted("where", (a, b), dtype, condition.device))
+    return _select(condition, *converted("where", values, dtype, condition.device))
 
 
 def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -222,7 +223,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     if mask.dtype is not bool_:
         raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     # The value takes the dtype of x, not the other way round: no element of x may lose digits.
-    out = _select(mask, *converted("masked_fill", (value, x), x.dtype, x.device))
+    values = numbers("masked_fill", (value, x))
+    out = _select(mask, *converted("masked_fill", values, x.dtype, x.device))
     if out.shape != x.shape:
         raise ValueError(f"masked_fill: mask is {mask.shape}, which does not expand to {x.shape}")
     return out

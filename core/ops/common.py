@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Union
 
+import numpy as np
+
 from rushlight.core import op as _op
 from rushlight.core.backends import Device
 from rushlight.core.dtype import DType, of_scalar, result_type
@@ -55,12 +57,15 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
 
     wrap: a Python integer out of the dtype's range wraps around; else it raises ValueError.
     """
-    tensors = _checked(name, values)
+    values = numbers(name, values)
+    tensors = [v for v in values if is_tensor(v)]
+    if not tensors:
+        raise TypeError(f"{name}: one of the operands must be a Tensor")
     ranks = [(v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0) for v in values]  # type: ignore[union-attr,arg-type]
     dtype = result_type(*ranks)
     if wrap:
         values = tuple(v if is_tensor(v) else modular(v, dtype) for v in values)  # type: ignore[arg-type]
-    return converted(name, values, dtype, tensors[0].device)
+    return converted(name, values, dtype, tensors[0].device)  # type: ignore[union-attr]
 
 
 def converted(
@@ -75,19 +80,16 @@ def converted(
     return [t if t.shape == shape else t.expand(*shape) for t in found]
 
 
-def _checked(name: str, values: tuple[TensorLike, ...]) -> list[Tensor]:
-    tensors: list[Tensor] = []
-    for v in values:
-        if is_tensor(v):
-            tensors.append(v)  # type: ignore[arg-type]
-        elif not isinstance(v, (bool, int, float)):
+def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
+    """The operands with NumPy's numbers as Python's; TypeError for what is no number or tensor."""
+    plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    for v in plain:
+        if not is_tensor(v) and not isinstance(v, (bool, int, float)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
                 "number (make one with rl.tensor(...) or rl.from_numpy(...))"
             )
-    if not tensors:
-        raise TypeError(f"{name}: one of the operands must be a Tensor")
-    return tensors
+    return plain
 
 
 def floating(name: str, x: Tensor) -> Tensor:

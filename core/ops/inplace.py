@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.dtype import bool_, of_scalar
 from rushlight.core.op import REGISTRY
 from rushlight.core.ops.binary import DIV, clamp
-from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor
+from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor, modular, numbers
 from rushlight.core.ops.subscript import ASSIGN, whole
 
 if TYPE_CHECKING:
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 
 def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
     """`other` in the dtype of `x`, expanded to its shape; refuses what torch refuses."""
-    if not is_tensor(other):
-        if isinstance(other, float) and not x.dtype.is_floating_point:
-            raise TypeError(f"{name}: {other} does not fit in place into {x.dtype.name}")
-        return constant(other, x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
-    value: Tensor = other  # type: ignore[assignment]
+    (given,) = numbers(name, (other,))
+    if not is_tensor(given):
+        if of_scalar(given).category > x.dtype.category:  # type: ignore[arg-type]
+            raise TypeError(f"{name}: {given} does not fit in place into {x.dtype.name}")
+        fitting = modular(given, x.dtype)  # type: ignore[arg-type]
+        return constant(fitting, x.dtype, x.device).expand(*x.shape)
+    value: Tensor = given  # type: ignore[assignment]
     if value.dtype.category > x.dtype.category:
         raise TypeError(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
     try:
@@ -36,7 +39,8 @@ def copy_(x: Tensor, source: Tensor) -> Tensor:
 
 def fill_(x: Tensor, value: Scalar) -> Tensor:
     """Write one value over all of `x`."""
-    filled = constant(value, x.dtype, x.device).expand(*x.shape)
+    (plain,) = numbers("fill_", (value,))
+    filled = constant(plain, x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
     return ASSIGN.inplace(x, filled, **whole(x.shape))
 
 
@@ -53,6 +57,8 @@ def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
 
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
+    if x.dtype is bool_:
+        raise TypeError("sub_: not for bool; use ^")
     value = _value("sub_", x, other)
     return REGISTRY["sub"].inplace(x, value if alpha == 1 else value * alpha)
 

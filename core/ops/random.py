@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
 from rushlight.core.dtype import DType, as_dtype, float32, int64
@@ -91,12 +93,16 @@ def randint(
 ) -> Tensor:
     """Whole numbers low <= n < high: one word per element, scaled by a 32 x 32 bit product.
 
-    ValueError where high <= low or the range is over 2**32.
+    ValueError where high <= low, the range is over 2**32, or the dtype does not hold it.
     """
     if not 0 < high - low <= 2**32:
         raise ValueError(f"randint: [{low}, {high}) must hold 1 to 2**32 numbers")
     shape = sizes("randint", (tuple(size),))
     found = as_dtype(dtype)
+    if found.kind in "ui":
+        held = np.iinfo(found.numpy)
+        if low < held.min or high - 1 > held.max:
+            raise ValueError(f"randint: [{low}, {high}) does not fit {found.name}")
     return _draw(RANDINT, shape, 1, found, device, generator, low=low, high=high)
 
 

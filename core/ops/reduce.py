@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
 from rushlight.core.layout import Shape, normalize_dim, normalize_dims
@@ -194,11 +194,19 @@ def _picked(arg: Callable[..., Tensor], x: Tensor, dim: int, keepdim: bool) -> V
     return ValuesIndices(values.squeeze(dim), index.squeeze(dim))
 
 
+@overload
+def max(x: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@overload
+def max(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
 def max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The largest element; with `dim`, (values, indices) along it, the first where several are."""
     return amax(x) if dim is None else _picked(argmax, x, dim, keepdim)
 
 
+@overload
+def min(x: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@overload
+def min(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
 def min(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
     """The smallest element; with `dim`, (values, indices) along it, the first where several are."""
     return amin(x) if dim is None else _picked(argmin, x, dim, keepdim)
