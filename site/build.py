@@ -76,7 +76,9 @@ def build(
         packed = _runtime(making / "rushlight", progress)
         _pages(making)
         sizes = {n: _model(making / "models" / n, n, folder, split_mb) for n, folder in models}
-        listing = [{"name": name, "bytes": size} for name, size in sizes.items()]
+        listing = [
+            {"name": n, "type": _model_type(folder), "bytes": sizes[n]} for n, folder in models
+        ]
         _write_json(making / "models" / "index.json", listing)
         version = _service_worker(making)
         _write_json(making / "site.json", {"version": version, "rushlight": rushlight.__version__})
@@ -245,6 +247,12 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
         files.append(row)
     _write_json(dest / "manifest.json", {"format": 1, "name": name, "files": files})
     return sum(row["size"] for row in files)
+
+
+def _model_type(folder: Path) -> str:
+    """What the files say the model is: pages offer the models they can use."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return str(config.get("model_type", ""))
 
 
 def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 // search.js: the search page: text to passages, passages to vectors, queries to a ranking.
 
-import { byId, duration, make, pick, save, size, work } from "../shared/page.js";
+import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import * as chosen from "../shared/model.js";
+import { hideError, phase, showError, showLoading } from "../shared/status.js";
 import { HeatMap } from "./heatmap.js";
-import * as chosen from "./model.js";
 import { rank, table, toCsv, toJson } from "./rank.js";
 import { item, reveal } from "./results.js";
 import { split, termsOf } from "./split.js";
@@ -25,7 +26,6 @@ const SUGGESTIONS = [
 const text = pick("text", HTMLTextAreaElement);
 const query = pick("query", HTMLInputElement);
 const length = pick("length", HTMLInputElement);
-const bar = pick("bar", HTMLProgressElement);
 
 /** @type {{ name: string, text: string }[]} */
 let documents = [];
@@ -45,8 +45,6 @@ let round = 0; // how often reading has ended
 let reading = new AbortController();
 /** @type {AbortController | null} */
 let asking = null;
-/** @type {() => void} */
-let again = () => {};
 
 // --- the text ------------------------------------------------------------------------------------
 
@@ -104,38 +102,8 @@ function showSuggestions() {
 
 // --- reading it ----------------------------------------------------------------------------------
 
-/** @param {any} progress */
-function showLoading(progress) {
-  if (progress.stage === "start") phase("Starting Python…", null);
-  if (progress.stage === "build") phase("Building the model…", null);
-  if (progress.stage !== "download") return;
-  const { loaded, total, notKept } = progress;
-  const how = progress.fromNetwork > 0 ? "Downloading the model" : "Opening the model";
-  const of = total === null ? size(loaded) : `${size(loaded)} of ${size(total)}`;
-  phase(notKept ? `${how} (not kept: ${notKept})` : how, total ? loaded / total : null, of);
-}
-
-/** @param {string} words @param {number | null} fraction @param {string} [detail] */
-function phase(words, fraction, detail = "") {
-  byId("status").hidden = false;
-  if (byId("phase").textContent !== words) byId("said").textContent = words;
-  byId("phase").textContent = words;
-  byId("detail").textContent = detail;
-  if (fraction === null) bar.removeAttribute("value");
-  else bar.value = fraction;
-}
-
-/** @param {any} error @param {() => void} retry */
-function showError(error, retry) {
-  const { message, hint } = error;
-  byId("error").hidden = false;
-  byId("error-title").textContent = message || String(error);
-  byId("error-hint").textContent = hint ?? "";
-  again = retry;
-}
-
 async function read() {
-  byId("error").hidden = true;
+  hideError();
   const found = cutText();
   if (found.length === 0) {
     showError(new Error("There is no text yet. Paste some, open a file, or use the sample."), read);
@@ -230,7 +198,7 @@ async function ask(keep) {
     visible = SHOWN;
     ranking = rank(vectors, vector);
     if (keep && !known) asked = [...asked.slice(-11), { text: words, vector }];
-    byId("error").hidden = true;
+    hideError();
     showResults();
   } catch (error) {
     if (/** @type {Error} */ (error).name !== "AbortError") showError(error, () => ask(keep));
@@ -356,7 +324,6 @@ const clicks = {
   sample: useSample,
   go: read,
   stop: () => reading.abort(),
-  retry: () => again(),
   browse: () => byId("files").click(),
   csv: saveCsv,
   json: saveJson,
@@ -397,4 +364,8 @@ for (const which of ["queries", "passages"]) {
 showCount();
 busy(false);
 byId("main").inert = false; // until here nobody would have listened
-void chosen.start(() => (byId("error").hidden = true));
+void chosen.start(hideError, {
+  types: ["bert"],
+  url: "For example sentence-transformers/all-MiniLM-L6-v2, or the address of a folder.",
+  files: "Choose config.json, tokenizer.json and model.safetensors, or their folder.",
+});

@@ -1,7 +1,8 @@
-// model.js: the choice of a model, its size before it is loaded, and its loading.
+// model.js: the choice of a model, its size before it is loaded, and its loading. For pages with the
+// elements model-site, model-url, model-files, model-folder and model-note.
 
 import { openRushlight } from "../rushlight/client.js";
-import { byId, make, pick, size } from "../shared/page.js";
+import { byId, make, pick, size } from "./page.js";
 
 /** @typedef {import("../rushlight/client.js").Model} Model */
 /** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
@@ -33,6 +34,13 @@ const note = byId("model-note");
 /** @type {File[]} */
 let chosenFiles = [];
 
+// What the note says while nothing is chosen.
+const words = {
+  site: "This site was built without such a model; give an address or files.",
+  url: "",
+  files: "",
+};
+
 function kind() {
   return [...kinds].find((input) => input.checked)?.value ?? "site";
 }
@@ -51,11 +59,6 @@ export async function describe() {
   const where = source();
   const asked = key();
   if (!where) {
-    const words = {
-      site: "This site was built without a model; give an address or files.",
-      url: "For example sentence-transformers/all-MiniLM-L6-v2, or the address of a folder.",
-      files: "Choose config.json, tokenizer.json and model.safetensors, or their folder.",
-    };
     note.textContent = words[/** @type {keyof typeof words} */ (kind())];
     return;
   }
@@ -93,8 +96,11 @@ export async function load(signal, onProgress) {
   return model;
 }
 
-/** Fills the choice and follows it. @param {() => void} changed */
-export async function start(changed) {
+/** Fills the choice and follows it. @param {() => void} changed
+ *  @param {{ types: string[], url: string, files: string }} page  the model types it can use, and
+ *   what to say where an address or files are to be given */
+export async function start(changed, { types, url, files: say }) {
+  Object.assign(words, { url, files: say });
   const update = () => {
     for (const name of ["site", "url", "files"]) byId(`kind-${name}`).hidden = kind() !== name;
     changed();
@@ -112,7 +118,8 @@ export async function start(changed) {
   const index = new URL("../models/index.json", location.href);
   try {
     const rows = await (await fetch(index, { cache: "no-cache" })).json();
-    for (const { name } of rows) {
+    for (const { name, type } of rows) {
+      if (!types.includes(type)) continue;
       site.append(make("option", { value: new URL(`./${name}/`, index).href }, name));
     }
   } catch {
