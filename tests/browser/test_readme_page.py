@@ -7,8 +7,6 @@ import http.server
 import json
 import re
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -176,43 +174,36 @@ def test_a_hub_id_in_your_own_page(mine: Path, address: str, page: Any) -> None:
     assert any(url.endswith("model.safetensors") for url in asked)
 
 
-def _cdn(mine: Path, wheels: Path) -> Callable[[Any], None]:
+def _cdn(mine: Path, micropip: Path) -> Callable[[Any], None]:
     """Pyodide's CDN, from the runtime's copy and a micropip of the package index."""
-    subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--only-binary=:all:"]
-        + ["--python-version=3.14", f"--dest={wheels}", "micropip==0.11.1"],
-        check=True,
-    )
-    (micropip,) = wheels.glob("micropip-*.whl")
-    lock = json.loads((mine / "rushlight/pyodide/pyodide-lock.json").read_text(encoding="utf-8"))
+    pyodide = mine / "rushlight" / "pyodide"
+    lock = json.loads((pyodide / "pyodide-lock.json").read_text(encoding="utf-8"))
     # The index has another build of the same version than the CDN.
     entry = lock["packages"]["micropip"]
     entry["file_name"] = micropip.name
     entry["sha256"] = hashlib.sha256(micropip.read_bytes()).hexdigest()
-    (wheels / "pyodide-lock.json").write_text(json.dumps(lock), encoding="utf-8")
 
     def answer(route: Any) -> None:
         name = route.request.url.removeprefix(CDN)
-        local = wheels / name
-        path = local if local.is_file() else mine / "rushlight" / "pyodide" / name
         types = {".mjs": "text/javascript", ".wasm": "application/wasm"}
-        route.fulfill(
-            path=path,
-            headers={
-                "Access-Control-Allow-Origin": "*",
-                "Content-Type": types.get(path.suffix, "application/octet-stream"),
-            },
-        )
+        kind = types.get(Path(name).suffix, "application/octet-stream")
+        headers = {"Access-Control-Allow-Origin": "*", "Content-Type": kind}
+        if name == "pyodide-lock.json":
+            route.fulfill(body=json.dumps(lock), headers=headers)
+        else:
+            path = micropip if name == micropip.name else pyodide / name
+            route.fulfill(path=path, headers=headers)
 
     return answer
 
 
 def test_a_pyodide_page_that_is_not_ours(
-    readme_blocks: Blocks, mine: Path, address: str, page: Any, tmp_path: Path
+    readme_blocks: Blocks, mine: Path, address: str, page: Any, tab_wheels: list[Path]
 ) -> None:
     block = readme_blocks("html")[1]
     assert CDN in block
-    page.context.route(f"{CDN}**", _cdn(mine, tmp_path))
+    (micropip,) = (path for path in tab_wheels if path.name.startswith("micropip-"))
+    page.context.route(f"{CDN}**", _cdn(mine, micropip))
     (mine / "bare.html").write_text(f"{HEAD}<body></body>{block}", encoding="utf-8")
     page.goto(f"{address}bare.html")
     wait(page, "document.body.innerText")
