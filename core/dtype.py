@@ -40,6 +40,8 @@ class DType:
     @property
     def category(self) -> int:
         """0 for bool, 1 for integers, 2 for floating point; promotion never goes down."""
+        if self.kind == "q":
+            raise TypeError(f"{self.name} blocks take part in no arithmetic; dequantize() them")
         return _CATEGORY[self.kind]
 
     def nbytes(self, numel: int) -> int:
@@ -76,11 +78,25 @@ float64 = _row("float64", "f", np.float64)
 float8_e4m3fn = _row("float8_e4m3fn", "f", np.uint8, encoded=True)
 float8_e5m2 = _row("float8_e5m2", "f", np.uint8, encoded=True)
 
+
+def _block(name: str, itemsize: int, block: int = 32) -> DType:
+    return DType(name, "q", itemsize, np.dtype(np.uint8), block=block)
+
+
+# llama.cpp's block-quantized types (ggml-common.h): 32 elements share a float16 scale, the types
+# ending in _1 a float16 minimum too; q5 keeps each fifth bit in a word of its own.
+q4_0 = _block("q4_0", 18)
+q4_1 = _block("q4_1", 20)
+q5_0 = _block("q5_0", 22)
+q5_1 = _block("q5_1", 24)
+q8_0 = _block("q8_0", 34)
+
 DTYPES: dict[str, DType] = {
     d.name: d
     for d in (
         bool_, uint8, int8, int16, int32, uint32, int64,
         float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2,
+        q4_0, q4_1, q5_0, q5_1, q8_0,
     )
 }  # fmt: skip
 
@@ -90,7 +106,7 @@ from_safetensors: dict[str, DType] = {
     "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2,
 }  # fmt: skip
 
-_NUMPY = {d.numpy: d for d in DTYPES.values() if not d.encoded}
+_NUMPY = {d.numpy: d for d in DTYPES.values() if not d.encoded and d.kind != "q"}
 _PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32}
 _BITS = {uint8: 8, int8: 8, int16: 16, int32: 32, uint32: 32, int64: 64}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
@@ -128,7 +144,8 @@ def promote_types(a: DType, b: DType) -> DType:
         return a
     for d in (a, b):
         if d.kind == "q" or d in (float8_e4m3fn, float8_e5m2):
-            raise TypeError(f"no promotion between {a.name} and {b.name}; convert one with .to()")
+            how = "dequantize() the blocks" if d.kind == "q" else "convert one with .to()"
+            raise TypeError(f"no promotion between {a.name} and {b.name}; {how}")
     if a.category != b.category:
         return a if a.category > b.category else b
     if a.kind == "f":

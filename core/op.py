@@ -85,7 +85,8 @@ class Op:
     infer(*inputs, **attrs) -> Meta: dtype and layout of the result, checked arguments assumed.
     grads: one Rule or None per input; or `joint`: one Rule that gives a tuple, told by
     `context.needs` which of them are wanted. view: the result shares the first input's Storage.
-    differentiable=False: results never need a gradient (integers, booleans, draws).
+    differentiable=False: results never need a gradient (integers, booleans, draws). blocks: the
+    indices of the inputs that may be block-quantized.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Op:
         joint: Rule | None = None,
         view: bool = False,
         differentiable: bool = True,
+        blocks: Sequence[int] = (),
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"there is an op {name!r} already")
@@ -106,6 +108,7 @@ class Op:
         self.joint = joint
         self.view = view
         self.differentiable = differentiable
+        self.blocks = frozenset(blocks)
         REGISTRY[name] = self
 
     def __call__(
@@ -120,6 +123,11 @@ class Op:
             out = _tensor[0](first.storage, meta.dtype, meta.layout)
             out.follow(first)
         else:
+            if meta.dtype.kind == "q" and 0 not in self.blocks:
+                raise TypeError(
+                    f"{self.name}: no op makes {meta.dtype.name} blocks, they come from files; "
+                    "dequantize() a tensor of blocks first"
+                )
             nbytes = meta.dtype.nbytes(meta.layout.numel)
             out = _tensor[0](Storage.allocate(where, nbytes), meta.dtype, meta.layout)
             where.backend.run(self.name, inputs, out, attrs)
@@ -186,7 +194,12 @@ class Op:
         return tuple(found)
 
     def _device(self, inputs: Sequence[Tensor | None], device: Device | None) -> Device:
-        for t in inputs:
+        for i, t in enumerate(inputs):
+            if t is not None and t.dtype.kind == "q" and i not in self.blocks:
+                raise TypeError(
+                    f"{self.name}: {t.dtype.name} blocks of shape {t.shape} cannot be computed "
+                    "with; dequantize() the tensor first"
+                )
             if t is not None and t.storage.device is not device:
                 if device is not None:
                     raise ValueError(self._apart(device, t.storage.device, inputs))

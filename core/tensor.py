@@ -13,6 +13,7 @@ from rushlight.core import autograd, op, ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.backends.cpu import codec
+from rushlight.core.backends.cpu.blocks import stored_view
 from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
 from rushlight.core.layout import Layout, Shape
 from rushlight.core.methods import Methods
@@ -52,6 +53,11 @@ class Tensor(Methods):
         Row-major elements of `dtype`, any of the table. ValueError where the size does not fit.
         """
         found, layout = as_dtype(dtype), Layout.contiguous(shape)
+        if (layout.shape[-1] if layout.shape else 1) % found.block:
+            raise ValueError(
+                f"from_buffer: the last dim of {layout.shape} is no whole number of {found.name} "
+                f"blocks of {found.block}"
+            )
         data = np.frombuffer(buffer, np.uint8)
         need = found.nbytes(layout.numel)
         if data.size != need:
@@ -149,13 +155,19 @@ class Tensor(Methods):
     def host_values(self) -> npt.NDArray[Any]:
         """The elements as a NumPy array; bfloat16 and float8 as float32. May share memory."""
         if self.dtype.kind == "q":
-            raise TypeError(f"{self.dtype.name} is quantized; dequantize() it, or raw_bytes()")
+            raise TypeError(f"{self.dtype.name} is quantized; dequantize() it, or use raw_bytes()")
         stored = self._stored()
         return codec.decode(self.dtype, stored) if self.dtype.encoded else stored
 
     def _stored(self) -> npt.NDArray[Any]:
         layout, size = self.layout, self.dtype.itemsize
         first, last = layout.extent
+        if self.dtype.kind == "q":
+            rows = Layout(layout.shape, layout.strides)
+            start, stop = self.dtype.nbytes(first), self.dtype.nbytes(last)
+            return stored_view(
+                self.dtype, rows, self.device.backend.download(self.buffer, start, stop)
+            )
         data = self.device.backend.download(self.buffer, first * size, last * size)
         if 0 in layout.shape:
             return np.empty(layout.shape, self.dtype.numpy)
@@ -251,7 +263,8 @@ class Tensor(Methods):
             notes.append(f"grad_fn={self.node!r}")
         elif self.requires_grad:
             notes.append("requires_grad=True")
-        values = None if self.device.type == "meta" else self.host_values()
+        hidden = self.device.type == "meta" or self.dtype.kind == "q"
+        values = None if hidden else self.host_values()
         return format_tensor(values, self.shape, notes)
 
     # Dtype, device and memory.
@@ -281,6 +294,10 @@ class Tensor(Methods):
         if dtype is not None and as_dtype(dtype) is not out.dtype:
             out = ops.cast(out, as_dtype(dtype))
         return out
+
+    def dequantize(self) -> Tensor:
+        """Quantized blocks as float32; other dtypes give the tensor itself."""
+        return ops.cast(self, float32) if self.dtype.kind == "q" else self
 
     def set_(self, source: Tensor) -> Tensor:
         """Share the memory, shape and dtype of `source`; for leaves such as parameters."""

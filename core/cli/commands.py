@@ -82,17 +82,13 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show what a weight file holds: tensors, dtypes, shapes, sizes and metadata."""
-    from rushlight.core.io import require_safetensors
+    from rushlight.core.io import read_tables
     from rushlight.core.io.hub import MODELS
-    from rushlight.core.io.safetensors import open_tables
 
     path = _fetched(file) if file in MODELS else Path(file)
-    require_safetensors(path)
-    opened = open_tables(path)
-    rows = [(source.name, e) for source, table in opened for e in table.entries.values()]
-    metadata = {k: v for _, table in opened for k, v in table.metadata.items()}
-    for source, _ in opened:
-        source.close()
+    opened = read_tables(path)
+    rows = [(name, e) for name, table, _ in opened for e in table.entries.values()]
+    metadata = {k: v for _, _, found in opened for k, v in found.items()}
     total = {
         "tensors": len(rows),
         "parameters": sum(_numel(e) for _, e in rows),
@@ -104,11 +100,12 @@ def inspect(
              "offset": e.offset, "file": name}
             for name, e in rows
         ]  # fmt: skip
-        print(json.dumps({"metadata": metadata, "total": total, "tensors": tensors}))
+        few = {key: _few(value) for key, value in metadata.items()}
+        print(json.dumps({"metadata": few, "total": total, "tensors": tensors}))
         return
     _print_table([[e.name, e.dtype.name, str(list(e.shape)), _size(e.nbytes)] for _, e in rows])
     for key, value in metadata.items():
-        print(f"metadata  {key}: {_short(value, 200)}")
+        print(f"metadata  {key}: {_short(str(_few(value)), 200)}")
     files = f" in {len(opened)} files" if len(opened) > 1 else ""
     count = f"{total['parameters']:,} numbers"
     print(f"{total['tensors']} tensors{files}, {count}, {_size(total['bytes'])}")
@@ -244,6 +241,16 @@ def _size(nbytes: int) -> str:
         if nbytes >= factor:
             return f"{nbytes / factor:.1f} {unit}"
     return f"{nbytes} B"
+
+
+def _few(value: Any) -> Any:
+    """A metadata value as JSON has it; of a long list its beginning and how many there are."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if not hasattr(value, "__len__"):
+        return value
+    items = [_few(item.item() if hasattr(item, "item") else item) for item in value[:8]]
+    return items if len(value) <= len(items) else [*items, f"... {len(value)} values"]
 
 
 def _short(text: str, width: int) -> str:

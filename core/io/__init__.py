@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rushlight.core.errors import FormatError
-from rushlight.core.io.safetensors import load_safetensors, save_safetensors
+from rushlight.core.io.gguf import gguf_in, load_gguf, read_gguf
+from rushlight.core.io.safetensors import load_safetensors, open_tables, save_safetensors
+from rushlight.core.io.source import open_source
+from rushlight.core.io.table import Table
 from rushlight.core.tensor import Tensor
 
-__all__ = ["load", "load_safetensors", "save", "save_safetensors"]
+__all__ = ["load", "load_gguf", "load_safetensors", "save", "save_safetensors"]
 
 # The first bytes of the formats one meets, for a message that says what a file is.
 _SIGNATURES = (
-    (b"GGUF", "a GGUF file"),
     (b"PK\x03\x04", "a zip: an .npz of NumPy or a checkpoint of PyTorch"),
     (b"\x93NUMPY", "an .npy array of NumPy"),
     (b"\x80\x02", "a pickle, perhaps an old checkpoint of PyTorch"),
@@ -38,12 +41,29 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, Tensor]:
     """The tensors of a file by name; the content decides what kind of file it is, not its name.
 
-    Reads safetensors: a file, the index of a sharded checkpoint, or a folder with either. On `cpu`
-    the tensors are views of the mapped file: nothing is read until it is used. Raises FormatError
-    for another or a broken file, naming what it looks like, and FileNotFoundError for none.
+    Reads safetensors (a file, the index of a sharded checkpoint, or a folder with either) and
+    GGUF. On `cpu` the tensors are views of the mapped file: nothing is read until it is used.
+    Raises FormatError for another or a broken file, naming what it looks like, and
+    FileNotFoundError for none.
     """
+    if gguf := gguf_in(Path(path)):
+        return load_gguf(gguf, device)[0]
     require_safetensors(path)
     return load_safetensors(path, device)
+
+
+def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str, Any]]]:
+    """(file, its tensors, its metadata) for each file that `path` stands for, as in `load`."""
+    if gguf := gguf_in(Path(path)):
+        source = open_source(gguf)
+        found = read_gguf(source)
+        source.close()
+        return [(source.name, found.table, found.metadata)]
+    require_safetensors(path)
+    opened = open_tables(path)
+    for source, _ in opened:
+        source.close()
+    return [(source.name, table, dict(table.metadata)) for source, table in opened]
 
 
 def require_safetensors(path: str | os.PathLike[str]) -> None:

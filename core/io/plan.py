@@ -71,7 +71,7 @@ def run_plan(steps: Sequence[Step], sources: Sequence[Source]) -> Iterator[tuple
         if step.destination == "view":
             data = np.frombuffer(_whole(step, source, source.read(step.offset, step.nbytes)), "u1")
             # Files may place a tensor at any byte; kernels want addresses that fit the dtype.
-            fits = data.ctypes.data % step.dtype.itemsize == 0
+            fits = data.ctypes.data % step.dtype.numpy.itemsize == 0
             buffer = data if fits else data.copy()
         else:
             buffer = np.empty(step.nbytes, np.uint8)

@@ -247,7 +247,10 @@ def save_safetensors(
         if name == "__metadata__" or not _is_text(name):
             raise ValueError(f"save: a safetensors file cannot have a tensor named {name!r}")
         if tensor.dtype not in _NAMES:
-            raise ValueError(f"save: {name!r} is {tensor.dtype.name}, which safetensors has not")
+            how = "; dequantize() it first" if tensor.dtype.kind == "q" else ""
+            raise ValueError(
+                f"save: {name!r} is {tensor.dtype.name}, which safetensors has not{how}"
+            )
         rows.append((_NAMES[tensor.dtype], name, tensor))
     rows.sort(key=lambda row: (rank[row[0]], row[1]))
     header: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rushlight.core.autograd import is_grad_enabled
 from rushlight.core.dtype import bool_
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.creation import arange
@@ -176,3 +177,31 @@ def _rows(name: str, q: Tensor, value: Tensor | int) -> Tensor | None:
     if value.shape not in ((), (1,), (q.shape[0],)):
         raise ValueError(f"attention: {name} is {value.shape}; it must be ({q.shape[0]},)")
     return value.reshape(-1).expand(q.shape[0])
+
+
+def _infer_write(cache: Meta, values: Meta, offsets: Meta) -> Meta:
+    return cache.fresh()
+
+
+# Used in place: new keys and values go into a cache that other steps have filled.
+CACHE_WRITE = Op("cache_write", infer=_infer_write, differentiable=False)
+
+
+def cache_write_(cache: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+    """Write `values` (batch, heads, n, features) into `cache` (batch, heads, capacity, features).
+
+    Row b of the batch goes to positions offsets[b] to offsets[b] + n; offsets: (batch,) integers.
+    Gives `cache`. IndexError where a row would end past the capacity, RuntimeError for values
+    that need a gradient: a cache passes none on.
+    """
+    same = cache.ndim == values.ndim == 4 and (
+        (*cache.shape[:2], cache.shape[3]) == (*values.shape[:2], values.shape[3])
+    )
+    if not same or offsets.shape != cache.shape[:1]:
+        raise ValueError(
+            f"cache_write_: values {values.shape} at offsets {offsets.shape} do not fit the "
+            f"cache {cache.shape}"
+        )
+    if values.requires_grad and is_grad_enabled():
+        raise RuntimeError("cache_write_: a cache keeps no gradients; run the model in no_grad()")
+    return CACHE_WRITE.inplace(cache, values.to(cache.dtype), offsets)

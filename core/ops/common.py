@@ -84,6 +84,8 @@ def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
     """The operands with NumPy's numbers as Python's; TypeError for what is no number or tensor."""
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     for v in plain:
+        if is_tensor(v) and v.dtype.kind == "q":
+            raise TypeError(f"{name}: {v!r} holds quantized blocks; dequantize() it first")
         if not is_tensor(v) and not isinstance(v, (bool, int, float)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "

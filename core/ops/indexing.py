@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.dtype import int64
+from rushlight.core.dtype import float32, int64
 from rushlight.core.layout import Shape, normalize_dim
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.common import TensorLike, is_tensor
@@ -37,7 +37,8 @@ def _infer_select(x: Meta, index: Meta, *, dim: int) -> Meta:
 
 
 def _infer_embedding(weight: Meta, index: Meta) -> Meta:
-    return weight.fresh((*index.shape, weight.shape[1]))
+    dtype = float32 if weight.dtype.kind == "q" else weight.dtype
+    return weight.fresh((*index.shape, weight.shape[1]), dtype)
 
 
 def _gather_grad(c: Context, g: Tensor, index: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ INDEX_ADD = Op(
     grads=(rule(lambda c, g: g), None,
            rule(lambda c, g, i: INDEX_SELECT(g, i, dim=c.attrs["dim"]), 1)),
 )  # fmt: skip
-EMBEDDING = Op("embedding", infer=_infer_embedding, grads=(rule(_embedding_grad, 1),))
+EMBEDDING = Op("embedding", infer=_infer_embedding, grads=(rule(_embedding_grad, 1),), blocks=(0,))
 
 
 def _infer_ravel(*index: Meta, sizes: Shape) -> Meta:

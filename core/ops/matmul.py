@@ -93,6 +93,7 @@ LINEAR: Op = Op(
         rule(lambda c, g, x: _outer(g, x).to(_dtype(c, 1)), 0),
         rule(lambda c, g: _bias_grad(g).to(_dtype(c, 2))),
     ),
+    blocks=(1,),
 )
 LINEAR_T: Op = Op(
     "linear_t",
@@ -101,6 +102,7 @@ LINEAR_T: Op = Op(
         rule(lambda c, g, weight: LINEAR(g, weight, None), 1),
         rule(lambda c, g, grad: _outer(grad, g).to(_dtype(c, 1)), 0),
     ),
+    blocks=(1,),
 )
 
 

@@ -52,6 +52,11 @@ def _expand_grad(c: Context, g: Tensor) -> Tensor:
 
 
 def _infer_view(x: Meta, *, shape: Shape) -> Meta:
+    if x.dtype.kind == "q" and shape[-1:] != x.shape[-1:]:
+        raise TypeError(
+            f"view: {x.dtype.name} blocks lie along the last dim, which must stay {x.shape[-1]}; "
+            f"{x.shape} cannot be seen as {shape}"
+        )
     layout = x.layout.reshape(shape)
     assert layout is not None
     return Meta(x.dtype, layout)
@@ -59,6 +64,11 @@ def _infer_view(x: Meta, *, shape: Shape) -> Meta:
 
 def _infer_slice(x: Meta, *, ranges: Ranges) -> Meta:
     layout = x.layout
+    if x.dtype.kind == "q" and ranges[-1] != (0, x.shape[-1], 1):
+        raise TypeError(
+            f"index: {x.dtype.name} blocks lie along the last dim of {x.shape}, which cannot be "
+            "sliced; index leading dims, or dequantize() the tensor first"
+        )
     for d, (start, stop, step) in enumerate(ranges):
         layout = layout.slice(d, start, stop, step)
     return Meta(x.dtype, layout)
@@ -98,9 +108,9 @@ def _unfold_backward_grad(c: Context, g: Tensor) -> Tensor:
 
 PERMUTE = Op("permute", infer=_infer_permute, grads=(rule(_permute_grad),), view=True)
 EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=True)
-VIEW = Op("view", infer=_infer_view, view=True,
+VIEW = Op("view", infer=_infer_view, view=True, blocks=(0,),
           grads=(rule(lambda c, g: g.reshape(*shape_of(c))),))  # fmt: skip
-SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True)
+SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,))
 SLICE_BACKWARD = Op("slice_backward", infer=_infer_slice_backward,
                     grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),))  # fmt: skip
 UNFOLD = Op("unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True)

@@ -173,8 +173,10 @@ def _infer_clone(x: Meta) -> Meta:
 
 # Float to float is differentiable; to or from integers the gradient ends by itself, since
 # results that are not floating point never require one.
-CAST = Op("cast", infer=_infer_cast, grads=(rule(lambda c, g: g.to(c.inputs[0].dtype)),))
-COPY = Op("copy", infer=_infer_clone, grads=(rule(lambda c, g: g),))
+CAST = Op(
+    "cast", infer=_infer_cast, grads=(rule(lambda c, g: g.to(c.inputs[0].dtype)),), blocks=(0,)
+)
+COPY = Op("copy", infer=_infer_clone, grads=(rule(lambda c, g: g),), blocks=(0,))
 
 
 def clone(x: Tensor) -> Tensor:
@@ -192,5 +194,9 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 
     Floats lose their fraction on the way to integers; those out of range become the nearest
     integer that fits, and nan becomes 0. Integers wrap around. To bool: whether it is not zero.
+    Blocks convert to floating dtypes only, and nothing converts to blocks: TypeError.
     """
+    if dtype.kind == "q" or (x.dtype.kind == "q" and not dtype.is_floating_point):
+        hint = "; dequantize() it first" if x.dtype.kind == "q" else ""
+        raise TypeError(f"to: {x.dtype.name} does not convert to {dtype.name}{hint}")
     return CAST(x, dtype=dtype)

@@ -1105,6 +1105,24 @@ def _loop_attention(
     return out
 
 
+def _loop_cache_write(cache: Array, values: Array, offsets: Array) -> Array:
+    out = cache.copy()
+    for b, h, i, f in np.ndindex(values.shape):
+        out[b, h, offsets[b] + i, f] = values[b, h, i, f]
+    return out
+
+
+_CACHE = draws(1, (2, 3, 5, 4))
+_NAN_CACHE = np.resize(SPECIAL, (2, 3, 5, 4))
+SAMPLES["cache_write"] = Samples(_loop_cache_write, "exact", (
+    Sample("odd", (_CACHE, draws(2, (2, 3, 2, 4)), np.array([3, 0]))),
+    Sample("to the end", (_CACHE, draws(2, (2, 3, 5, 4)), np.array([0, 0]))),
+    Sample("empty", (_CACHE, np.zeros((2, 3, 0, 4)), np.array([5, 1]))),
+    Sample("no rows", (_CACHE[:0], np.zeros((0, 3, 1, 4)), np.zeros(0, np.int64))),
+    Sample("nan", (_NAN_CACHE, _NAN_CACHE[:, :, :2], np.array([2, 1]))),
+), without={"0-d": "a cache has four dims"})  # fmt: skip
+
+
 def attention_sample(
     label: str, q: tuple[int, ...], k: tuple[int, ...], *parts: Array | None,
     grad: tuple[int, ...] = (), values: int | None = None, **attrs: Any

@@ -150,7 +150,7 @@ def test_an_error_of_the_program_says_so(
     def fail(path: Path) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("rushlight.core.io.safetensors.open_tables", fail)
+    monkeypatch.setattr("rushlight.core.io.read_tables", fail)
     assert run(["inspect", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert "unexpected ZeroDivisionError: oops" in said and "--debug" in said
@@ -189,6 +189,30 @@ def test_inspect_prints_json(capsys: Capture, weights: Path) -> None:
     size = weights.stat().st_size
     assert rows["half"] == {"name": "half", "dtype": "bfloat16", "shape": [2], "bytes": 4,
                             "offset": size - 4, "file": str(weights)}  # fmt: skip
+
+
+def test_inspect_gguf(capsys: Capture, tmp_path: Path) -> None:
+    import gguf
+
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_array("tokens", [f"t{i}" for i in range(1000)])
+    writer.add_array("sizes", list(range(20)))
+    writer.add_array("few", [1, 2])
+    stored = np.zeros((4, 36), np.uint8)
+    writer.add_tensor("w", stored, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    lines = _ok(capsys, "inspect", str(tmp_path / "m.gguf")).splitlines()
+    assert lines[0].split() == ["w", "q4_0", "[4,", "64]", "144", "B"]
+    assert "metadata  general.architecture: llama" in lines
+    assert "metadata  few: [1, 2]" in lines
+    assert lines[-1] == "1 tensors, 256 numbers, 144 B"
+    found = json.loads(_ok(capsys, "inspect", "--json", str(tmp_path)))  # a folder with it
+    assert found["metadata"]["tokens"] == [*(f"t{i}" for i in range(8)), "... 1000 values"]
+    assert found["metadata"]["sizes"] == [*range(8), "... 20 values"]
+    assert found["tensors"][0]["dtype"] == "q4_0" and found["total"]["parameters"] == 256
 
 
 def test_inspect_a_model(capsys: Capture) -> None:

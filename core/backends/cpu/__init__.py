@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Bytes, Operand
-from rushlight.core.backends.cpu import codec, conv_kernels, nn_kernels, numpy_kernels
+from rushlight.core.backends.cpu import blocks, codec, conv_kernels, nn_kernels, numpy_kernels
+from rushlight.core.backends.cpu.blocks import Rows
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.dtype import DType, float16, float32
 
@@ -22,11 +23,15 @@ KERNELS: dict[str, Callable[..., None]] = {
 }
 # Ops that move bits and compute nothing: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
+# Ops whose second input is a weight that is widened a few rows at a time.
+BY_ROWS = frozenset({"linear", "linear_t"})
 
 
 def view(x: Operand) -> Array:
     """The elements as stored, as a strided NumPy view of the buffer."""
     layout, store = x.layout, x.dtype.numpy
+    if x.dtype.kind == "q":
+        return blocks.stored_view(x.dtype, layout, x.buffer)
     if 0 in layout.shape:
         return np.empty(layout.shape, store)
     size = store.itemsize
@@ -37,15 +42,21 @@ def view(x: Operand) -> Array:
 
 def compute_dtype(dtype: DType) -> DType:
     """The dtype that arithmetic runs in: float32 for the narrower floats."""
-    return float32 if dtype.encoded or dtype is float16 else dtype
+    return float32 if dtype.encoded or dtype is float16 or dtype.kind == "q" else dtype
+
+
+def widen(dtype: DType, stored: Array) -> Array:
+    """Stored elements in the dtype that arithmetic runs in."""
+    if dtype.kind == "q":
+        return blocks.dequantize(dtype, stored)
+    if dtype.encoded:
+        return codec.decode(dtype, stored)
+    return stored.astype(np.float32) if dtype is float16 else stored
 
 
 def values(x: Operand) -> Array:
     """The elements in the dtype that arithmetic runs in; a view where that is the stored one."""
-    stored = view(x)
-    if x.dtype.encoded:
-        return codec.decode(x.dtype, stored)
-    return stored.astype(np.float32) if x.dtype is float16 else stored
+    return widen(x.dtype, view(x))
 
 
 class CpuBackend:
@@ -75,17 +86,41 @@ class CpuBackend:
     ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
         with np.errstate(all="ignore"):
+            if name == "embedding" and _is_blocks(inputs[0]):
+                _embed_blocks(out, *inputs)
+                return
             if name in MOVES:
                 stored = [None if x is None else view(x) for x in inputs]
                 KERNELS[name](view(out), *stored, **_stored_attrs(out.dtype, attrs))
                 return
-            arrays = [None if x is None else values(x) for x in inputs]
+            arrays = [
+                None if x is None else rows_of(x) if name in BY_ROWS and i == 1 else values(x)
+                for i, x in enumerate(inputs)
+            ]
             if compute_dtype(out.dtype) is out.dtype:
                 _compute(name, view(out), arrays, attrs)
             else:
                 wide = np.empty(out.layout.shape, np.float32)
                 _compute(name, wide, arrays, attrs)
                 _store(out, wide)
+
+
+def _is_blocks(x: Operand | None) -> bool:
+    return x is not None and x.dtype.kind == "q"
+
+
+def _embed_blocks(out: Operand, weight: Operand | None, index: Operand | None) -> None:
+    assert weight is not None and index is not None
+    stored = view(weight)
+    rows = stored[numpy_kernels.within("embedding", view(index), stored.shape[0])]
+    np.copyto(view(out), blocks.dequantize(weight.dtype, rows))
+
+
+def rows_of(weight: Operand) -> Array | Rows:
+    """A matrix for a product: as it is where NumPy can multiply it, else in pieces of rows."""
+    if compute_dtype(weight.dtype) is weight.dtype:
+        return view(weight)
+    return Rows(view(weight), weight.layout.shape[1], lambda stored: widen(weight.dtype, stored))
 
 
 def _stored_attrs(dtype: DType, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,9 +131,8 @@ def _stored_attrs(dtype: DType, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     return attrs
 
 
-def _compute(name: str, out: Array, arrays: list[Array | None], attrs: Mapping[str, Any]) -> None:
+def _compute(name: str, out: Array, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
     if name == "cast":
-        assert arrays[0] is not None
         _cast(out, arrays[0])
     elif name in ELEMENTWISE:
         ELEMENTWISE[name].numpy(*arrays, out=out)

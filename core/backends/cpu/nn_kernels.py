@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends.cpu.blocks import Rows
+
 Array = npt.NDArray[Any]
 
 # NumPy in the tab has no BLAS: einsum's inner loop is 2.3 times as fast there as matmul's.
@@ -17,29 +19,44 @@ _NO_BLAS = sys.platform == "emscripten"
 _QUERY_ROWS = 1024
 
 
+def _product(a: Array, b: Array, out: Array | None = None) -> Array:
+    """a @ b, by the way that is fastest here."""
+    if _NO_BLAS and a.ndim == 2 and a.dtype.kind == "f":
+        return np.einsum("ik,kj->ij", a, b, out=out)
+    found: Array = np.matmul(a, b, out=out)
+    return found
+
+
 def _matmul(out: Array, a: Array, b: Array) -> None:
     if a.dtype == np.bool_:
         out[...] = np.matmul(a.astype(np.uint8), b.astype(np.uint8)) != 0
-    elif _NO_BLAS and a.ndim == 2 and a.dtype.kind == "f":
-        np.einsum("ik,kj->ij", a, b, out=out)
     elif out.flags.c_contiguous:
-        np.matmul(a, b, out=out)
+        _product(a, b, out)
     else:
-        out[...] = np.matmul(a, b)
+        out[...] = _product(a, b)
 
 
-def _linear(out: Array, x: Array, weight: Array, bias: Array | None) -> None:
+def _linear(out: Array, x: Array, weight: Array | Rows, bias: Array | None) -> None:
     rows = x.reshape(_rows(x), x.shape[-1])
-    _matmul(out.reshape(rows.shape[0], weight.shape[0]), rows, weight.astype(x.dtype, copy=False).T)
+    flat = out.reshape(rows.shape[0], weight.shape[0])
+    if isinstance(weight, Rows):
+        for some, values in weight.pieces():
+            flat[:, some] = _product(rows, values.astype(x.dtype, copy=False).T)
+    else:
+        _matmul(flat, rows, weight.astype(x.dtype, copy=False).T)
     if bias is not None:
         out += bias
 
 
-def _linear_t(out: Array, grad: Array, weight: Array) -> None:
+def _linear_t(out: Array, grad: Array, weight: Array | Rows) -> None:
     rows = grad.reshape(_rows(grad), grad.shape[-1])
-    _matmul(
-        out.reshape(rows.shape[0], weight.shape[1]), rows, weight.astype(grad.dtype, copy=False)
-    )
+    flat = out.reshape(rows.shape[0], weight.shape[1])
+    if isinstance(weight, Rows):
+        flat[...] = 0
+        for some, values in weight.pieces():
+            flat += _product(rows[:, some], values.astype(grad.dtype, copy=False))
+    else:
+        _matmul(flat, rows, weight.astype(grad.dtype, copy=False))
 
 
 def _rows(x: Array) -> int:
@@ -178,6 +195,18 @@ def _visible(
     return seen
 
 
+def _cache_write(out: Array, cache: Array, values: Array, offsets: Array) -> None:
+    if not np.may_share_memory(out, cache):
+        np.copyto(out, cache)
+    count, capacity = values.shape[2], out.shape[2]
+    for row, at in enumerate(offsets.tolist()):
+        if not 0 <= at <= capacity - count:
+            raise IndexError(
+                f"cache_write_: {count} tokens at {at} do not fit the capacity {capacity}"
+            )
+        out[row, :, at : at + count] = values[row]
+
+
 KERNELS: dict[str, Callable[..., None]] = {
     "matmul": _matmul,
     "linear": _linear,
@@ -188,4 +217,5 @@ KERNELS: dict[str, Callable[..., None]] = {
     "rms_norm": _rms_norm,
     "rope": _rope,
     "attention": _attention,
+    "cache_write": _cache_write,
 }

@@ -104,7 +104,7 @@ def _pad(out: Array, x: Array, *, pads: Pads, value: Any) -> None:
     out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pads, strict=True))] = x
 
 
-def _within(name: str, index: Array, size: int, least: int = 0) -> Array:
+def within(name: str, index: Array, size: int, least: int = 0) -> Array:
     """`index` as int64; IndexError for one that is not from `least` to size - 1."""
     if index.size:
         low, high = int(index.min()), int(index.max())
@@ -119,18 +119,18 @@ def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:
 
 
 def _gather(out: Array, x: Array, index: Array, *, dim: int) -> None:
-    i = _within("gather", index, x.shape[dim])
+    i = within("gather", index, x.shape[dim])
     out[...] = np.take_along_axis(_front(x, index.shape, dim), i, axis=dim)
 
 
 def _scatter(out: Array, x: Array, index: Array, src: Array, *, dim: int) -> None:
-    i = _within("scatter", index, x.shape[dim])
+    i = within("scatter", index, x.shape[dim])
     np.copyto(out, x)
     np.put_along_axis(_front(out, index.shape, dim), i, src, axis=dim)
 
 
 def _scatter_add(out: Array, x: Array, index: Array, src: Array, *, dim: int) -> None:
-    i = _within("scatter_add", index, x.shape[dim])
+    i = within("scatter_add", index, x.shape[dim])
     np.copyto(out, x)
     grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
     grid[dim] = i
@@ -138,23 +138,23 @@ def _scatter_add(out: Array, x: Array, index: Array, src: Array, *, dim: int) ->
 
 
 def _index_select(out: Array, x: Array, index: Array, *, dim: int) -> None:
-    out[...] = np.take(x, _within("index_select", index, x.shape[dim]), axis=dim)
+    out[...] = np.take(x, within("index_select", index, x.shape[dim]), axis=dim)
 
 
 def _index_add(out: Array, x: Array, index: Array, source: Array, *, dim: int) -> None:
-    i = _within("index_add", index, x.shape[dim])
+    i = within("index_add", index, x.shape[dim])
     np.copyto(out, x)
     np.add.at(np.moveaxis(out, dim, 0), i, np.moveaxis(source, dim, 0))
 
 
 def _embedding(out: Array, weight: Array, index: Array) -> None:
-    out[...] = weight[_within("embedding", index, weight.shape[0])]
+    out[...] = weight[within("embedding", index, weight.shape[0])]
 
 
 def _ravel_index(out: Array, *index: Array, sizes: tuple[int, ...]) -> None:
     flat = np.zeros(out.shape, np.int64)
     for i, size in zip(index, sizes, strict=True):
-        at = _within("index", i, size, -size)
+        at = within("index", i, size, -size)
         flat = flat * size + np.where(at < 0, at + size, at)
     out[...] = flat
 

@@ -1,4 +1,4 @@
-"""Mutated safetensors files load as in the reference or raise FormatError, within bounds."""
+"""Mutated weight files load as in the reference or raise FormatError, within bounds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.dtype import from_safetensors
 from rushlight.core.io.hub import resolve
 from rushlight.core.io.safetensors import save_safetensors
 
@@ -30,7 +32,7 @@ def _every_dtype(path: Path) -> Path:
     """A small file with all dtypes, empty and 0-d tensors, odd names and metadata."""
     rng = np.random.default_rng(0)
     tensors = {}
-    for i, dtype in enumerate(rl.core.dtype.DTYPES.values()):
+    for i, dtype in enumerate(from_safetensors.values()):
         for shape in ((), (0,), (3, 2), (1, 4, 1)):
             data = rng.integers(0, 2, dtype.nbytes(int(np.prod(shape)))).astype(np.uint8)
             tensors[f"{i}.{len(shape)} é"] = rl.Tensor.from_buffer(data, dtype, shape)
@@ -38,10 +40,10 @@ def _every_dtype(path: Path) -> Path:
     return path
 
 
-def _run(folder: Path, first: int, last: int, *seeds: Path) -> list[dict[str, Any]]:
+def _run(kind: str, folder: Path, first: int, last: int, *seeds: Path) -> list[dict[str, Any]]:
     """The outcomes of these cases; fails when the worker dies or a case hangs."""
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "safetensors_worker.py"), str(folder), str(first), str(last),
+        [sys.executable, str(HERE / "worker.py"), kind, str(folder), str(first), str(last),
          *map(str, seeds)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -90,22 +92,60 @@ def _check(outcomes: list[dict[str, Any]], first: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_mutations_load_equal_or_raise(part: int, tmp_path: Path) -> None:
+def test_safetensors_load_equal_or_raise(part: int, tmp_path: Path) -> None:
     seeds = [
         HERE.parent / "core" / "data" / "bert_tiny.safetensors",
         HERE.parent / "parity" / "data" / "minilm.safetensors",
         _every_dtype(tmp_path / "every.safetensors"),
     ]
     first, last = CASES * part // 4, CASES * (part + 1) // 4
-    counts = _check(_run(tmp_path, first, last, *seeds), first)
+    counts = _check(_run("safetensors", tmp_path, first, last, *seeds), first)
     # Mutations that all do the same would test little; a reader that refuses all would pass.
     assert counts["equal"] > 0.1 * (last - first)
     assert counts["refused"] > 0.3 * (last - first)
     assert counts["stricter"] < 0.1 * (last - first)
 
 
-def test_mutations_of_a_real_model(tmp_path: Path) -> None:
+def test_safetensors_of_a_real_model(tmp_path: Path) -> None:
     first, last = 10**6, 10**6 + 16
     seed = resolve("all-minilm-l6-v2") / "model.safetensors"
-    counts = _check(_run(tmp_path, first, last, seed), first)
+    counts = _check(_run("safetensors", tmp_path, first, last, seed), first)
     assert counts["equal"] and counts["refused"]
+
+
+def _gguf(path: Path, blocks: bool) -> Path:
+    """A small GGUF file by the reference: all value types, and tensors of every type we have."""
+    rng = np.random.default_rng(1)
+    writer = gguf.GGUFWriter(path, "llama")
+    for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"):
+        getattr(writer, f"add_{name}")(f"a.{name}", 100)
+    writer.add_float32("a.float32", 0.1)
+    writer.add_float64("a.float64", 0.1)
+    writer.add_bool("a.bool", True)
+    writer.add_string("a.string", "candle \u2028")
+    writer.add_array("a.strings", ["", "x", "é", "word"])
+    writer.add_array("a.numbers", [1, -2, 3])
+    writer.add_array("a.floats", [0.5, 1.5])
+    kinds = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0") if blocks else ("F32", "F16", "BF16", "F64")
+    for i, kind in enumerate(kinds):
+        for shape in ((4, 32), (2, 3, 64)):
+            number = gguf.GGMLQuantizationType[kind]
+            values = rng.normal(size=shape).astype(np.float64 if kind == "F64" else np.float32)
+            stored = values if kind == "F64" else gguf.quants.quantize(values, number)
+            writer.add_tensor(f"w.{i}.{len(shape)}", stored, raw_dtype=number)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_gguf_load_equal_or_raise(part: int, tmp_path: Path) -> None:
+    seeds = [_gguf(tmp_path / "plain.gguf", False), _gguf(tmp_path / "blocks.gguf", True)]
+    first, last = CASES * part // 4, CASES * (part + 1) // 4
+    counts = _check(_run("gguf", tmp_path, first, last, *seeds), first)
+    assert counts["equal"] > 0.1 * (last - first)
+    assert counts["refused"] > 0.3 * (last - first)
+    # The reference takes what lies past the end of a file for empty, and any offset.
+    assert counts["stricter"] < 0.25 * (last - first)
