@@ -24,7 +24,7 @@ log = logging.getLogger("rushlight")
 Progress = Callable[[int, int | None], None]
 
 # model_type in config.json -> the file of its family.
-MODEL_TYPES: dict[str, str] = {"bert": "bert"}
+MODEL_TYPES: dict[str, str] = {"bert": "bert", "llama": "llama"}
 SMALL_FILE = 64 << 20
 
 
@@ -42,10 +42,14 @@ def load(
     LoadError where names or shapes do not fit, FormatError for a damaged file, FetchError where a
     download failed.
     """
+    from rushlight.core.io.gguf import gguf_in, load_gguf
     from rushlight.core.io.hub import resolve
     from rushlight.core.io.safetensors import load_safetensors
 
     folder = resolve(str(path_or_name), progress=progress)
+    if gguf := gguf_in(folder):
+        tensors, metadata = load_gguf(gguf)
+        return from_gguf(metadata, tensors, device=device, dtype=dtype)
     files = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -54,6 +58,23 @@ def load(
         and path.stat().st_size <= SMALL_FILE
     }
     return assemble(files, load_safetensors(folder), device=device, dtype=dtype)
+
+
+def from_gguf(
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    *,
+    device: str | Device = "cpu",
+    dtype: str | DType | None = None,
+) -> Model:
+    """A model from a GGUF file's metadata and tensors; quantized weights stay as they are.
+
+    Raises LoadError for an architecture that is not there, and where names or shapes do not fit.
+    """
+    from rushlight.models.gguf_names import as_checkpoint
+
+    files, renamed = as_checkpoint(metadata, tensors)
+    return assemble(files, renamed, device=device, dtype=dtype)
 
 
 async def load_async(

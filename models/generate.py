@@ -1,0 +1,234 @@
+"""Generation: prompts in, tokens and text out, one step at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Generator as Steps
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import autograd
+from rushlight.core.convert import tensor
+from rushlight.core.io.template import ChatTemplate, load_template
+from rushlight.core.io.tokenizer import load_tokenizer
+from rushlight.core.tensor import Tensor
+from rushlight.models.cache import Cache
+from rushlight.models.loading import small_json
+from rushlight.models.model import Model
+from rushlight.models.sampling import Options, Sampler
+from rushlight.models.streaming import Pieces
+
+Message = Mapping[str, Any]
+
+# Prompts are read this many tokens at a time: bounds memory, and a stop is obeyed in between.
+CHUNK = 128
+# What a shifted context keeps of its beginning, where the system prompt is.
+KEPT = 4
+
+
+@dataclass(frozen=True)
+class Token:
+    """One step of generation: the token, the text it completed, and why it was the last, if so.
+
+    logprob: logarithm of the model's own probability of it. stopped: "", "eos", "stop" (a stop
+    text) or "length" (max_new_tokens).
+    """
+
+    id: int
+    text: str
+    logprob: float
+    stopped: str = ""
+
+
+@dataclass
+class _Turn:
+    """The tokens of the last turn and the cache that holds them."""
+
+    ids: list[int]
+    cache: Cache
+
+
+class Generator(Model):
+    """A Model that continues token ids: it has `new_cache`, and forward(ids, cache, last=)."""
+
+    template: ChatTemplate | None = None
+    eos_ids: frozenset[int] = frozenset()
+    _turn: _Turn | None = None
+
+    def configure(self, files: dict[str, bytes]) -> None:
+        """Read tokenizer, chat template and the tokens that end an answer from the files."""
+        if "tokenizer.json" in files:
+            self.tokenizer = load_tokenizer(
+                files["tokenizer.json"], files.get("tokenizer_config.json")
+            )
+        settings = small_json(files, "tokenizer_config.json")
+        source = settings.get("chat_template")
+        if "chat_template.jinja" in files:
+            source = files["chat_template.jinja"].decode("utf-8", "replace")
+        if isinstance(source, str):
+            self.template = load_template(
+                source,
+                bos_token=_text(settings, "bos_token"),
+                eos_token=_text(settings, "eos_token"),
+            )
+        ends: set[int] = set()
+        for value in (
+            self.config.eos_token_id,
+            small_json(files, "generation_config.json").get("eos_token_id"),
+        ):
+            ends.update(i for i in (value if isinstance(value, list) else [value])
+                        if isinstance(i, int))  # fmt: skip
+        self.eos_ids = frozenset(ends)
+
+    def new_cache(self, batch: int = 1) -> Cache:
+        """An empty cache for `batch` rows; families define it."""
+        raise NotImplementedError(f"{type(self).__name__} has no cache")
+
+    def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:
+        """Continue `prompt` (text, or token ids), giving text piece by piece as it comes.
+
+        options: see `sampling.Options`. Pieces never split a character. No chat template is
+        used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
+        options out of range.
+        """
+        return _texts(self.tokens(prompt, **options))
+
+    async def generate_async(
+        self, prompt: str | Sequence[int], **options: Any
+    ) -> AsyncGenerator[str, None]:
+        """`generate` as an async generator, which lets others run between two tokens."""
+        for piece in self.generate(prompt, **options):
+            yield piece
+            await asyncio.sleep(0)
+
+    def chat(self, messages: Sequence[Message], **options: Any) -> Steps[str, None, None]:
+        """The assistant's next answer to `messages` ({"role", "content"}), piece by piece.
+
+        They are laid out by the checkpoint's chat template. ValueError where it has none.
+        """
+        return self.generate(self.chat_ids(messages), **options)
+
+    def chat_ids(self, messages: Sequence[Message]) -> list[int]:
+        """Token ids of `messages` laid out by the chat template, ready for an answer."""
+        if self.template is None:
+            raise ValueError(
+                f"chat: this {self.config.model_type} checkpoint has no chat template; use "
+                "generate() with a prompt of your own"
+            )
+        text = self.template.render(messages, add_generation_prompt=True)
+        return self._encode(text, add_special_tokens=False)
+
+    def tokens(self, prompt: str | Sequence[int], **options: Any) -> Steps[Token, None, None]:
+        """`generate`, giving a Token for every step: id, text and log-probability."""
+        chosen = Options(**options)
+        ids = self.prompt_ids(prompt)
+        self._check_length(ids, chosen)
+        sampler = Sampler(chosen, self.config.vocab_size, ids)
+        return self._run(ids, chosen, sampler)
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of a prompt; ids are checked and given back."""
+        if isinstance(prompt, str):
+            ids = self._encode(prompt, add_special_tokens=True)
+        else:
+            ids = [int(i) for i in prompt]
+            vocab = self.config.vocab_size
+            bad = [i for i in ids if not 0 <= i < vocab]
+            if bad:
+                raise ValueError(f"generate: token {bad[0]} is not one of the {vocab} there are")
+        if not ids:
+            raise ValueError("generate: the prompt is empty; give at least one token")
+        return ids
+
+    def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        if self.tokenizer is None:
+            raise ValueError("generate: the checkpoint has no tokenizer; give token ids")
+        return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+
+    def _check_length(self, ids: list[int], options: Options) -> None:
+        limit = self.config.max_position_embeddings
+        if len(ids) >= limit and options.overflow == "error":
+            raise ValueError(
+                f"generate: the prompt has {len(ids)} tokens, the context holds {limit}; shorten "
+                'it, or pass overflow="shift" to drop the oldest'
+            )
+
+    def _resume(self, ids: list[int]) -> _Turn:
+        """The last turn cut back to what it has in common with `ids`, or an empty one.
+
+        It is taken away while it is used, so that two runs never share a cache.
+        """
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return _Turn([], self.new_cache())
+        common = 0
+        # One token is left to read, for the logits after it.
+        for a, b in zip(turn.ids, ids[:-1], strict=False):
+            if a != b:
+                break
+            common += 1
+        turn.cache.truncate(common)
+        del turn.ids[common:]
+        return turn
+
+    def _read(self, turn: _Turn, ids: list[int]) -> Tensor:
+        """Feed the tokens of `ids` that the turn lacks; gives the logits after the last."""
+        logits: Tensor | None = None
+        while len(turn.ids) < len(ids):
+            part = ids[len(turn.ids) : len(turn.ids) + CHUNK]
+            with autograd.no_grad():
+                logits = self(tensor([part], device=self.device), turn.cache, last=True)
+            turn.ids.extend(part)
+        assert logits is not None, "there is always one token left to read"
+        return logits
+
+    def _run(self, ids: list[int], options: Options, sampler: Sampler) -> Steps[Token, None, None]:
+        limit = self.config.max_position_embeddings
+        if len(ids) >= limit:
+            ids = _shifted(ids, limit)
+        turn = self._resume(ids)
+        pieces = Pieces(self.tokenizer, options.stops)
+        try:
+            for step in range(options.max_new_tokens):
+                if len(ids) > limit:
+                    if options.overflow == "error":
+                        raise ValueError(
+                            f"generate: the context of {limit} tokens is full; pass "
+                            'overflow="shift" to drop the oldest, or fewer max_new_tokens'
+                        )
+                    ids = _shifted(ids, limit)
+                    turn.cache.truncate(0)
+                    turn.ids.clear()
+                logits = self._read(turn, ids)
+                token, logprob = sampler.choose(logits.float().host_values()[0, -1])
+                if token in self.eos_ids:
+                    yield Token(token, pieces.finish(), logprob, "eos")
+                    return
+                text, hit = pieces.add(token)
+                ids = [*ids, token]
+                if hit or step + 1 == options.max_new_tokens:
+                    rest = "" if hit else pieces.finish()
+                    yield Token(token, text + rest, logprob, "stop" if hit else "length")
+                    return
+                yield Token(token, text, logprob)
+        finally:
+            # Also where the caller broke off: the next turn goes on from what was read.
+            self._turn = turn
+
+
+def _text(settings: dict[str, Any], name: str) -> str:
+    value = settings.get(name)
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) else ""
+
+
+def _texts(tokens: Steps[Token, None, None]) -> Steps[str, None, None]:
+    for token in tokens:
+        if token.text:
+            yield token.text
+
+
+def _shifted(ids: list[int], limit: int) -> list[int]:
+    """The first few tokens and the newest half of what the context holds."""
+    return ids[:KEPT] + ids[-max(1, limit // 2) :] if len(ids) > KEPT + limit // 2 else ids

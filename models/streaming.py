@@ -1,0 +1,62 @@
+"""Text out of a stream of tokens: whole characters only, and never past a stop text."""
+
+from __future__ import annotations
+
+from rushlight.core.io.tokenizer import Tokenizer
+
+# What a tokenizer puts where bytes are not, or not yet, a character.
+UNFINISHED = "\ufffd"
+
+
+class Pieces:
+    """Turns token after token into text, holding back what later tokens could still change."""
+
+    def __init__(self, tokenizer: Tokenizer | None, stops: tuple[str, ...]) -> None:
+        self.tokenizer, self.stops = tokenizer, stops
+        self.ids: list[int] = []
+        self.start = 0  # tokens before this one are behind us
+        self.given = ""  # text of the tokens from start on that has been taken
+        self.held = ""  # text that may be the beginning of a stop text
+
+    def add(self, token: int) -> tuple[str, bool]:
+        """The text that `token` completes, and whether a stop text was met."""
+        self.ids.append(token)
+        if self.tokenizer is None:
+            return "", False
+        text = self.tokenizer.decode(self.ids[self.start :])
+        if text.endswith(UNFINISHED) or not text.startswith(self.given):
+            return "", False
+        new = text[len(self.given) :]
+        if new:
+            # Keep one token as context: some tokenizers drop a space at the very beginning.
+            last = len(self.ids) - 1
+            self.start = max(self.start, last)
+            self.given = self.tokenizer.decode(self.ids[self.start :])
+        return self._checked(new)
+
+    def finish(self) -> str:
+        """What is left at the end, unfinished characters included."""
+        rest = self.held
+        if self.tokenizer is not None:
+            rest += self.tokenizer.decode(self.ids[self.start :])[len(self.given) :]
+        self.held, self.given = "", ""
+        self.start = len(self.ids)
+        return rest
+
+    def _checked(self, new: str) -> tuple[str, bool]:
+        text = self.held + new
+        places = [text.find(s) for s in self.stops if s in text]
+        if places:
+            self.held = ""
+            return text[: min(places)], True
+        keep = max((_overlap(text, s) for s in self.stops), default=0)
+        self.held = text[len(text) - keep :]
+        return text[: len(text) - keep], False
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that is a beginning of `stop`."""
+    for n in range(min(len(text), len(stop) - 1), 0, -1):
+        if text.endswith(stop[:n]):
+            return n
+    return 0

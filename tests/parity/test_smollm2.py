@@ -1,0 +1,47 @@
+"""SmolLM2-135M-Instruct from its GGUF file agrees with transformers reading the same file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.safetensors import load_safetensors
+
+pytestmark = pytest.mark.native
+DATA = Path(__file__).parent / "data"
+PROMPTS: list[str] = json.loads((DATA / "prompts.json").read_text(encoding="utf-8"))
+GOLDEN = {name: t.numpy() for name, t in load_safetensors(DATA / "smollm2.safetensors").items()}
+# Where the reference's two best logits are closer than this, either may win.
+NEAR_TIE = 5e-3
+
+
+@pytest.fixture(scope="module")
+def model() -> rl.models.Model:
+    return rl.models.load("smollm2-135m-instruct")
+
+
+def test_at_most_three_near_ties() -> None:
+    gaps = np.concatenate([GOLDEN[f"{i}.gaps"] for i in range(len(PROMPTS))])
+    assert gaps.size == 160 and (gaps < NEAR_TIE).sum() <= 3
+
+
+@pytest.mark.parametrize("number", range(len(PROMPTS)))
+def test_prompt(model: rl.models.Model, number: int) -> None:
+    ids = model.prompt_ids(PROMPTS[number])
+    assert ids == GOLDEN[f"{number}.ids"].tolist()
+    with rl.no_grad():
+        logits = model(rl.tensor([ids]), last=True).numpy()[0, -1, ::16]
+    assert np.abs(logits - GOLDEN[f"{number}.logits"]).max() <= 2e-3
+    greedy, gaps = GOLDEN[f"{number}.greedy"].tolist(), GOLDEN[f"{number}.gaps"]
+    ours = [t.id for t in model.tokens(ids, max_new_tokens=16)]
+    for step, (token, gap) in enumerate(zip(greedy, gaps, strict=True)):
+        if step == len(ours) - 1 and ours[step] in model.eos_ids:
+            assert token == ours[step]
+            break
+        if ours[step] != token:
+            assert gap < NEAR_TIE, f"step {step}: {ours[step]} for {token}, gap {gap}"
+            break
