@@ -154,7 +154,7 @@ async function embed(model, signal) {
       done / texts.length,
       `${done} of ${texts.length}, ${rate.toFixed(1)} per second, ${left} left`,
     );
-    if (done % 8 === 0) showResults();
+    if (done <= visible || done % 50 === 0) showResults();
   }
   const seconds = (performance.now() - began) / 1000;
   const speed = `${(texts.length / seconds).toFixed(1)} per second`;
