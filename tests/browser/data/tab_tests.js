@@ -10,10 +10,11 @@ async function fetched(url) {
 self.onmessage = async ({ data: { root, wheels, tests, args } }) => {
   try {
     const { loadPyodide } = await import(`${root}pyodide/pyodide.mjs`);
+    /** @type {string[]} */
     const said = [];
     const py = await loadPyodide({
-      stdout: (line) => said.push(line),
-      stderr: (line) => said.push(line),
+      stdout: (/** @type {string} */ line) => said.push(line),
+      stderr: (/** @type {string} */ line) => said.push(line),
     });
     const site = py.runPython("import sysconfig; sysconfig.get_paths()['purelib']");
     for (const wheel of wheels)
