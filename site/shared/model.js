@@ -1,5 +1,5 @@
-// model.js: the choice of a model, its size before it is loaded, and its loading, for every page.
-// elements model-site, model-url, model-files, model-folder and model-note.
+// model.js: the choice of a model, its size before it is loaded, and its loading. For pages with
+// the elements model-site, model-url, model-files, model-folder and model-note.
 
 import { openRushlight } from "../rushlight/client.js";
 import { byId, make, pick, size } from "./page.js";

@@ -377,7 +377,7 @@ class Pages:
     def context(self, **options: Any) -> Any:
         """A fresh profile: no cache, no service worker."""
         context = self.browser.new_context(**options)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(120_000)  # CI may run much beside it
         context.on("console", self._console)
         context.on("weberror", lambda error: self.complaints.append(f"uncaught: {error.error}"))
         self.contexts.append(context)
