@@ -209,7 +209,10 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(owner, str | list | tuple | dict):
             given = {k: v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")}
             _weigh_call(owner, __obj.__name__, args, given)
-        return super().call(__context, __obj, *args, **kwargs)
+        result = super().call(__context, __obj, *args, **kwargs)
+        if isinstance(result, list):
+            METER.get().items(len(result))
+        return result
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """An operator, counted."""
@@ -263,8 +266,6 @@ def _weigh_call(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[st
         elif name == "join":
             items = list(args[0]) if args else []
             meter.size(sum(map(len, items)) + len(owner) * len(items))
-        elif "split" in name:
-            meter.items(min(len(owner), owner.count(args[0]) if args and args[0] else len(owner)))
 
 
 class Renderer:

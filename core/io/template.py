@@ -8,6 +8,7 @@ anywhere: they may take a million steps, four million characters and a second an
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from rushlight.core.errors import BlockingReadError, FormatError
 
 _TAB = sys.platform == "emscripten"
 MAX_SOURCE = 1 << 16
+MAX_BLANKS = 2000  # in a row: the tab's parser takes time with their square
+_BLANKS = re.compile(rf"\s{{{MAX_BLANKS + 1}}}")
 _EXACT = 1 << 53
 
 Render = Callable[[Mapping[str, Any]], str]
@@ -34,6 +37,8 @@ class ChatTemplate:
             raise TypeError(f"a chat template is a str, not {type(source).__name__}")
         if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE:
             raise FormatError(f"chat template: it is longer than {MAX_SOURCE} bytes")
+        if _BLANKS.search(source):
+            raise FormatError(f"chat template: it has more than {MAX_BLANKS} blanks in a row")
         self.source = source
         self.bos_token, self.eos_token = bos_token, eos_token
         self._render: Render = _engine(source)

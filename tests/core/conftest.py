@@ -6,7 +6,8 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,3 +59,53 @@ def op_samples() -> ModuleType:
 def golden() -> Callable[[str], Any]:
     """A function that reads a golden file of tests/core/data (JSON)."""
     return lambda name: json.loads((HERE / "data" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Any]:
+    """The tab's JavaScript in one Node process (node_driver.py)."""
+    from rushlight.core.io import tokenizer
+
+    driver = _beside("node_driver")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "_to_js", driver.Proxy)
+        started = driver.Node(driver.program())
+        yield started
+        started.close()
+
+
+# The sdist whose models/ has vocabularies with expected ids, and chat templates.
+_LLAMA_CPP = (
+    "llama-cpp-python",
+    "llama_cpp_python-0.3.36.tar.gz",
+    "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+)
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_models() -> Path:
+    """The folder models/ of llama.cpp, out of a pinned sdist; unpacked once into the cache."""
+    from rushlight.core.io.fetch import cache_dir, package_file
+    from rushlight.core.io.fetch.http import alone_in
+
+    package, name, sha256 = _LLAMA_CPP
+    folder = cache_dir() / "tests" / "llama-cpp-0.3.36"
+    done = folder / "complete"
+    if done.exists():
+        return folder
+    with alone_in(folder):
+        if done.exists():
+            return folder
+        package_file(package, name, folder / name, sha256)
+        with tarfile.open(folder / name, "r:gz") as archive:
+            for member in archive:
+                inside = member.name.partition("/vendor/llama.cpp/models/")[2]
+                if member.isfile() and inside:
+                    place = folder / inside
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    data = archive.extractfile(member)
+                    assert data is not None
+                    place.write_bytes(data.read())
+        (folder / name).unlink()
+        done.touch()
+    return folder

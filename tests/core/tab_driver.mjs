@@ -1,5 +1,6 @@
-/** Runs the tab's tokenizers under Node for the tests: one JSON request a line on stdin, one JSON
- * answer a line on stdout. A request is [method, ...arguments]; an answer {result} or {error}.
+/** Runs the tab's tokenizers and chat templates under Node for the tests: one JSON request a line
+ * on stdin, one JSON answer a line on stdout. A request is [method, ...arguments]; an answer
+ * {result} or {error}.
  */
 
 import { createInterface } from "node:readline";
@@ -14,6 +15,11 @@ const modules = {
   subwords: await load("subwords.js"),
 };
 
+const jinja = await load("build/jinja.js");
+const { createTemplate } = await load("template.js");
+
+/** @type {any[]} */
+const templates = [];
 /** @type {Map<string, any>} */
 const tokenizers = new Map();
 
@@ -35,6 +41,13 @@ const methods = {
   },
   idToToken(name, id) {
     return tokenizers.get(name).idToToken(id) ?? null;
+  },
+  template(source) {
+    const made = createTemplate(jinja, source);
+    return { error: made.error, index: templates.push(made) - 1 };
+  },
+  render(index, packed) {
+    return templates[index].render(packed);
   },
   /** Seconds that one pass over the texts takes. */
   time(name, texts) {
