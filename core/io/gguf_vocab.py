@@ -35,12 +35,14 @@ class Vocabulary:
 
 
 def of_type(key: str, value: Any, kind: type) -> Any:
+    """`value`, which is named `key`; FormatError unless it is of that type."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise FormatError(f"{key} is a {type(value).__name__}, not {kind.__name__}")
     return value
 
 
 def flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
+    """A flag, `default` where the file does not have it."""
     value = metadata.get(PREFIX + key)
     return default if value is None else bool(of_type(PREFIX + key, value, bool))
 
@@ -71,6 +73,7 @@ def _numbers(metadata: Mapping[str, Any], key: str, count: int) -> list[Any]:
 
 
 def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
+    """The lists of a file; FormatError for what is missing, malformed or too large."""
     model = of_type(f"{PREFIX}model", metadata.get(f"{PREFIX}model"), str)
     pre = of_type(f"{PREFIX}pre", metadata.get(f"{PREFIX}pre", ""), str)
     tokens = _texts(metadata, "tokens")

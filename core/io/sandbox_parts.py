@@ -111,6 +111,7 @@ class Meter:
 
 
 def attributes_of(namespace: Namespace) -> dict[str, Any]:
+    """What a template has set on a namespace."""
     found: dict[str, Any] = object.__getattribute__(namespace, "_Namespace__attrs")
     return found
 
