@@ -66,6 +66,17 @@ def enable_grad() -> GradMode:
     return GradMode(True)
 
 
+class _Dying(threading.local):
+    """What nodes held that are being freed by this thread."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+        self.busy = False
+
+
+_dying = _Dying()
+
+
 class Node:
     """One recorded op: where its gradient goes, and what its rules need to compute it."""
 
@@ -101,6 +112,17 @@ class Node:
                 f"at {self.versions[key]}); use the out-of-place op, or clone() before writing"
             )
         return value.rejoin(self) if key == "out" else value
+
+    def __del__(self, dying: _Dying = _dying) -> None:
+        # A node holds the one before it. Freed by recursion, a long chain would overflow the stack
+        # (the tab's at some thousand nodes), so what dying nodes held is let go one by one.
+        dying.held.append((self.edges, self.saved, self.retained))
+        self.edges, self.saved, self.retained = [], None, []
+        if not dying.busy:
+            dying.busy = True
+            while dying.held:
+                dying.held.pop()
+            dying.busy = False
 
     def __repr__(self) -> str:
         return f"<{self.op.name} backward>"
