@@ -1,0 +1,301 @@
+"""The built site, its wheel, its server and the two commands; no browser here."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rushlight.core.cli import run
+from rushlight.site.build import SiteError, build
+from rushlight.site.serve import Server, check, make_server
+from rushlight.site.wheel import pack
+
+ROOT = Path(__file__).parents[2]
+TEXT = {".html", ".css", ".js", ".svg"}
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# --- build --------------------------------------------------------------------------------------
+
+
+def test_a_second_build_is_the_same_and_quick(own_site: Path, site: Path, tiny_model: Path) -> None:
+    began = time.perf_counter()
+    build(own_site, [("tiny", tiny_model)])
+    assert time.perf_counter() - began < 10
+    assert (own_site / "site.json").read_text() == (site / "site.json").read_text()
+    names = {p.relative_to(site) for p in site.rglob("*")}
+    assert {p.relative_to(own_site) for p in own_site.rglob("*")} == names
+    assert [p.name for p in own_site.parent.iterdir() if p.name.startswith(".site")] == []
+
+
+def test_a_change_gives_another_version(own_site: Path, site: Path, tiny_model: Path) -> None:
+    report = build(own_site, [("other", tiny_model)])
+    assert report.version != json.loads((site / "site.json").read_text())["version"]
+    assert not (own_site / "models" / "tiny").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(SiteError, match="not a built site"):
+        build(tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(SiteError, match=r"model x: .* has no config\.json"):
+        build(tmp_path / "site", [("x", tmp_path / "model")])
+    assert not (tmp_path / "site").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["model"], "an unfinished site was left"
+
+
+def test_manifests_say_what_is_there(site: Path) -> None:
+    for listing, rows in (
+        ("rushlight/runtime.json", "files"),
+        ("models/tiny/manifest.json", "files"),
+    ):
+        folder = (site / listing).parent
+        found = json.loads((site / listing).read_text())[rows]
+        assert found
+        for row in found:
+            path = folder / row["path"]
+            assert (path.stat().st_size, digest(path)) == (row["size"], row["sha256"])
+
+
+def test_the_service_worker_lists_all_but_weights(site: Path) -> None:
+    (line,) = re.findall(r"^const FILES = (.*);$", (site / "sw.js").read_text(), re.M)
+    listed = dict(json.loads(line))
+    for name, sha256 in listed.items():
+        assert digest(site / name) == sha256
+    assert {"index.html", "search/index.html", "rushlight/worker.js", "models/index.json"} <= set(
+        listed
+    )
+    assert "models/tiny/manifest.json" in listed
+    assert not [name for name in listed if name.endswith(".safetensors")]
+
+
+def test_pages_refer_to_their_own_files_only(site: Path) -> None:
+    """Relative addresses, so that a sub-path works; nothing from anywhere else at run time."""
+    for path in site.rglob("*"):
+        if path.suffix not in TEXT or "rushlight" in path.relative_to(site).parts:
+            continue
+        text = path.read_text(encoding="utf-8")
+        for found in re.findall(r'(?:src|href)="([^"#]+)|from "([^"]+)"', text):
+            target = next(filter(None, found))
+            assert target.startswith("."), f"{path}: {target}"
+            place = (path.parent / target).resolve()
+            assert (place / "index.html" if target.endswith("/") else place).is_file(), target
+        assert not re.findall(r"url\((?!#)[^)]*\)|@import", text), path
+
+
+def test_third_party_files_bring_their_licences(site: Path) -> None:
+    notice = (site / "rushlight" / "NOTICE.txt").read_text()
+    for name, licence in (("pyodide", "MPL-2.0"), ("comlink", "Apache-2.0"), ("numpy", "BSD")):
+        assert re.search(rf"^{name} .*: {licence}", notice, re.M)
+    for name in ("comlink", "sha256"):
+        assert (site / "rushlight" / f"{name}.LICENSE").stat().st_size > 500
+
+
+# --- the wheel ----------------------------------------------------------------------------------
+
+
+def test_the_packed_wheel_is_the_built_one(tmp_path: Path) -> None:
+    (tmp_path / "packed").mkdir()
+    ours = pack(tmp_path / "packed")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (theirs,) = tmp_path.glob("*.whl")
+    assert ours.name == theirs.name
+    packed, built = zipfile.ZipFile(ours), zipfile.ZipFile(theirs)
+
+    def modules(archive: zipfile.ZipFile) -> dict[str, int]:
+        return {i.filename: i.CRC for i in archive.infolist() if ".dist-info/" not in i.filename}
+
+    assert modules(packed) == modules(built)
+    info = next(n for n in packed.namelist() if n.endswith("/METADATA"))
+    needs = {
+        name: {
+            line
+            for line in archive.read(info).decode().splitlines()
+            if line.startswith("Requires-Dist: numpy")
+        }
+        for name, archive in (("packed", packed), ("built", built))
+    }
+    assert needs["packed"] == needs["built"] != set()
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    assert digest(pack(tmp_path / "a")) == digest(pack(tmp_path / "b"))
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(site: Path) -> Iterator[Server]:
+    found = make_server(site, 0)
+    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield found
+    found.shutdown()
+    found.server_close()
+    thread.join()
+
+
+def get(server: Server, path: str, **headers: str) -> tuple[int, Any, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, answer.headers, content
+
+
+def test_ranges_and_validators(server: Server, site: Path) -> None:
+    content = (site / "models/tiny/model.safetensors").read_bytes()
+    path = "/models/tiny/model.safetensors"
+    status, headers, whole = get(server, path)
+    assert (status, whole) == (200, content)
+    status, part, rest = get(server, path, Range="bytes=100-", If_Range=headers["ETag"])
+    assert (status, rest) == (206, content[100:])
+    assert part["Content-Range"] == f"bytes 100-{len(content) - 1}/{len(content)}"
+    assert get(server, path, Range="bytes=5-9")[2] == content[5:10]
+    assert get(server, path, Range="bytes=5-", If_Range='"older"')[0] == 200
+    status, headers, _ = get(server, path, Range=f"bytes={len(content)}-")
+    assert (status, headers["Content-Range"]) == (416, f"bytes */{len(content)}")
+    page = get(server, "/")
+    assert page[1]["Content-Type"] == "text/html; charset=utf-8"
+    assert get(server, "/", If_None_Match=page[1]["ETag"])[0] == 304
+    assert get(server, "/search")[0] == 301
+    assert get(server, "/rushlight/pyodide/pyodide.asm.wasm")[1]["Content-Type"] == (
+        "application/wasm"
+    )
+
+
+@pytest.mark.parametrize("path", ["/../site.json", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd"])
+def test_nothing_outside_is_served(server: Server, path: str) -> None:
+    assert get(server, path)[0] in (200, 404)
+    assert b"root:" not in get(server, path)[2]
+
+
+def test_what_is_not_there_is_404(server: Server) -> None:
+    assert get(server, "/none")[0] == 404
+
+
+def test_a_busy_port_gives_the_next(site: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        found = make_server(site, port)
+        assert port < found.server_port < port + 20
+        found.server_close()
+
+
+def test_a_server_listens_on_loopback_only(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_the_check_finds_what_does_not_come_whole(server: Server, site: Path) -> None:
+    weights = (site / "models/tiny/model.safetensors").stat().st_size
+    assert check(server, site) > weights
+
+
+def test_an_incomplete_site_is_not_announced(
+    own_site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next((own_site / "rushlight").glob("*.whl")).unlink()
+    assert run(["site", "serve", "--port", "0", "--dir", str(own_site)]) == 2
+    said = capsys.readouterr()
+    assert "http://" not in said.out
+    assert ".whl: status 404" in said.err and "Traceback" not in said.err
+
+
+# --- the commands -------------------------------------------------------------------------------
+
+
+def test_build_and_serve_from_the_command_line(tmp_path: Path, tiny_model: Path) -> None:
+    out = tmp_path / "out"
+    assert run(["site", "build", "--models", str(tiny_model), "--out", str(out)]) == 0
+    program = "import sys; from rushlight.core.cli import main; main()"
+    command = [sys.executable, "-c", program, "site", "serve", "--port", "0", "--dir", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        match = re.search(r"http://127\.0\.0\.1:\d+/", line)
+        assert match, line
+        with urllib.request.urlopen(f"{match[0]}models/tiny/config.json") as answer:
+            assert json.load(answer)["model_type"] == "bert"
+        process.terminate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["site", "serve", "--dir", "nowhere"], "nowhere is not a built site"),
+        (["site", "build", "--models", "no/such/model/here"], "no/such/model/here"),
+        (
+            ["site", "build", "--split-mb", "0", "--models", "TINY", "--out", "OUT"],
+            "--split-mb is 0",
+        ),
+        (["site", "build", "--speed", "9"], "--speed"),
+    ],
+)
+def test_mistakes_get_a_sentence(
+    arguments: list[str],
+    words: str,
+    tiny_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"TINY": str(tiny_model), "OUT": str(tmp_path / "out")}
+    assert run([places.get(a, a) for a in arguments]) == 2
+    said = capsys.readouterr().err
+    assert words in said and "Traceback" not in said
+
+
+def test_an_installed_wheel_builds_the_same_site(
+    tmp_path: Path, site: Path, tiny_model: Path
+) -> None:
+    """Without the checkout: what an installed package makes is what the checkout makes."""
+    (tmp_path / "packed").mkdir()
+    wheel, place = pack(tmp_path / "packed"), tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import rushlight; assert rushlight.__file__.startswith(sys.argv[1]), rushlight.__file__\n"
+        "from pathlib import Path\n"
+        "from rushlight.site.build import build\n"
+        "build(Path(sys.argv[2]), [('tiny', Path(sys.argv[3]))])\n"
+    )
+    out = tmp_path / "site"
+    command = [sys.executable, "-c", program, str(place), str(out), str(tiny_model)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    wheel_name = json.loads((out / "rushlight/runtime.json").read_text())["wheel"]
+    ours, theirs = out / "rushlight" / wheel_name, site / "rushlight" / wheel_name
+    with zipfile.ZipFile(ours) as a, zipfile.ZipFile(theirs) as b:
+        names = {n for n in a.namelist() if ".dist-info/" not in n}
+        assert names == {n for n in b.namelist() if ".dist-info/" not in n}
+        assert all(a.read(n) == b.read(n) for n in names)
+    shutil.rmtree(out)
