@@ -63,13 +63,14 @@ class Cache:
         size = max(SMALLEST, self.capacity)
         while size < need:
             size *= 2
-        self.capacity = min(size, self.limit)
+        size = min(size, self.limit)
         empty: list[Tensor | None] = [None] * self.layers
-        self.keys = [self._grown(t) for t in self.keys or empty]
-        self.values = [self._grown(t) for t in self.values or empty]
+        self.keys = [self._grown(t, size) for t in self.keys or empty]
+        self.values = [self._grown(t, size) for t in self.values or empty]
+        self.capacity = size  # last: whoever is interrupted before grows them again
 
-    def _grown(self, old: Tensor | None) -> Tensor:
-        shape = (self.batch, self.kv_heads, self.capacity, self.features)
+    def _grown(self, old: Tensor | None, capacity: int) -> Tensor:
+        shape = (self.batch, self.kv_heads, capacity, self.features)
         new = ops.zeros(shape, dtype=self.dtype, device=self.device)
         if old is not None and self.longest:
             new[:, :, : self.longest] = old[:, :, : self.longest]

@@ -127,6 +127,40 @@ class Generator(Model):
         sampler = Sampler(chosen, self.config.vocab_size, ids)
         return self._run(ids, chosen, sampler)
 
+    def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
+        """The continuations of several prompts, computed together; each as `generate` gives it.
+
+        options: see `sampling.Options`; every prompt draws by the same seed. Raises ValueError as
+        `generate` does, and for overflow="shift", which works for one prompt at a time.
+        """
+        chosen = Options(**options)
+        if chosen.overflow != "error":
+            raise ValueError("generate_batch: give prompts one by one to shift their contexts")
+        rows = [_Row(self, self.prompt_ids(p), chosen) for p in prompts]
+        if not rows:
+            return []
+        cache = self.new_cache(len(rows))
+        with autograd.no_grad():
+            for _ in range(chosen.max_new_tokens):
+                while any(row.unread for row in rows):
+                    self._read_rows(rows, cache)
+                if not any([row.step(self.eos_ids, chosen.max_new_tokens) for row in rows]):
+                    break
+        return ["".join(row.texts) for row in rows]
+
+    def _read_rows(self, rows: list[_Row], cache: Cache) -> None:
+        """Feed the next tokens of each row, padded on the right."""
+        parts = [row.unread[:CHUNK] for row in rows]
+        width = max(len(p) for p in parts)
+        padded = tensor([p + [0] * (width - len(p)) for p in parts], device=self.device)
+        real = tensor([len(p) for p in parts], device=self.device)
+        logits = self(padded, cache, last=True, real=real).float().host_values()
+        for row, part, found in zip(rows, parts, logits, strict=True):
+            row.read += len(part)
+            if part:
+                row.logits = found[-1]
+        cache.set_lengths([row.read for row in rows])
+
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; ids are checked and given back."""
         if isinstance(prompt, str):
@@ -215,6 +249,36 @@ class Generator(Model):
         finally:
             # Also where the caller broke off: the next turn goes on from what was read.
             self._turn = turn
+
+
+class _Row:
+    """One prompt of a batch: its tokens, how many of them are read, and its text so far."""
+
+    def __init__(self, model: Generator, ids: list[int], options: Options) -> None:
+        model._check_length(ids, options)
+        self.ids, self.read, self.made = ids, 0, 0
+        self.sampler = Sampler(options, model.config.vocab_size, ids)
+        self.pieces = Pieces(model.tokenizer, options.stops)
+        self.texts: list[str] = []
+        self.logits: Any = None
+        self.done = False
+
+    @property
+    def unread(self) -> list[int]:
+        """The tokens that the cache has not; none once the row is done."""
+        return [] if self.done else self.ids[self.read :]
+
+    def step(self, ends: frozenset[int], most: int) -> bool:
+        """Choose the next token; whether the row goes on."""
+        if self.done:
+            return False
+        token, _ = self.sampler.choose(self.logits)
+        self.made += 1
+        text, hit = ("", False) if token in ends else self.pieces.add(token)
+        self.ids.append(token)
+        self.done = token in ends or hit or self.made == most
+        self.texts.append(text if hit or not self.done else text + self.pieces.finish())
+        return not self.done
 
 
 def _text(settings: dict[str, Any], name: str) -> str:

@@ -216,7 +216,7 @@ class LlamaForCausalLM(Generator):
             cache.advance(ids.shape[1], real)
         if last and real is not None:
             # (batch, length, hidden) -> (batch, 1, hidden)
-            at = (real - 1).reshape(-1, 1, 1).expand(ids.shape[0], 1, x.shape[2])
+            at = (real - 1).clamp(min=0).reshape(-1, 1, 1).expand(ids.shape[0], 1, x.shape[2])
             x = x.gather(1, at)
         elif last:
             x = x[:, -1:]

@@ -24,8 +24,14 @@ class Pieces:
         if self.tokenizer is None:
             return "", False
         text = self.tokenizer.decode(self.ids[self.start :])
-        if text.endswith(UNFINISHED) or not text.startswith(self.given):
+        if not text.startswith(self.given):
             return "", False
+        if text.endswith(UNFINISHED):
+            # What is not yet a character has three bytes at most; all before them stays.
+            tail = min(len(text) - len(text.rstrip(UNFINISHED)), 3)
+            new = text[len(self.given) : len(text) - tail]
+            self.given += new
+            return self._checked(new)
         new = text[len(self.given) :]
         if new:
             # Keep one token as context: some tokenizers drop a space at the very beginning.
@@ -41,7 +47,7 @@ class Pieces:
             rest += self.tokenizer.decode(self.ids[self.start :])[len(self.given) :]
         self.held, self.given = "", ""
         self.start = len(self.ids)
-        return rest
+        return rest[: min((rest.find(s) for s in self.stops if s in rest), default=len(rest))]
 
     def _checked(self, new: str) -> tuple[str, bool]:
         text = self.held + new

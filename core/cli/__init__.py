@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,14 +81,17 @@ def _app() -> Typer:
     """The commands. Made here, so that a program that imports Rushlight pays nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, site
+    from rushlight.core.cli import commands, site, talk
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for command in (commands.embed, commands.inspect, commands.fetch, commands.info):
+    every: tuple[Callable[..., None], ...] = (
+        talk.generate, talk.chat, commands.embed, commands.inspect, commands.fetch, commands.info,
+    )  # fmt: skip
+    for command in every:
         app.command()(command)
     app.add_typer(site.app, name="site")
 

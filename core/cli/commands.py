@@ -47,7 +47,7 @@ def embed(
 
     if device not in (names := [str(d) for d in rl.devices()]):
         raise typer.BadParameter(f"no device {device!r} here; there are: {', '.join(names)}")
-    folder = _fetched(model)
+    folder = fetched(model)
     began = time.perf_counter()
     loaded = models.load(folder, device=device)
     if not hasattr(loaded, "encode"):
@@ -85,7 +85,7 @@ def inspect(
     from rushlight.core.io import read_tables
     from rushlight.core.io.hub import MODELS
 
-    path = _fetched(file) if file in MODELS else Path(file)
+    path = fetched(file) if file in MODELS else Path(file)
     opened = read_tables(path)
     rows = [(name, e) for name, table, _ in opened for e in table.entries.values()]
     metadata = {k: v for _, _, found in opened for k, v in found.items()}
@@ -120,7 +120,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.
             folder, served = fetch_model(name, progress=progress)
         print(f"{name}: served by {served}; sizes and hashes are right", file=sys.stderr)
     else:
-        folder = _fetched(name)
+        folder = fetched(name)
     print(folder)
 
 
@@ -175,7 +175,7 @@ def _lines(file: Path) -> list[str]:
     return lines
 
 
-def _fetched(name: str) -> Path:
+def fetched(name: str) -> Path:
     """The folder of a model; with a bar while it is being fetched."""
     from rushlight.core.io.hub import resolve
 

@@ -77,7 +77,7 @@ def test_the_goldens_cover_what_they_say() -> None:
 def test_sharded_checkpoints_load(tmp_path: Path) -> None:
     tensors = checkpoint("biased")
     names = sorted(tensors)
-    where = {}
+    where: dict[str, str] = {}
     for i, part in enumerate((names[::2], names[1::2])):
         file = f"model-{i + 1:05}-of-00002.safetensors"
         rl.save({n: tensors[n] for n in part}, tmp_path / file)

@@ -1,0 +1,432 @@
+"""Generation: samplers against their rules, streamed text, stops, contexts, batches, the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.tokenizer import load_tokenizer
+from rushlight.models.sampling import Options, Sampler
+from rushlight.models.streaming import Pieces
+
+DATA = Path(__file__).parent / "data"
+TOKENIZER = (DATA / "tiny_byte_level.json").read_bytes()
+TEMPLATE = (
+    "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant:{% endif %}"
+)
+VOCAB = 280
+Array = npt.NDArray[Any]
+
+
+def tiny(device: str = "cpu", **changes: Any) -> Any:
+    """A random llama over a byte-level tokenizer."""
+    config = {
+        "model_type": "llama", "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "max_position_embeddings": 512, "eos_token_id": 277, **changes,
+    }  # fmt: skip
+    settings = {"chat_template": TEMPLATE, "bos_token": "<s>", "eos_token": "</s>"}
+    rng = np.random.default_rng(4)
+    shapes = {"embed_tokens": (VOCAB, 32), "norm": (32,)}
+    for i in range(2):
+        layer = {
+            "self_attn.q_proj": (32, 32), "self_attn.k_proj": (16, 32),
+            "self_attn.v_proj": (16, 32), "self_attn.o_proj": (32, 32), "mlp.gate_proj": (48, 32),
+            "mlp.up_proj": (48, 32), "mlp.down_proj": (32, 48), "input_layernorm": (32,),
+            "post_attention_layernorm": (32,),
+        }  # fmt: skip
+        shapes |= {f"layers.{i}.{name}": shape for name, shape in layer.items()}
+    tensors = {
+        f"model.{name}.weight": rl.tensor(
+            (
+                rng.normal(size=shape) * (0.25 if len(shape) == 2 else 0.1) + (len(shape) == 1)
+            ).astype(np.float32)
+        )
+        for name, shape in shapes.items()
+    }
+    head = rng.normal(size=(VOCAB, 32)).astype(np.float32) * 0.5
+    head[94:256] *= 0.3  # letters are likelier than parts of longer characters
+    tensors["lm_head.weight"] = rl.tensor(head)
+    files = {
+        "config.json": json.dumps(config).encode(),
+        "tokenizer.json": TOKENIZER,
+        "tokenizer_config.json": json.dumps(settings).encode(),
+    }
+    return rl.models.assemble(files, tensors, device=device)
+
+
+class Counting:
+    """Counts the tokens that a model is fed."""
+
+    def __init__(self, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tokens = 0
+        forward = type(model).forward
+
+        def counted(m: Any, ids: rl.Tensor, *rest: Any, **options: Any) -> rl.Tensor:
+            self.tokens += ids.numel()
+            found: rl.Tensor = forward(m, ids, *rest, **options)
+            return found
+
+        monkeypatch.setattr(type(model), "forward", counted)
+
+
+def ids_of(model: Any, prompt: Any, **options: Any) -> list[int]:
+    return [t.id for t in model.tokens(prompt, **options)]
+
+
+# --- sampling ------------------------------------------------------------------------------------
+
+LOGITS = np.array([1.0, 3.0, -2.0, 2.5, 0.0, 2.9, -1.0])
+
+
+def drawn(options: dict[str, Any], prompt: Sequence[int] = (), draws: int = 3000) -> Array:
+    """How often each token is drawn, as a part of one; every draw from a fresh past."""
+    sampler = Sampler(Options(seed=1, **options), LOGITS.size, prompt)
+    counts = np.zeros(LOGITS.size)
+    for _ in range(draws):
+        sampler.seen, sampler.counts = set(prompt), {}
+        counts[sampler.choose(LOGITS)[0]] += 1
+    return counts / draws
+
+
+def softmax(x: Array) -> Array:
+    e: Array = np.exp(x - x.max())
+    total: Array = e / e.sum()
+    return total
+
+
+def test_temperature_zero_takes_the_largest_and_tells_its_probability() -> None:
+    token, logprob = Sampler(Options(), LOGITS.size, []).choose(LOGITS)
+    assert token == 1 and logprob == pytest.approx(np.log(softmax(LOGITS))[1])
+    tie = Sampler(Options(), 3, []).choose(np.array([1.0, 2.0, 2.0]))
+    assert tie[0] == 1
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_temperature(temperature: float) -> None:
+    found = drawn({"temperature": temperature})
+    assert np.abs(found - softmax(LOGITS / temperature)).max() < 0.03
+
+
+def only(keep: list[int]) -> Array:
+    expected = np.zeros(LOGITS.size)
+    expected[keep] = softmax(LOGITS[keep])
+    return expected
+
+
+@pytest.mark.parametrize(
+    ("options", "keep"),
+    [
+        ({"top_k": 1}, [1]),
+        ({"top_k": 3}, [1, 5, 3]),
+        ({"top_k": 99}, list(range(7))),
+        ({"top_p": 1e-9}, [1]),
+        # Probabilities, largest first: .36 .33 .22 .05 ...
+        ({"top_p": 0.35}, [1]),
+        ({"top_p": 0.6}, [1, 5]),
+        ({"top_p": 0.75}, [1, 5, 3]),
+        ({"min_p": 1.0}, [1]),
+        ({"min_p": 0.85}, [1, 5]),
+        ({"min_p": 0.5}, [1, 5, 3]),
+        ({"top_k": 2, "min_p": 0.1}, [1, 5]),
+        ({"top_k": 2, "top_p": 0.5}, [1]),
+    ],
+)
+def test_cuts(options: dict[str, Any], keep: list[int]) -> None:
+    found = drawn({"temperature": 1.0, **options})
+    assert set(np.flatnonzero(found)) <= set(keep)
+    assert np.abs(found - only(keep)).max() < 0.03
+
+
+def adjusted(options: dict[str, Any], prompt: list[int], made: list[int]) -> Array:
+    """The scores that a sampler goes by after some tokens."""
+    sampler = Sampler(Options(**options), LOGITS.size, prompt)
+    for token in made:
+        sampler.choose(np.where(np.arange(LOGITS.size) == token, 1e6, 0.0))
+    found: Array = sampler._adjusted(LOGITS.copy())
+    return found
+
+
+def test_penalties_and_bias() -> None:
+    expected = LOGITS.copy()
+    expected[[1, 3]] /= 1.5  # seen, above zero
+    expected[2] *= 1.5  # seen, below zero
+    found = adjusted({"repetition_penalty": 1.5}, [2, 3], [1])
+    np.testing.assert_allclose(found, expected)
+    # Frequency and presence count what was made, not the prompt.
+    options = {"frequency_penalty": 0.5, "presence_penalty": 0.25}
+    expected = LOGITS.copy()
+    expected[1] -= 2 * 0.5 + 0.25
+    expected[5] -= 0.5 + 0.25
+    np.testing.assert_allclose(adjusted(options, [3], [1, 1, 5]), expected)
+    expected = LOGITS.copy()
+    expected[2] += 7
+    np.testing.assert_allclose(adjusted({"logit_bias": {2: 7.0}}, [], []), expected)
+    banned = Sampler(Options(logit_bias={1: -np.inf}), LOGITS.size, [])
+    assert banned.choose(LOGITS)[0] == 5
+
+
+def test_damaged_logits_are_told() -> None:
+    with pytest.raises(FloatingPointError, match="the logits are not finite"):
+        Sampler(Options(), 2, []).choose(np.array([np.nan, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"max_new_tokens": 0}, ValueError, "max_new_tokens is 0; it must be at least 1"),
+        ({"max_new_tokens": 1.5}, TypeError, "max_new_tokens is 1.5; it must be a whole number"),
+        ({"temperature": -0.1}, ValueError, "temperature is -0.1; it must be from 0"),
+        ({"temperature": float("nan")}, ValueError, "temperature is nan"),
+        ({"temperature": "hot"}, TypeError, "temperature is 'hot'; it must be a number"),
+        ({"top_k": -1}, ValueError, "top_k is -1"),
+        ({"top_p": 0}, ValueError, "top_p is 0; it must be from 0 to 1"),
+        ({"top_p": 1.1}, ValueError, "top_p is 1.1"),
+        ({"min_p": 2}, ValueError, "min_p is 2"),
+        ({"repetition_penalty": 0}, ValueError, "repetition_penalty is 0"),
+        ({"frequency_penalty": float("inf")}, ValueError, "frequency_penalty is inf"),
+        ({"presence_penalty": None}, TypeError, "presence_penalty is None"),
+        ({"seed": -1}, ValueError, "seed is -1"),
+        ({"stop": ""}, ValueError, "stop is ''"),
+        ({"stop": ["a", 3]}, ValueError, "stop is"),
+        ({"overflow": "wrap"}, ValueError, "overflow is 'wrap'"),
+        ({"logit_bias": {VOCAB: 1.0}}, ValueError, "logit_bias names token 280; there are 280"),
+        ({"tempreature": 1}, TypeError, "tempreature"),
+    ],
+)
+def test_options_out_of_range_are_named(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        tiny().generate([1, 2], **options)  # before the first piece is asked for
+
+
+def test_prompts_out_of_range_are_named() -> None:
+    m = tiny(max_position_embeddings=16)
+    for prompt, message in (
+        ([], "the prompt is empty"),
+        ([1, 280], "token 280 is not one of the 280"),
+        ([-1], "token -1 is not one"),
+        ([1] * 16, "the prompt has 16 tokens, the context holds 16"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            m.generate(prompt)
+
+
+def test_seeds() -> None:
+    m = tiny()
+    options: dict[str, Any] = {"temperature": 1.5, "max_new_tokens": 12}
+    one = ids_of(m, [1, 2, 3], seed=7, **options)
+    assert ids_of(m, [1, 2, 3], seed=7, **options) == one
+    others = [ids_of(m, [1, 2, 3], seed=s, **options) for s in (8, 9)]
+    assert one not in others and others[0] != others[1]
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+TEXTS = [
+    "plain words",
+    "na\u00efve caf\u00e9",
+    "\u4f60\u597d\uff0c\u4e16\u754c",
+    "\U0001f56f\ufe0f\U0001f468\u200d\U0001f469 x",
+    "  spaces  and\n\nlines\t",
+    "\u0928\u092e\u0938\u094d\u0924\u0947",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_pieces_are_whole_characters(text: str) -> None:
+    tokenizer = load_tokenizer(TOKENIZER)
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    pieces = Pieces(tokenizer, ())
+    found = [pieces.add(i)[0] for i in ids]
+    assert "\ufffd" not in "".join(found)
+    assert "".join(found) + pieces.finish() == tokenizer.decode(ids) == text
+    assert len(ids) > len([f for f in found if f]) or text.isascii()
+
+
+def test_what_never_becomes_a_character_comes_at_the_end() -> None:
+    tokenizer = load_tokenizer(TOKENIZER)
+    ids = tokenizer.encode("ab\U0001f56f", add_special_tokens=False).ids[:-1]
+    pieces = Pieces(tokenizer, ())
+    assert "".join(pieces.add(i)[0] for i in ids) == "ab"
+    assert set(pieces.finish()) == {"\ufffd"}
+    for token in ids[2:3] * 9:  # and what cannot become one any more comes earlier
+        text, _ = pieces.add(token)
+    assert text == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("stops", "expected"),
+    [
+        (("lo w",), "hel"),  # over several tokens
+        (("w", "lo"), "hel"),
+        (("xyz",), "hello worlds"),
+        (("world!", "worlds?"), "hello worlds"),  # begun, and never ended
+        (("hello",), ""),
+        (("s",), "hello world"),
+    ],
+)
+def test_stop_texts(stops: tuple[str, ...], expected: str) -> None:
+    tokenizer = load_tokenizer(TOKENIZER)
+    pieces, found = Pieces(tokenizer, stops), ""
+    for token in (tokenizer.encode(c, add_special_tokens=False).ids[0] for c in "hello worlds"):
+        text, hit = pieces.add(token)
+        found += text
+        assert not any(s in found for s in stops)
+        if hit:
+            break
+    else:
+        found += pieces.finish()
+    assert found == expected
+
+
+def test_generate_stops_as_told(device: str) -> None:
+    m = tiny(device)
+    m.eos_ids = frozenset()
+    options: dict[str, Any] = {"max_new_tokens": 20, "temperature": 1.0, "seed": 5}
+    tokens = list(m.tokens("a candle", **options))
+    whole = "".join(t.text for t in tokens)
+    assert len({t.id for t in tokens}) > 10 and len(whole) > 10
+    assert [t.stopped for t in tokens] == [""] * 19 + ["length"]
+    assert all(t.logprob <= 0 for t in tokens)
+    assert whole == "".join(m.generate("a candle", **options))
+    stop = next(whole[i : i + 3] for i in range(3, 17) if "\ufffd" not in whole[i : i + 3])
+    cut = list(m.tokens("a candle", stop=["never met", stop], **options))
+    assert cut[-1].stopped == "stop" and len(cut) < 20
+    assert "".join(t.text for t in cut) == whole[: whole.index(stop)]
+    m.eos_ids = frozenset({tokens[4].id})
+    ended = list(m.tokens("a candle", **options))
+    first = next(i for i, t in enumerate(tokens) if t.id == tokens[4].id)
+    assert ended[-1].stopped == "eos" and len(ended) == first + 1
+
+
+@pytest.mark.native  # the tab has a running loop already
+def test_generate_async_lets_others_run() -> None:
+    m, ran = tiny(), 0
+
+    async def other() -> None:
+        nonlocal ran
+        while True:
+            ran += 1
+            await asyncio.sleep(0)
+
+    async def main() -> str:
+        task = asyncio.create_task(other())
+        pieces = [piece async for piece in m.generate_async("a", max_new_tokens=6)]
+        task.cancel()
+        assert ran >= len(pieces)
+        return "".join(pieces)
+
+    assert asyncio.run(main()) == "".join(m.generate("a", max_new_tokens=6))
+
+
+def test_chat_uses_the_template() -> None:
+    m = tiny()
+    messages = [{"role": "user", "content": "hi"}]
+    text = "<s>user: hi</s><s>assistant:"
+    assert m.tokenizer.decode(m.chat_ids(messages), skip_special_tokens=False) == text
+    answer = "".join(m.chat(messages, max_new_tokens=5))
+    ids = m.tokenizer.encode(text, add_special_tokens=False).ids
+    assert answer == "".join(m.generate(ids, max_new_tokens=5))
+    m.template = None
+    with pytest.raises(ValueError, match="this llama checkpoint has no chat template"):
+        m.chat(messages)
+    m.tokenizer = None
+    with pytest.raises(ValueError, match="has no tokenizer; give token ids"):
+        m.generate("a")
+    assert len(ids_of(m, [1, 2], max_new_tokens=2)) == 2
+
+
+# --- the cache between turns, long prompts and batches -------------------------------------------
+
+
+def test_the_beginning_of_the_last_turn_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = tiny()
+    m.eos_ids = frozenset()
+    prompt = list(range(5, 45))
+    fed = Counting(m, monkeypatch)
+    made = ids_of(m, prompt, max_new_tokens=4)
+    assert fed.tokens == 40 + 3  # the last token made is not fed
+    fresh = tiny()
+    fresh.eos_ids = frozenset()
+    for more, count in (
+        ([*prompt, *made, 9, 9], 1 + 2),  # goes on: the last token made, and the new ones
+        (prompt, 1),  # the same again: its last token, for the logits
+        ([*prompt[:10], 200, 201], 2),  # parts ways
+        ([3, 4], 2),  # another one
+    ):
+        fed.tokens = 0
+        found = ids_of(m, more, max_new_tokens=1)
+        assert fed.tokens == count
+        fresh._turn = None
+        assert found == ids_of(fresh, more, max_new_tokens=1)
+
+
+def test_a_turn_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = tiny()
+    m.eos_ids = frozenset()
+    expected = ids_of(m, [1, 2, 3, 4], max_new_tokens=6)
+    m._turn = None
+    fed = Counting(m, monkeypatch)
+    steps = m.tokens([1, 2, 3, 4], max_new_tokens=6)
+    begun = [next(steps).id, next(steps).id]
+    steps.close()
+    assert fed.tokens == 5  # stopped at once
+    assert begun + ids_of(m, [1, 2, 3, 4, *begun], max_new_tokens=4) == expected
+    # Two at the same time do not share a cache.
+    one, two = m.tokens([1, 2, 3, 4], max_new_tokens=6), m.tokens([1, 2, 9], max_new_tokens=6)
+    found = [(next(one).id, next(two).id) for _ in range(6)]
+    assert [a for a, _ in found] == expected
+    m._turn = None
+    assert [b for _, b in found] == ids_of(m, [1, 2, 9], max_new_tokens=6)
+
+
+def test_long_prompts_are_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt = np.random.default_rng(2).integers(0, 276, 300).tolist()
+    m = tiny()
+    m.eos_ids = frozenset()
+    found = ids_of(m, prompt, max_new_tokens=5)
+    for chunk in (1000, 7):
+        monkeypatch.setattr("rushlight.models.generate.CHUNK", chunk)
+        m._turn = None
+        assert ids_of(m, prompt, max_new_tokens=5) == found
+
+
+def test_a_full_context_raises_or_shifts() -> None:
+    m = tiny(max_position_embeddings=24)
+    m.eos_ids = frozenset()
+    prompt = list(range(10, 30))
+    # The last token may come out of a full context; it is not fed.
+    assert len(ids_of(m, prompt, max_new_tokens=5)) == 5
+    with pytest.raises(ValueError, match="the context of 24 tokens is full"):
+        ids_of(m, prompt, max_new_tokens=6)
+    assert len(ids_of(m, prompt, max_new_tokens=60, overflow="shift")) == 60
+    shifted = ids_of(m, list(range(60)), max_new_tokens=1, overflow="shift")
+    assert shifted == ids_of(m, [*range(4), *range(48, 60)], max_new_tokens=1)
+
+
+def test_batches_equal_single_prompts(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = tiny(device)
+    prompts = ["a candle", [5, 6, 7], "x", list(range(150))]
+    for options in ({"max_new_tokens": 12}, {"max_new_tokens": 9, "temperature": 1.0, "seed": 3},
+                    {"max_new_tokens": 12, "stop": ["e", "\ufffd"]}):  # fmt: skip
+        expected = ["".join(m.generate(p, **options)) for p in prompts]
+        assert m.generate_batch(prompts, **options) == expected
+    assert len(set(expected)) > 1
+    assert m.generate_batch([]) == []
+    with pytest.raises(ValueError, match="give prompts one by one"):
+        m.generate_batch(prompts, overflow="shift")
+    with pytest.raises(ValueError, match="the prompt is empty"):
+        m.generate_batch([[1], []])
+    with pytest.raises(ValueError, match="do not fit the context of 160"):
+        tiny(max_position_embeddings=160, eos_token_id=None).generate_batch(prompts)
