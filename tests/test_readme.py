@@ -26,6 +26,7 @@ Blocks = Callable[[str], list[str]]
 
 # Commands that other tests run: the file that does, and what to look for in it.
 RUN_ELSEWHERE = {
+    "rushlight chat": ("tests/core/test_io_cli.py", '"chat"'),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
     "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build --models"),

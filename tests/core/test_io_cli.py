@@ -156,6 +156,108 @@ def test_an_error_of_the_program_says_so(
     assert "unexpected ZeroDivisionError: oops" in said and "--debug" in said
 
 
+# --- generate, chat -----------------------------------------------------------------------------
+
+SMOL = "smollm2-135m-instruct"
+PARIS = ["--raw", "--prompt", "The capital of France is", "--max-new-tokens", "5"]
+
+
+def test_generate_prints_json(capsys: Capture) -> None:
+    found = json.loads(_ok(capsys, "generate", "--model", SMOL, *PARIS, "--json"))
+    assert found["prompt_ids"] == [504, 3575, 282, 4649, 314]
+    assert found["ids"] == [7042, 30, 198, 198, 504] and found["text"] == " Paris.\n\nThe"
+    assert found["device"] == "cpu" and found["model"] == SMOL and found["stopped"] == "length"
+    assert found["seconds"].keys() == {"load", "prefill", "decode"}
+    assert all(s > 0 for s in found["seconds"].values())
+
+
+def test_generate_streams_text(capsys: Capture) -> None:
+    assert _ok(capsys, "generate", *PARIS, "--stop", ".\n") == " Paris\n"
+    drawn = [
+        _ok(capsys, "generate", *PARIS, "--temperature", "2", "--top-k", "50", "--seed", seed)
+        for seed in ("1", "1", "2")
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    answer = ("--prompt", "Say hello.", "--max-new-tokens", "1", "--json")
+    found = json.loads(_ok(capsys, "generate", *answer))
+    assert found["prompt_ids"][0] == 1 and len(found["prompt_ids"]) > 20  # the template's
+
+
+@pytest.mark.parametrize("command", ["generate", "chat"])
+@pytest.mark.parametrize(
+    ("arguments", "tells"),
+    [
+        (["--top-p", "0"], "top_p is 0.0; it must be from 0 to 1"),
+        (["--temperature", "-1"], "temperature is -1.0"),
+        (["--max-new-tokens", "0"], "max_new_tokens is 0"),
+        (["--temperature", "warm"], "temperature"),
+        (["--device", "tpu"], "no device 'tpu' here; there are: cpu"),
+        (["--model", MODEL], "all-minilm-l6-v2 is no language model"),
+        (["--model", "smollm"], "smollm2-135m-instruct"),
+    ],
+)
+def test_wrong_options_of_talk(
+    capsys: Capture, command: str, arguments: list[str], tells: str
+) -> None:
+    prompt = ["--prompt", "a"] if command == "generate" else []
+    assert tells in _mistake(capsys, command, *prompt, *arguments)
+
+
+def _talk(lines: str, *arguments: str) -> tuple[str, str]:
+    """What `chat` says to these lines on stdin: (stdout, stderr)."""
+    process = subprocess.Popen(
+        [*PROGRAM, "chat", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.communicate(lines, timeout=120)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def test_chat_has_commands_and_a_history() -> None:
+    out, err = _talk("/help\n/nothing\nSay A.\n\n/clear\n/system Be kind.\n/quit\nno\n",
+                     "--max-new-tokens", "2")  # fmt: skip
+    lines = out.splitlines()
+    assert lines[0].startswith("/help") and "There is no command /nothing" in err
+    assert f"{SMOL} on cpu" in err
+    assert len(lines) == 6  # the help and one answer; nothing after /quit
+    model: Any = rl.models.load(SMOL)
+    said = [{"role": "user", "content": "Say A."}]
+    answer = "".join(model.chat(said, max_new_tokens=2))
+    assert lines[5] == answer
+    said += [{"role": "assistant", "content": answer}, {"role": "user", "content": "Again"}]
+    second = "".join(model.chat(said, max_new_tokens=2))
+    assert _talk("Say A.\nAgain\n", "--max-new-tokens", "2")[0].splitlines() == [answer, second]
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_program() -> None:
+    process = subprocess.Popen(
+        [*PROGRAM, "chat", "--max-new-tokens", "400"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write(b"Write a long story.\n")
+        process.stdin.flush()
+        first = os.read(process.stdout.fileno(), 1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(b"/help\n/quit\n", timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    answer, _, rest = (first + out).decode().partition("\n/help")
+    assert 0 < len(answer) < 400 and "leave" in rest
+    assert b"[stopped]" in err
+
+
 # --- inspect, fetch, info ---------------------------------------------------------------------
 
 

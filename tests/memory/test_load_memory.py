@@ -61,3 +61,25 @@ def test_minilm_loads_within_its_size_and_60_megabytes() -> None:
 def test_the_measure_sees_memory_that_is_used() -> None:
     before, after = _peaks("held = b'x' * (200 << 20)\npeaks.append(peak())\n", "")
     assert 190 << 20 <= after - before <= 300 << 20
+
+
+# Reading every byte of the file, as the first token does, and then more tokens.
+GENERATE = """
+model = rl.models.load(sys.argv[1])
+peaks.append(peak())
+list(model.tokens([504, 3575, 282, 4649, 314], max_new_tokens=1))
+peaks.append(peak())
+list(model.tokens([504, 3575, 282, 4649, 314], max_new_tokens=8))
+peaks.append(peak())
+"""
+
+
+def test_a_quantized_model_runs_within_its_size_and_60_megabytes() -> None:
+    folder = resolve("smollm2-135m-instruct")
+    (file,) = folder.glob("*.gguf")
+    size = file.stat().st_size
+    before, loaded, first, later = _peaks(GENERATE, str(folder))
+    assert loaded - before <= 1.1 * size + 60_000_000
+    # The weights in float32 would take 540 MB, the head alone 113.
+    assert first - before <= 1.1 * size + 60_000_000
+    assert later - first <= 8_000_000
