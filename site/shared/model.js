@@ -64,15 +64,16 @@ export async function describe() {
   }
   note.textContent = "Looking…";
   try {
-    const { bytes, cachedBytes, origin, name } = await rushlight().describe(where);
+    const { bytes, cachedBytes, origin, name, notKept } = await rushlight().describe(where);
     if (key() !== asked) return;
+    const then = notKept ? `not kept: ${notKept}` : "kept for the next visit";
     const all = bytes === null ? "of a size the server does not say" : size(bytes);
     if (origin === "local") note.textContent = `${name}: ${all} from this device.`;
     else if (bytes !== null && cachedBytes >= bytes) {
       note.textContent = `${all}, on this device already.`;
     } else if (cachedBytes > 0 && bytes !== null) {
       note.textContent = `${all}; ${size(bytes - cachedBytes)} still to download.`;
-    } else note.textContent = `${all} to download; kept for the next visit.`;
+    } else note.textContent = `${all} to download; ${then}.`;
   } catch (error) {
     if (key() !== asked) return;
     const { message, hint } = /** @type {Error & { hint?: string }} */ (error);

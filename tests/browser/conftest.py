@@ -28,6 +28,7 @@ from rushlight.site.serve import Handler, Server
 playwright = pytest.importorskip("playwright.sync_api")
 
 HERE = Path(__file__).parent
+OTHER_PAGES = ("test_core_in_tab", "test_bare_page", "test_readme_page")
 TAB_REQUIREMENTS = HERE / "tab-requirements.txt"
 # As the platform notes give them: no sandbox for root, SwiftShader's WebGPU, no chatter.
 FLAGS = [
@@ -38,6 +39,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    # A host that is not this machine by name: without https it is no secure context.
+    "--host-resolver-rules=MAP plain.example 127.0.0.1",
 ]
 WORDS = """a the rush light fat candle wax oil lamp gas flame cheap bright cow whale bee house poor
 king street ship miner wire glass metal blue screen sleep glow ##s ##ed ##ing of and is in it was
@@ -45,12 +48,13 @@ that who what . , ? !""".split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of it is native (never collected inside the tab), and shares one worker's browser."""
+    """All of it is native (never collected inside the tab); two browsers share the work."""
     for item in items:
         if HERE in Path(item.path).parents:
             item.add_marker(pytest.mark.native)
             if not any(item.iter_markers("xdist_group")):
-                item.add_marker(pytest.mark.xdist_group("browser"))
+                ours = Path(item.path).stem not in OTHER_PAGES
+                item.add_marker(pytest.mark.xdist_group("site" if ours else "other-pages"))
 
 
 # --- servers ------------------------------------------------------------------------------------

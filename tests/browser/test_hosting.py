@@ -116,6 +116,24 @@ def test_under_a_sub_path_of_a_plain_server(
     search(page)
 
 
+def test_without_https(pages: Any, serve: Callable[..., Any], site: Path) -> None:
+    """A plain address of another machine: no cache, no service worker, no locks; all else works."""
+    place = serve(site)
+    url = place.url.replace("127.0.0.1", "plain.example")
+    page = pages.context().new_page()
+    page.goto(f"{url}search/")
+    assert page.evaluate("[isSecureContext, 'caches' in window]") == [False, False]
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('not kept')")
+    search(page)
+    place.mischief.flip["/models/tiny/model.safetensors"] = 1_000_000
+    page.reload()
+    page.wait_for_selector("html[data-state]")
+    page.fill("#text", "A rush.")
+    page.click("#go")
+    page.wait_for_selector("#error", state="visible")
+    assert "not the published ones" in page.inner_text("#error"), "hashes are checked here too"
+
+
 def test_the_runtime_from_another_origin(
     pages: Any, serve: Callable[..., Any], site: Path, tmp_path: Path, native: Any
 ) -> None:
