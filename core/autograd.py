@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rushlight.core.op import Context, Op
+    from rushlight.core.storage import Storage
     from rushlight.core.tensor import Tensor
 
 
@@ -94,7 +95,7 @@ class Node:
         self.edges = edges
         self.order = next(_order)
         self.saved: dict[int | str, Tensor] | None = saved
-        self.versions = {key: t.storage.version for key, t in saved.items()}
+        self.versions = {key: version_of(t) for key, t in saved.items()}
         self.retained: list[Tensor] = []
 
     def unpack(self, key: int | str) -> Tensor:
@@ -105,11 +106,11 @@ class Node:
                 "retain_graph=True to that one to go through the graph twice"
             )
         value = self.saved[key]
-        if value.storage.version != self.versions[key]:
+        if version_of(value) != self.versions[key]:
             raise RuntimeError(
                 f"{self.op.name}: a {value.dtype.name} tensor of shape {value.shape} that its "
                 f"gradient needs was modified in place (version {value.storage.version}, saved "
-                f"at {self.versions[key]}); use the out-of-place op, or clone() before writing"
+                f"at {self.versions[key][1]}); use the out-of-place op, or clone() before writing"
             )
         return value.rejoin(self) if key == "out" else value
 
@@ -126,6 +127,11 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.name} backward>"
+
+
+def version_of(tensor: Tensor) -> tuple[Storage, int]:
+    """What tells whether the values of `tensor` are still the same: its memory and its version."""
+    return tensor.storage, tensor.storage.version
 
 
 def edge_of(tensor: Tensor | None) -> Node | Tensor | None:
@@ -203,7 +209,7 @@ class _Sweep:
                         )
                     self.send(edge, part)
             if not keep:
-                node.saved = None
+                node.saved, node.versions = None, {}
 
 
 def _accumulate(leaf: Tensor, grad: Tensor) -> None:

@@ -113,7 +113,7 @@ _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 
 
 def as_dtype(value: Any) -> DType:
-    """The DType that `value` names: a DType, its name, or a NumPy dtype.
+    """The DType that `value` names: a DType, its name, a NumPy dtype, or bool, int or float.
 
     Raises TypeError for anything else, naming the dtypes there are.
     """
@@ -121,6 +121,8 @@ def as_dtype(value: Any) -> DType:
         return value
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
+    if value is float:  # as in torch and NumPy, though a Python float by itself gives float32
+        return float64
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     try:

@@ -155,7 +155,7 @@ class Op:
             saved = self._saved(inputs, needs)
             if 0 in saved:  # the values before the write, with their history
                 saved[0] = target.clone()
-            before = {key: t.storage.version for key, t in saved.items()}
+            before = {key: autograd.version_of(t) for key, t in saved.items()}
         elif autograd.is_grad_enabled() and target.frozen_view:
             raise RuntimeError(
                 f"{self.name}_: this view of a tensor that needs a gradient was taken under "
@@ -171,7 +171,7 @@ class Op:
             if self._uses_out(needs):
                 assert node.saved is not None
                 node.saved["out"] = target.detach()
-                node.versions["out"] = target.storage.version
+                node.versions["out"] = autograd.version_of(target)
         return target
 
     def gradients(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight.core.dtype import bool_, of_scalar
-from rushlight.core.op import REGISTRY
+from rushlight.core.dtype import DType, bool_, of_scalar, result_type
+from rushlight.core.op import REGISTRY, Op
 from rushlight.core.ops.binary import DIV, clamp
 from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor, modular, numbers
 from rushlight.core.ops.subscript import ASSIGN, whole
@@ -49,30 +49,46 @@ def zero_(x: Tensor) -> Tensor:
     return fill_(x, 0)
 
 
+def _write(op: Op, x: Tensor, other: TensorLike, alpha: float = 1) -> Tensor:
+    """`op` of x and alpha * other, over x."""
+    name = f"{op.name}_"
+    value = _value(name, x, other)
+    if isinstance(alpha, float) and not x.dtype.is_floating_point:
+        raise TypeError(f"{name}: alpha {alpha} does not fit in place into {x.dtype.name}")
+    if is_tensor(other) and _ranked(x, other) is not x.dtype:  # type: ignore[arg-type]
+        # Computed in the wider dtype and rounded once, as in torch.
+        wide = _ranked(x, other)  # type: ignore[arg-type]
+        value = other.to(wide).expand(*x.shape)  # type: ignore[union-attr]
+        return copy_(x, op(x.to(wide), value if alpha == 1 else value * alpha))
+    return op.inplace(x, value if alpha == 1 else value * alpha)
+
+
+def _ranked(x: Tensor, other: Tensor) -> DType:
+    return result_type(*((t.dtype, 2 if t.ndim else 1) for t in (x, other)))
+
+
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
-    value = _value("add_", x, other)
-    return REGISTRY["add"].inplace(x, value if alpha == 1 else value * alpha)
+    return _write(REGISTRY["add"], x, other, alpha)
 
 
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if x.dtype is bool_:
         raise TypeError("sub_: not for bool; use ^")
-    value = _value("sub_", x, other)
-    return REGISTRY["sub"].inplace(x, value if alpha == 1 else value * alpha)
+    return _write(REGISTRY["sub"], x, other, alpha)
 
 
 def mul_(x: Tensor, other: TensorLike) -> Tensor:
     """x *= other."""
-    return REGISTRY["mul"].inplace(x, _value("mul_", x, other))
+    return _write(REGISTRY["mul"], x, other)
 
 
 def div_(x: Tensor, other: TensorLike) -> Tensor:
     """x /= other; `x` must be floating point."""
     if not x.dtype.is_floating_point:
         raise TypeError(f"div_: the quotient does not fit in place into {x.dtype.name}")
-    return DIV.inplace(x, _value("div_", x, other))
+    return _write(DIV, x, other)
 
 
 def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:

@@ -317,6 +317,34 @@ def test_what_in_place_refuses() -> None:
         rl.ones(3).add_(rl.ones(2))
 
 
+def test_memory_that_was_replaced_is_noticed(device: str) -> None:
+    p, x = leaf(3, device=device), leaf(3, device=device, seed=2)
+    y = (p * x).sum()
+    with rl.no_grad():
+        p.set_(rl.zeros(3, device=device))
+    with pytest.raises(RuntimeError, match="mul: a float32 tensor .* was modified in place"):
+        y.backward()
+
+
+def test_in_place_with_a_wider_operand_rounds_once(device: str) -> None:
+    x = rl.tensor([1.0], device=device).half()
+    x += rl.tensor([2.0**-11 + 2.0**-22], device=device)  # just above the tie between two halves
+    assert x.item() == 1 + 2.0**-10
+    x += rl.tensor(2.0**-11, device=device)  # a 0-d tensor does not widen
+    assert x.dtype is rl.float16
+    n = rl.tensor([100], dtype=rl.int8, device=device)
+    n += rl.tensor([2**40 + 100], device=device)
+    assert n.item() == -56
+    with pytest.raises(TypeError, match="add_: alpha 0.5 does not fit in place into int8"):
+        n.add_(1, alpha=0.5)
+    p = leaf(3, device=device)
+    h = p.half()
+    h *= p
+    h.sum().backward()
+    assert p.grad is not None
+    np.testing.assert_allclose(p.grad.cpu().numpy(), 2 * draws(1, (3,)), rtol=2e-3)
+
+
 def test_a_view_taken_under_no_grad(device: str) -> None:
     p = leaf(3, device=device)
     buffer = rl.zeros(3, device=device)

@@ -256,6 +256,36 @@ def test_gradients_agree_with_differences(op_samples: ModuleType, op_name: str) 
         check_sample(REGISTRY[op_name], sample)
 
 
+def _gradients(op: Op, sample: Any, dtype: str, device: str) -> list[rl.Tensor]:
+    """Gradients of a weighted sum of the result, at the sample's values in `dtype`."""
+    inputs: list[rl.Tensor | None] = []
+    for i, x in enumerate(sample.inputs):
+        real = x is not None and x.dtype.kind == "f"
+        t = None if x is None else rl.tensor(x, device=device)
+        # Every dtype starts from values that bfloat16 holds, so that all differentiate alike.
+        t = t.bfloat16().to(dtype) if t is not None and real else t
+        inputs.append(t.requires_grad_() if t is not None and i in sample.grad else t)
+    attrs = {k: getattr(rl, dtype) if k == "dtype" else v for k, v in sample.attrs.items()}
+    out = op(*inputs, **attrs)
+    weight = rl.tensor(_draws(3, out.shape, 0.5, 1.5), device=device).bfloat16().to(dtype)
+    wanted = [t for i, t in enumerate(inputs) if t is not None and i in sample.grad]
+    found = rl.autograd.grad((out * weight).sum(), wanted)
+    return [g for g in found if g is not None]
+
+
+def test_narrow_gradients_are_near_those_of_float64(
+    device: str, op_samples: ModuleType, op_name: str
+) -> None:
+    for sample in gradient_samples(op_samples.SAMPLES[op_name]):
+        exact = _gradients(REGISTRY[op_name], sample, "float64", "cpu")
+        for dtype in ("float32", "float16", "bfloat16"):
+            found = _gradients(REGISTRY[op_name], sample, dtype, device)
+            for g, e in zip(found, exact, strict=True):
+                assert g.dtype.name == dtype
+                label = f"{op_name} {sample.label} {dtype}"
+                assert_close(g.cpu(), e.numpy(), "several", label=label)
+
+
 def test_what_is_not_differentiable_gives_no_gradient(
     device: str, op_samples: ModuleType, op_name: str
 ) -> None:
