@@ -1,6 +1,6 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
-MODEL ?= all-minilm-l6-v2
+MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
@@ -12,9 +12,9 @@ NODE = PATH="$$(tools/node.sh):$$PATH"
 help: ## what this Makefile offers
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: env ## build the site with its model and serve it on loopback (PORT=8000)
-	@$(BIN)/rushlight fetch $(MODEL)
-	@$(BIN)/rushlight site build --models $(MODEL)
+demo: env ## build the site with its models and serve it on loopback (PORT=8000)
+	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
+	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@exec $(BIN)/rushlight site serve --port $(PORT)
 
 test: lint pytest ## check everything, as CI does

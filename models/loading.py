@@ -89,8 +89,22 @@ async def load_async(
         return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
     from rushlight.web.download import fetch_checkpoint
 
-    files, tensors = await fetch_checkpoint(path_or_url, progress)
-    return assemble(files, tensors, device=device, dtype=dtype)
+    parts = await fetch_checkpoint(path_or_url, progress)
+    return from_parts(*parts, device=device, dtype=dtype)
+
+
+def from_parts(
+    files: Mapping[str, bytes],
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, Any] | None,
+    *,
+    device: str | Device = "cpu",
+    dtype: str | DType | None = None,
+) -> Model:
+    """A model from what was read of a checkpoint; `metadata` where that was a GGUF file."""
+    if metadata is None:
+        return assemble(files, tensors, device=device, dtype=dtype)
+    return from_gguf(metadata, tensors, device=device, dtype=dtype)
 
 
 def assemble(

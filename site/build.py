@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,22 @@ from typing import Any
 import rushlight
 from rushlight.core.errors import RushlightError
 from rushlight.core.io.fetch import FetchError, cache_dir, download, npm_members, wheel_member
+from rushlight.core.io.gguf import gguf_in, read_gguf
+from rushlight.core.io.source import open_source
 
 from . import wheel
 
 Progress = Callable[[str, int, int | None], None]
 
-WEB = ("client.js", "client.d.ts", "worker.js", "loader.js", "weights.js", "ranges.js")
+WEB = (
+    "client.js",
+    "client.d.ts",
+    "generation.js",
+    "worker.js",
+    "loader.js",
+    "weights.js",
+    "ranges.js",
+)
 SMALL_FILES = (
     "config.json",
     "tokenizer.json",
@@ -30,6 +41,7 @@ SMALL_FILES = (
     "sentence_bert_config.json",
     "1_Pooling/config.json",
     "generation_config.json",
+    "chat_template.jinja",
 )
 
 
@@ -74,7 +86,7 @@ def build(
     try:
         making.chmod(0o755)
         packed = _runtime(making / "rushlight", progress)
-        _pages(making)
+        _pages(making, progress)
         sizes = {n: _model(making / "models" / n, n, folder, split_mb) for n, folder in models}
         listing = [
             {"name": n, "type": _model_type(folder), "bytes": sizes[n]} for n, folder in models
@@ -112,12 +124,15 @@ def _sha256(path: Path) -> str:
 # --- the runtime --------------------------------------------------------------------------------
 
 
-def assets(progress: Progress | None = None) -> dict[str, Path]:
-    """The third-party files of the runtime, from the cache or fetched: name there -> file."""
+def assets(progress: Progress | None = None, into: str = "site") -> dict[str, Path]:
+    """Third-party files, from the cache or fetched: name there -> file.
+
+    into: "site" for those of the runtime, "pages" for those that only the pages use.
+    """
     table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
     found: dict[str, Path] = {}
     for name, asset in table.items():
-        if asset["into"] != "site":
+        if asset["into"] != into:
             continue
         folder = cache_dir() / "site" / f"{name}-{asset['version']}"
         members = {m["to"]: m for m in asset["members"]}
@@ -214,7 +229,10 @@ def _row(top: Path, path: Path) -> dict[str, Any]:
 # --- pages, models, service worker --------------------------------------------------------------
 
 
-def _pages(dest: Path) -> None:
+def _pages(dest: Path, progress: Progress | None) -> None:
+    for name, path in assets(progress, "pages").items():
+        (dest / "shared").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, dest / "shared" / name)
     here = Path(__file__).parent
     for path in sorted(here.rglob("*")):
         inner = path.relative_to(here)
@@ -227,14 +245,16 @@ def _pages(dest: Path) -> None:
 
 def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     """Copy what the tab needs of a model folder, with a manifest; returns the bytes."""
-    weights = sorted(folder.glob("model*.safetensors"))
-    missing = [f for f in ("config.json", "tokenizer.json") if not (folder / f).is_file()]
+    gguf = gguf_in(folder)
+    weights = [gguf] if gguf else sorted(folder.glob("model*.safetensors"))
+    needed = () if gguf else ("config.json", "tokenizer.json")
+    missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(
             f"model {name}: {folder} has no {missing[0] if missing else 'model.safetensors'}",
-            hint="A model folder holds config.json, tokenizer.json and model.safetensors.",
+            hint="A folder holds config.json, tokenizer.json and model.safetensors, or one .gguf.",
         )
-    small = [folder / name for name in SMALL_FILES if (folder / name).is_file()]
+    small = [folder / n for n in SMALL_FILES if not gguf and (folder / n).is_file()]
     files: list[dict[str, Any]] = []
     for path in [*small, *weights]:
         inner = path.relative_to(folder).as_posix()
@@ -251,6 +271,9 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
 
 def _model_type(folder: Path) -> str:
     """What the files say the model is: pages offer the models they can use."""
+    if gguf := gguf_in(folder):
+        with closing(open_source(gguf)) as source:
+            return str(read_gguf(source).metadata.get("general.architecture", ""))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return str(config.get("model_type", ""))
 

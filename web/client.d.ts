@@ -1,7 +1,8 @@
 // client.d.ts: the types of Rushlight's page API; client.js implements them.
 
-/** Where a model lies: a folder's address (with or without a manifest), a hub id "owner/name" or
- *  "owner/name@revision", files the visitor chose, or a directory handle. */
+/** Where a model lies: the address of a folder (with or without a manifest) or of a .gguf file, a
+ *  hub id "owner/name" or "owner/name@revision", files the visitor chose, or a directory handle. Of
+ *  several GGUF files in one place the first kind of q4_0, q4_1, q5_0, q5_1, q8_0 is taken. */
 export type ModelSource =
   | string
   | URL
@@ -55,6 +56,55 @@ export interface EncodeOptions {
   signal?: AbortSignal;
 }
 
+export interface ChatMessage {
+  role: "system" | "user" | "assistant" | (string & {});
+  content: string;
+}
+
+export interface GeneratedToken {
+  id: number;
+  /** The text it completed; "" while a character is unfinished. */
+  text: string;
+  /** Logarithm of the model's own probability of it. */
+  logprob: number;
+}
+
+export interface GenerateStats {
+  promptTokens: number;
+  generatedTokens: number;
+  /** Until the first token, and from there to the end. */
+  seconds: { prefill: number; decode: number };
+  /** Why it ended: the model's own end, a stop text, or maxNewTokens. */
+  stopped: "eos" | "stop" | "length";
+}
+
+export interface GenerateOptions {
+  /** 256 unless given. */
+  maxNewTokens?: number;
+  /** 0, which takes the likeliest token each time, unless given. */
+  temperature?: number;
+  /** 0: all tokens. */
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  repetitionPenalty?: number;
+  frequencyPenalty?: number;
+  presencePenalty?: number;
+  /** Token id -> number added to its logit. */
+  logitBias?: Record<number, number>;
+  seed?: number;
+  /** Text that ends the answer and is no part of it. */
+  stop?: string | string[];
+  /** What to do when the context is full: "error" (the default), or "shift" drops the oldest. */
+  overflow?: "error" | "shift";
+  signal?: AbortSignal;
+  onToken?: (token: GeneratedToken) => void;
+  /** Tokens of the prompt that have been read. */
+  onProgress?: (progress: { stage: "prefill"; done: number; total: number }) => void;
+  /** Called once, when the answer has ended by itself. */
+  onDone?: (stats: GenerateStats) => void;
+}
+
 export interface Description {
   name: string;
   origin: "folder" | "hub" | "local";
@@ -73,6 +123,17 @@ export interface Model {
   readonly device: string;
   /** Seconds from the call of `load` until the model was ready. */
   readonly seconds: number;
+  /** Tokens that prompt and answer can have together; 0 for a model that does not generate. */
+  readonly contextLength: number;
+  /** Whether `chat` can lay messages out. */
+  readonly chatTemplate: boolean;
+  /** Continues a prompt, without a chat template: pieces of text as they come. Leaving the loop and
+   *  the signal stop the worker within one token. */
+  generate(prompt: string | number[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /** The assistant's answer to `messages`, laid out by the model's chat template. */
+  chat(messages: ChatMessage[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /** Tokens of a text, or of messages in the chat template. */
+  tokenCount(prompt: string | ChatMessage[]): Promise<number>;
   /** One vector per text, in the order of the texts. */
   encode(texts: string | string[], options?: EncodeOptions): Promise<Float32Array[]>;
   /** Vectors one by one, in order; `break` or the signal stops the worker within one step. */

@@ -2,6 +2,7 @@
 // generators and errors with hints. See client.d.ts for the types.
 
 import * as Comlink from "./comlink.js";
+import { countTokens, stream } from "./generation.js";
 import { sourceOf } from "./loader.js";
 
 /**
@@ -124,7 +125,7 @@ class Model {
   #id;
 
   /** @param {Link} link @param {any} made */
-  constructor(link, { id, name, modelType, parameters, device, seconds }) {
+  constructor(link, { id, name, modelType, parameters, device, seconds, ...more }) {
     this.#link = link;
     this.#id = id;
     this.name = name;
@@ -132,6 +133,25 @@ class Model {
     this.parameters = parameters;
     this.device = device;
     this.seconds = seconds;
+    this.contextLength = more.contextLength;
+    this.chatTemplate = more.chatTemplate;
+  }
+
+  /** @param {string | number[]} prompt
+   *  @param {import("./client.d.ts").GenerateOptions} [options] */
+  generate(prompt, options) {
+    return stream(this.#link, this.#id, "generate", prompt, options);
+  }
+
+  /** @param {import("./client.d.ts").ChatMessage[]} messages
+   *  @param {import("./client.d.ts").GenerateOptions} [options] */
+  chat(messages, options) {
+    return stream(this.#link, this.#id, "chat", messages, options);
+  }
+
+  /** @param {string | import("./client.d.ts").ChatMessage[]} prompt */
+  tokenCount(prompt) {
+    return countTokens(this.#link, this.#id, prompt);
   }
 
   /** @param {string | string[]} texts @param {import("./client.d.ts").EncodeOptions} [options] */

@@ -10,11 +10,16 @@ import numpy as np
 
 from rushlight.core.errors import FormatError
 from rushlight.core.io.fetch import FetchError
+from rushlight.core.io.gguf import TruncatedError, gguf_in, load_gguf, read_gguf
 from rushlight.core.io.plan import load_plan
 from rushlight.core.io.safetensors import load_safetensors, read_table
+from rushlight.core.io.template import import_modules as import_templates
 from rushlight.core.io.tokenizer import import_modules
 from rushlight.core.tensor import Tensor
 from rushlight.web import import_js
+
+# A GGUF header that is longer than this is not waited for.
+LONGEST_HEADER = 256 << 20
 
 
 class Head:
@@ -41,14 +46,27 @@ class Builder:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.tensors: dict[str, Tensor] = {}
+        # Of a GGUF file, which has no small files beside it.
+        self.metadata: dict[str, Any] | None = None
 
-    def begin(self, path: str, head: Any, size: float) -> list[int]:
-        """Allocate one buffer per tensor of the safetensors file `path`.
+    def begin(self, path: str, head: Any, size: float) -> list[int] | None:
+        """Allocate one buffer per tensor of the safetensors or GGUF file `path`.
 
-        Returns file offset, length and address of each, flat. Raises FormatError when the header
+        Returns file offset, length and address of each, flat; None where `head` ends before the
+        header does (a GGUF file does not say how long it is). Raises FormatError when the header
         does not describe a file of `size` bytes, or holds a tensor that another file holds too.
         """
-        table = read_table(Head(path, head.to_bytes(), int(size)))
+        source = Head(path, head.to_bytes(), int(size))
+        if path.lower().endswith(".gguf"):
+            try:
+                gguf = read_gguf(source)
+            except TruncatedError:
+                if len(source.head) < min(source.size, LONGEST_HEADER):
+                    return None
+                raise
+            table, self.metadata = gguf.table, gguf.metadata
+        else:
+            table = read_table(source)
         if again := table.entries.keys() & self.tensors.keys():
             raise FormatError(f'{path}: tensor "{min(again)}" is in another file already')
         rows: list[int] = []
@@ -63,20 +81,28 @@ class Builder:
         self.files[path] = content.to_bytes()
 
 
+Parts = tuple[dict[str, bytes], dict[str, Tensor], dict[str, Any] | None]
+
+
 async def fetch_checkpoint(
     where: str, progress: Callable[[int, int | None], None] | None = None
-) -> tuple[dict[str, bytes], dict[str, Tensor]]:
-    """The small files and the tensors of a model folder, of its address or of a hub id.
+) -> Parts:
+    """The small files, the tensors and a GGUF file's metadata of a model's address or hub id.
 
     progress(done, total): bytes. Downloads are hash-checked where the site's manifest or the hub
     gives a hash, kept by the browser, and taken up where they broke off. Raises FetchError with
     the reason and the way out.
     """
+    await import_modules()  # so that making the model needs no blocking wait
+    await import_templates()
+    if Path(where).exists() and (gguf := gguf_in(Path(where))):
+        tensors, metadata = load_gguf(gguf)
+        return {}, tensors, metadata
     if Path(where).is_dir():  # a folder of Pyodide's own file system
         folder = Path(where)
         names = [p for p in folder.rglob("*") if p.suffix in (".json", ".txt")]
         small = {p.relative_to(folder).as_posix(): p.read_bytes() for p in names}
-        return small, load_safetensors(folder)
+        return small, load_safetensors(folder), None
     import pyodide_js  # type: ignore[import-not-found, unused-ignore]
     from pyodide.ffi import JsException, create_proxy  # type: ignore[import-not-found, unused-ignore]
 
@@ -95,5 +121,4 @@ async def fetch_checkpoint(
         begin.destroy()
     for path, content in small:
         builder.add_file(path, content)
-    await import_modules()  # so that making the model needs no blocking wait
-    return builder.files, builder.tensors
+    return builder.files, builder.tensors, builder.metadata

@@ -9,7 +9,7 @@ import { WeightsError, concatenate } from "./ranges.js";
  * @typedef {{ kind: "url", url: string } | { kind: "hub", id: string, hubUrl: string }
  *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
  * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
- * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] }} Builder
+ * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] | null }} Builder
  */
 
 // The small files a model folder may hold; config.json must be there.
@@ -22,10 +22,15 @@ const SMALL_FILES = [
   "sentence_bert_config.json",
   "1_Pooling/config.json",
   "generation_config.json",
+  "chat_template.jinja",
 ];
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 const LARGEST_HEADER = 100e6;
+const GGUF = 0x46554747; // the four letters
+const GGUF_HEAD = 1 << 20; // a first guess: the header holds the vocabulary
+// Kinds of GGUF files to take where a repository has several, in this order.
+const GGUF_KINDS = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "f16", "bf16"];
 
 /**
  * What a text names: an address, a hub id, or a model of this site.
@@ -51,6 +56,7 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
 export async function list(store, source, signal) {
   if (source.kind === "local") return listLocal(source.files);
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
+  if (isGguf(new URL(source.url).pathname)) return listGguf(source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const text = await store.document(new URL("manifest.json", folder).href, signal);
   const manifest = text === null ? null : parseManifest(text);
@@ -81,9 +87,50 @@ function parseManifest(text) {
   }
 }
 
+/** @param {string} path */
+const isGguf = (path) => /\.gguf$/i.test(path);
+
+/** One GGUF file by its address. @param {string} address @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listGguf(address, signal) {
+  // The hub's page of a file, instead of the file.
+  const url = address.replace(/^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
+  const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
+  const name = path.replace(/\.gguf$/i, "");
+  let size;
+  try {
+    const response = await fetch(url, { method: "HEAD", signal });
+    size = Number((response.ok && response.headers.get("content-length")) || NaN);
+  } catch {
+    signal?.throwIfAborted(); // otherwise: offline, or only known once it is read
+  }
+  return { name, origin: "folder", files: [{ path, url, size: size || undefined }] };
+}
+
+/** The GGUF file to load where there is no config.json. @param {FileSpec[]} files
+ *  @param {string} where @returns {FileSpec | null} */
+function pickGguf(files, where) {
+  const found = files.filter((file) => isGguf(file.path));
+  if (found.length < 2) return found[0] ?? null;
+  const names = (/** @type {string} */ kind) =>
+    new RegExp(`(^|[^a-z0-9])${kind}([^a-z0-9_]|$)`, "i");
+  const kind = (/** @type {FileSpec} */ { path }) =>
+    GGUF_KINDS.findIndex((kind) => names(kind).test(path));
+  const known = found.filter((file) => kind(file) >= 0).sort((a, b) => kind(a) - kind(b));
+  if (known.length) return known[0];
+  throw new WeightsError(`${where} holds several GGUF files, none of a kind that can be read`, {
+    hint: `There are ${found.map((file) => file.path).join(", ")}.`,
+    retry: false,
+  });
+}
+
 /** Keeps what loading needs, and says what is missing. @param {FileSpec[]} files
  *  @param {string} where */
 function pick(files, where) {
+  if (!files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
+    const gguf = pickGguf(files, where);
+    if (gguf) return [gguf];
+  }
   const byPath = new Map(files.map((file) => [file.path, file]));
   const small = SMALL_FILES.filter((path) => byPath.has(path));
   const index = byPath.get(WEIGHTS_INDEX);
@@ -97,7 +144,7 @@ function pick(files, where) {
   ])) {
     if (found) continue;
     throw new WeightsError(`no ${path} in ${where}`, {
-      hint: "A model folder holds config.json, tokenizer.json and model.safetensors.",
+      hint: "A model is a .gguf file, or config.json, tokenizer.json and model.safetensors.",
       retry: false,
     });
   }
@@ -113,8 +160,10 @@ function listLocal(chosen) {
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
-  const name = folder.split("/").filter(Boolean).pop() ?? "local files";
-  return { name, origin: "local", files: pick(files, "the chosen files") };
+  const picked = pick(files, "the chosen files");
+  const only = isGguf(picked[0].path) ? picked[0].path.replace(/.*\/|\.gguf$/gi, "") : "";
+  const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
+  return { name, origin: "local", files: picked };
 }
 
 /** A folder without a manifest on a plain server: ask for the names a model folder has.
@@ -230,7 +279,7 @@ export async function read(store, listing, builder, heap, { signal, report }) {
       const notKept = store.refused;
       report?.({ stage: "download", file: file.path, ...totals, total, notKept });
     };
-    if (!file.path.endsWith(".safetensors")) {
+    if (!file.path.endsWith(".safetensors") && !isGguf(file.path)) {
       small.set(file.path, await store.bytes(file, { signal, onBytes }));
       continue;
     }
@@ -259,10 +308,11 @@ export async function fetchModel(weights, where, begin, py, tell) {
 }
 
 /** Python's list of places as an array. @param {(path: string, head: Uint8Array, size: number) =>
- *  import("./types.d.ts").PyProxy} begin @returns {Builder["begin"]} */
+ *  import("./types.d.ts").PyProxy | undefined} begin @returns {Builder["begin"]} */
 export function flat(begin) {
   return (path, head, size) => {
     const rows = begin(path, head, size);
+    if (!rows) return null; // it needs more of the file
     const places = rows.toJs();
     rows.destroy();
     return places;
@@ -280,10 +330,16 @@ async function readWeights(store, file, { size, body }, builder, heap) {
   let scatter = /** @type {Scatter | null} */ (null);
   /** @type {unknown} */
   let refused = null;
-  const begin = () => {
+  const begin = (/** @type {boolean} */ ended) => {
     const bytes = concatenate(head.splice(0));
     try {
-      const rows = builder.begin(file.path, bytes, size ?? Number.MAX_SAFE_INTEGER);
+      const all = ended ? bytes.length : (size ?? Number.MAX_SAFE_INTEGER);
+      const rows = builder.begin(file.path, bytes, all);
+      if (!rows) {
+        head.push(bytes);
+        needed = 2 * bytes.length;
+        return;
+      }
       const places = new Scatter(rows, heap);
       places.write(0, bytes);
       scatter = places;
@@ -299,13 +355,14 @@ async function readWeights(store, file, { size, body }, builder, heap) {
       if (needed === 8 && offset + bytes.length >= 8) {
         head.push(concatenate(head.splice(0)));
         const view = new DataView(head[0].buffer, head[0].byteOffset);
-        needed += Math.min(Number(view.getBigUint64(0, true)), LARGEST_HEADER);
+        const length = Math.min(Number(view.getBigUint64(0, true)), LARGEST_HEADER);
+        needed = view.getUint32(0, true) === GGUF ? GGUF_HEAD : needed + length;
       }
-      if (offset + bytes.length >= needed) begin();
+      if (offset + bytes.length >= needed) begin(false);
     }
     offset += bytes.length;
   }
-  if (!scatter && !refused) begin(); // shorter than its header says: the reader has the words
+  if (!scatter && !refused) begin(true); // shorter than its header says: the reader has the words
   if (refused) {
     // The stream went on to its end, so a damaged download has been named as such by its hash.
     await store.drop(file);

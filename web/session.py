@@ -7,15 +7,21 @@ import platform
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 import rushlight as rl
+from rushlight.core.io.template import import_modules as import_templates
 from rushlight.core.io.tokenizer import import_modules
-from rushlight.models import assemble
+from rushlight.models.ahead import read_ahead
+from rushlight.models.loading import from_parts
 from rushlight.web.download import Builder
+
+# Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model.
+PREFILL = 32
 
 _models: dict[int, Any] = {}
 _numbers = count(1)
@@ -25,8 +31,11 @@ async def build(builder: Builder, device: str, dtype: str | None) -> dict[str, A
     """Make the model whose files `builder` holds; returns its number and what it is."""
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
+    await import_templates()
     started = time.perf_counter()
-    model = assemble(builder.files, builder.tensors, device=device, dtype=dtype)
+    model: Any = from_parts(
+        builder.files, builder.tensors, builder.metadata, device=device, dtype=dtype
+    )
     number = next(_numbers)
     _models[number] = model
     return {
@@ -35,7 +44,23 @@ async def build(builder: Builder, device: str, dtype: str | None) -> dict[str, A
         "parameters": sum(int(t.numel()) for t in model.parameters()),
         "device": str(model.device),
         "seconds": time.perf_counter() - started,
+        # 0 for a model that does not generate.
+        "contextLength": model.config.max_position_embeddings if _generates(model) else 0,
+        "chatTemplate": getattr(model, "template", None) is not None,
     }
+
+
+def _generates(model: Any) -> bool:
+    return hasattr(model, "tokens")
+
+
+def _model(number: int, call: str) -> Any:
+    if number not in _models:
+        raise ValueError(f"{call}: the model was disposed of; load it again")
+    model = _models[number]
+    if call != "encode" and not _generates(model):
+        raise TypeError(f"{call}: a {model.config.model_type} model does not generate text")
+    return model
 
 
 async def encode(
@@ -50,9 +75,7 @@ async def encode(
     Between batches `breathe` lets messages in; it says whether to stop, which raises
     asyncio.CancelledError.
     """
-    if number not in _models:
-        raise ValueError("encode: the model was disposed of; load it again")
-    steps = _models[number].encode_iter(texts.to_py(), batch_size)
+    steps = _model(number, "encode").encode_iter(texts.to_py(), batch_size)
     while True:
         if await breathe():
             raise asyncio.CancelledError
@@ -61,6 +84,61 @@ async def encode(
         except StopIteration as finished:
             vectors = finished.value.numpy()
             return np.ascontiguousarray(vectors).reshape(-1), vectors.shape[1]
+
+
+def prompt_ids(number: int, prompt: Any, call: str) -> list[int]:
+    """Token ids of a text (`generate`), or of messages in the chat template (`chat`)."""
+    model = _model(number, call)
+    if isinstance(prompt, str):
+        return list(model.prompt_ids(prompt))
+    given = prompt.to_py()
+    return list(model.chat_ids(given) if call == "chat" else model.prompt_ids(given))
+
+
+async def generate(
+    number: int,
+    prompt: Any,
+    call: str,
+    options: Any,
+    breathe: Callable[[], Awaitable[bool]],
+    report: Callable[..., None],
+) -> dict[str, Any]:
+    """Continue a prompt; returns counts, seconds, why it ended, and every token.
+
+    report("prefill", done, total) counts the prompt's tokens, report("token", id, text, logprob)
+    gives each token of the answer. Before each step `breathe` lets messages in; it says whether to
+    stop, which raises asyncio.CancelledError.
+    """
+    model = _model(number, call)
+    began = time.perf_counter()
+    ids = prompt_ids(number, prompt, call)
+    chosen = {name: value for name, value in options.to_py().items() if value is not None}
+    if "logit_bias" in chosen:
+        # An object's keys are text in JavaScript.
+        chosen["logit_bias"] = {int(token): bias for token, bias in chosen["logit_bias"].items()}
+    steps = model.tokens(ids, **chosen)  # refuses what is out of range before anything is read
+    found: list[tuple[int, str, float]] = []
+    prefill, stopped = 0.0, ""
+    with closing(read_ahead(model, ids, PREFILL)) as reading, closing(steps):
+        for done in reading:
+            report("prefill", done, len(ids))
+            if await breathe():
+                raise asyncio.CancelledError
+        while not stopped:
+            token = next(steps)
+            prefill = prefill or time.perf_counter() - began
+            found.append((token.id, token.text, token.logprob))
+            stopped = token.stopped
+            report("token", *found[-1])
+            if await breathe() and not stopped:
+                raise asyncio.CancelledError
+    return {
+        "tokens": found,
+        "promptTokens": len(ids),
+        "generatedTokens": len(found),
+        "seconds": {"prefill": prefill, "decode": time.perf_counter() - began - prefill},
+        "stopped": stopped,
+    }
 
 
 def dispose(number: int) -> None:

@@ -146,10 +146,11 @@ export function bytePairs(words, config, model) {
     if (config[key]) words.refuse(`BPE model with ${key}`, config[key]);
   }
   const vocab = model.tokens_to_ids;
-  const absent = words.BYTE_CHARS.filter((char) => !vocab.has(char));
-  // The package leaves such a byte out and merges across the gap.
-  if (absent.length) words.refuse("BPE model without all 256 bytes in its vocabulary", absent);
-  return (word) => {
+  // As the package does, a byte without a token is left out, and merges reach across the gap.
+  const absent = new Set(words.BYTE_CHARS.filter((char) => !vocab.has(char)));
+  return (whole) => {
+    const word = absent.size ? [...whole].filter((char) => !absent.has(char)).join("") : whole;
+    if (!word) return { ids: [], lengths: [] };
     const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
     const ids = pieces.map((piece) => {
       const id = vocab.get(piece);

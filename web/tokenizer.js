@@ -101,6 +101,20 @@ function offsetTrimmer(words, table, prefixed, textOf) {
 }
 
 /**
+ * The patterns that split a text, and the step after them.
+ * @param {Json | null} config @returns {{ patterns: string[], last: Json }}
+ */
+function preTokenizer(config) {
+  const steps = (config?.type === "Sequence" && config.pretokenizers) || [config];
+  const last = steps.at(-1);
+  const plain = (/** @type {Json} */ { type, pattern, behavior, invert }) =>
+    type === "Split" && pattern?.Regex && behavior === "Isolated" && !invert;
+  if (!steps.slice(0, -1).every(plain)) return { patterns: [], last: config ?? {} };
+  const patterns = steps.slice(0, -1).map((/** @type {Json} */ step) => step.pattern.Regex);
+  return { patterns, last: last ?? {} };
+}
+
+/**
  * The modules that a tokenizer is made of, tokenizers.js among them as `library`.
  * @typedef {{ library: Library, unicode: Unicode, words: Words, subwords: Subwords }} Modules
  */
@@ -111,12 +125,19 @@ class Tokenizer {
   constructor({ library, unicode, words, subwords }, json) {
     this.words = words;
     const table = words.classTable(unicode);
-    const kind = `${json.model?.type} after ${json.pre_tokenizer?.type}`;
+    const { patterns, last } = preTokenizer(json.pre_tokenizer);
+    const kind = `${json.model?.type} after ${last?.type}`;
     this.bytes = kind === "BPE after ByteLevel";
     if (!this.bytes && kind !== "WordPiece after BertPreTokenizer") words.refuse("model", kind);
     this.split = this.bytes ? words.byteLevelSplit(table) : words.bertSplit(table);
-    this.prefixed = this.bytes && (json.pre_tokenizer.add_prefix_space ?? true);
-    this.wholeText = this.bytes && json.pre_tokenizer.use_regex === false;
+    if (patterns.length) {
+      if (!this.bytes || last.use_regex !== false || last.add_prefix_space) {
+        words.refuse("pre_tokenizer", json.pre_tokenizer);
+      }
+      this.split = words.patternSplit(patterns);
+    }
+    this.prefixed = this.bytes && (last.add_prefix_space ?? true);
+    this.wholeText = this.bytes && last.use_regex === false && patterns.length === 0;
     this.normalizers = words.normalizers(json.normalizer ?? null, table);
     // Of the library only the model is used; it would put added tokens into the vocabulary, where
     // the package's model does not see them.

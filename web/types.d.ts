@@ -7,7 +7,7 @@ export interface PyProxy {
 }
 
 export interface PyBuilder extends PyProxy {
-  begin(path: string, head: Uint8Array, size: number): PyProxy;
+  begin(path: string, head: Uint8Array, size: number): PyProxy | undefined;
   add_file(path: string, content: Uint8Array): void;
 }
 
@@ -22,6 +22,15 @@ export interface Session {
     breathe: () => Promise<boolean>,
     report: (done: number, total: number) => void,
   ): Promise<PyProxy & Iterable<any>>;
+  generate(
+    id: number,
+    prompt: string | number[] | object[],
+    call: string,
+    options: Record<string, unknown>,
+    breathe: () => Promise<boolean>,
+    report: (stage: string, ...facts: any[]) => void,
+  ): Promise<PyProxy>;
+  prompt_ids(id: number, prompt: string | object[], call: string): PyProxy & { length: number };
   dispose(id: number): void;
   info(): PyProxy;
   measure(size: number): number;

@@ -262,6 +262,46 @@ export function byteLevelSplit(table) {
   };
 }
 
+/**
+ * Splits by patterns, one after the other: matches, and what lies between them, become words.
+ * @param {string[]} patterns  regular expressions in the package's spelling @returns {Split}
+ */
+export function patternSplit(patterns) {
+  const steps = patterns.map((pattern) => {
+    // White space as Unicode has it, and no needless escapes: JavaScript refuses those.
+    const spelled = pattern.replace(/\\(.)/gs, (all, char) => {
+      if (char === "s") return "\\p{White_Space}";
+      if (char === "S") return "\\P{White_Space}";
+      return /["'#%&,:;<=>@_`~!]/.test(char) ? char : all;
+    });
+    try {
+      return new RegExp(spelled, "gu");
+    } catch {
+      return refuse("pre_tokenizer pattern", pattern);
+    }
+  });
+  return (codes, from, to, emit) => {
+    let words = [toText(codes, from, to)];
+    for (const step of steps) words = words.flatMap((word) => isolated(word, step));
+    for (const word of words) {
+      const end = from + [...word].length;
+      emit(from, end);
+      from = end;
+    }
+  };
+}
+
+/** @param {string} text @param {RegExp} pattern */
+function isolated(text, pattern) {
+  const parts = [];
+  let done = 0;
+  for (const { 0: match, index } of text.matchAll(pattern)) {
+    parts.push(text.slice(done, index), match);
+    done = index + match.length;
+  }
+  return [...parts, text.slice(done)].filter(Boolean);
+}
+
 /** GPT-2's printable character for each byte. */
 export const BYTE_CHARS = (() => {
   const shown = (/** @type {number} */ b) =>

@@ -115,6 +115,14 @@ function breathe() {
   });
 }
 
+/** What Python awaits between two steps; it says whether to stop. @param {AbortSignal} signal */
+function pauseFor(signal) {
+  return async () => {
+    await breathe();
+    return signal.aborted;
+  };
+}
+
 /** @param {number} interval  milliseconds @param {(message: unknown) => void} report */
 function atMostEvery(interval, report) {
   let last = -Infinity;
@@ -182,10 +190,7 @@ const api = {
   encode: (port, id, texts, { batchSize }) =>
     run(port, async ({ signal, report }) => {
       const { session } = ready();
-      const pause = async () => {
-        await breathe();
-        return signal.aborted;
-      };
+      const pause = pauseFor(signal);
       const progress = (/** @type {number} */ done, /** @type {number} */ total) =>
         report({ stage: "encode", done, total });
       const result = await session.encode(id, texts, batchSize, pause, progress);
@@ -196,6 +201,32 @@ const api = {
       array.destroy();
       result.destroy();
       return Comlink.transfer({ value: { vectors, dim } }, [vectors.buffer]);
+    }),
+
+  /** @param {MessagePort} port @param {number} id @param {"generate" | "chat"} call
+   *  @param {string | number[] | object[]} prompt @param {Record<string, unknown>} options */
+  generate: (port, id, call, prompt, options) =>
+    run(port, async ({ signal, report }) => {
+      const { session } = ready();
+      let index = 0;
+      const tell = (/** @type {string} */ stage, /** @type {any[]} */ ...facts) => {
+        if (stage === "prefill") report({ stage, done: facts[0], total: facts[1] });
+        else report({ stage, index: index++, token: facts });
+      };
+      const result = await session.generate(id, prompt, call, options, pauseFor(signal), tell);
+      const value = result.toJs({ dict_converter: Object.fromEntries });
+      result.destroy();
+      return { value };
+    }),
+
+  /** @param {MessagePort} port @param {number} id @param {"generate" | "chat"} call
+   *  @param {string | object[]} prompt */
+  tokenCount: (port, id, call, prompt) =>
+    run(port, async () => {
+      const ids = ready().session.prompt_ids(id, prompt, call);
+      const value = ids.length;
+      ids.destroy();
+      return { value };
     }),
 
   /** @param {number} id */

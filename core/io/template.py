@@ -78,7 +78,7 @@ async def load_template_async(
 ) -> ChatTemplate:
     """`load_template` for tabs without JSPI; works in a Python process too."""
     if _TAB:
-        await _import_modules()
+        await import_modules()
     return ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
 
 
@@ -121,7 +121,7 @@ def _engine(source: str) -> Render:
                 "a chat template has to wait for JavaScript modules, which needs JSPI here",
                 hint="await load_template_async(...) once; later ones do not wait",
             )
-        run_sync(_import_modules())
+        run_sync(import_modules())
     assert _imported is not None
     library, adapter = _imported
     return tab_renderer(adapter.createTemplate(library, source))
@@ -131,8 +131,8 @@ def _engine(source: str) -> Render:
 _imported: tuple[Any, Any] | None = None
 
 
-async def _import_modules() -> None:
-    """Import the JavaScript of the tab's templates."""
+async def import_modules() -> None:
+    """Import the JavaScript of the tab's templates; after that `load_template` does not wait."""
     global _imported
     if _imported is None:
         from rushlight.web import import_js
@@ -147,8 +147,10 @@ def tab_renderer(made: Any) -> Render:
 
     def render(variables: Mapping[str, Any]) -> str:
         answer = made.render(pack(variables))
-        if answer.error is not None:
-            raise FormatError(f"chat template{answer.error}")
+        # A JavaScript object has no attribute for what it was not given.
+        error = getattr(answer, "error", None)
+        if error is not None:
+            raise FormatError(f"chat template{error}")
         return str(answer.text)
 
     return render

@@ -2,7 +2,8 @@
 
     python tests/browser/screenshots.py [FOLDER]
 
-Writes PNG files into FOLDER (docs/screenshots), with MiniLM in the tab: desktop, phone and dark.
+Writes PNG files into FOLDER (docs/screenshots), with MiniLM and SmolLM2 in the tab: desktop, phone,
+and dark.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ ROOT = Path(__file__).parents[2]
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
-MODEL = "all-minilm-l6-v2"
+MODELS = ("all-minilm-l6-v2", "smollm2-135m-instruct")
+QUESTION = "Give me a short list of three things that give light."
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def served() -> Iterator[str]:
     """A freshly built site on loopback."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "site"
-        build(out, [(MODEL, resolve(MODEL))])
+        build(out, [(name, resolve(name)) for name in MODELS])
         server = make_server(out, 0)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.address
@@ -77,6 +79,26 @@ def read_sample(page: Page, url: str) -> None:
     page.mouse.move(2, 2)
 
 
+def talk(page: Page, url: str) -> None:
+    """The chat page with an answer to a question (the likeliest, so that pictures stay alike)."""
+    page.goto(f"{url}chat/")
+    page.evaluate(
+        """() => {
+          const form = document.getElementById("settings");
+          form.temperature.value = 0;
+          form.maxNewTokens.value = 60;
+          form.dispatchEvent(new Event("input"));
+        }"""
+    )
+    page.fill("#draft", QUESTION)
+    page.press("#draft", "Enter")
+    page.wait_for_selector('html[data-state="busy"]')
+    page.wait_for_selector('html[data-state="ready"] .assistant', timeout=400_000)
+    page.wait_for_function("document.getElementById('used-says').innerText.includes('of')")
+    page.evaluate("document.activeElement.blur()")
+    page.mouse.move(2, 2)
+
+
 def take(browser: Any, url: str, out: Path) -> None:
     """All pictures."""
     desktop = browser.new_context(viewport=DESKTOP).new_page()
@@ -98,6 +120,15 @@ def take(browser: Any, url: str, out: Path) -> None:
     desktop.goto(url)
     desktop.wait_for_selector("html[data-facts]")
     keep(desktop, out / "home-dark.png")
+    desktop.emulate_media(color_scheme="light")
+    talk(desktop, url)
+    keep(desktop, out / "chat-desktop.png")
+    desktop.emulate_media(color_scheme="dark")
+    keep(desktop, out / "chat-dark.png")
+    desktop.set_viewport_size(PHONE)
+    desktop.emulate_media(color_scheme="light")
+    desktop.evaluate("document.querySelector('.user').scrollIntoView({ behavior: 'instant' })")
+    keep(desktop, out / "chat-phone.png")
 
     phone = browser.new_context(viewport=PHONE, device_scale_factor=2, has_touch=True).new_page()
     home(phone, url)

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from rushlight.core.errors import FormatError
 from rushlight.core.io import tokenizer as module
 from rushlight.core.io.fetch import cache_dir, wheel_member
+from rushlight.core.io.gguf_words import PATTERNS
 from rushlight.core.io.tokenizer import (
     Encoding,
     NativeTokenizer,
@@ -385,8 +386,27 @@ def test_merges_in_both_notations_and_ignored_merges(node: Any) -> None:
     assert 500 in encoding.ids
 
 
-def _without_a_byte(file: dict[str, Any]) -> None:
-    del file["model"]["vocab"]["Ģ"]
+@pytest.mark.parametrize("name", ["smollm", "gpt-2", "llama-bpe", "qwen2", "deepseek-v3"])
+def test_the_patterns_of_gguf_files(node: Any, name: str) -> None:
+    file = _tiny("byte_level")
+    step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+    splits = [
+        {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False}
+        for p in PATTERNS[name]
+    ]
+    steps = [*splits, {**step, "use_regex": False}]
+    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    _compare(node, file)
+
+
+def test_a_byte_without_a_token_is_left_out(node: Any) -> None:
+    file = _tiny("byte_level")
+    del file["model"]["vocab"]["\u0122"]
+    text = json.dumps(file)
+    package, tab = NativeTokenizer(text.encode()), node.tokenizer("gap", text)
+    for sample in ("a quick one", "\u0080", "a\u4e00b \u00c0 quick", ""):
+        ids = tab.encode(sample, add_special_tokens=False).ids
+        assert ids == package.encode(sample, add_special_tokens=False).ids
 
 
 def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
@@ -419,7 +439,6 @@ REFUSED = [
     ("byte_level", _set("model", "dropout", to=0.1), "BPE model with dropout 0.1"),
     ("byte_level", _set("model", "byte_fallback", to=True), "BPE model with byte_fallback"),
     ("byte_level", _set("model", "end_of_word_suffix", to="</w>"), "with end_of_word_suffix"),
-    ("byte_level", _without_a_byte, "without all 256 bytes"),
     ("word_piece", _set("added_tokens", 1, "id", to=70), r"added token \[UNK\] has id 70"),
 ]
 

@@ -1,0 +1,29 @@
+"""Reading a prompt ahead of its generation, in steps, for callers that must not wait long."""
+
+from __future__ import annotations
+
+from collections.abc import Generator as Steps
+from collections.abc import Sequence
+
+from rushlight.models.generate import CHUNK, Generator
+
+
+def read_ahead(
+    model: Generator, prompt: str | Sequence[int], chunk: int = CHUNK
+) -> Steps[int, None, None]:
+    """Read a prompt `chunk` tokens at a time, giving how many have been read after each.
+
+    `model.tokens` of the same prompt then begins at once: for callers that look for a stop, or
+    show progress, while a long prompt is read. What does not fit the context is left to `tokens`.
+    """
+    ids = model.prompt_ids(prompt)
+    if len(ids) >= model.config.max_position_embeddings:
+        return
+    turn = model._resume(ids)
+    try:
+        yield len(turn.ids)
+        while len(turn.ids) < len(ids) - 1:
+            model._read(turn, ids[: min(len(turn.ids) + chunk, len(ids) - 1)])
+            yield len(turn.ids)
+    finally:
+        model._turn = turn

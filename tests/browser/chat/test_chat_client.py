@@ -1,0 +1,240 @@
+"""Generation through client.js: as in a Python process; stopping, options, sources, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ASK = [{"role": "user", "content": "What is a light"}]
+# Runs a body and gives the error's fields instead of throwing.
+TRY = """async (body) => {
+  try { return { value: await body() }; }
+  catch (error) { return { name: error.name, message: error.message, hint: error.hint }; }
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(module_pages: Any, place: Any) -> Any:
+    """A page with `rl` (the runtime) and `m` (the model)."""
+    found = module_pages.open(f"{place.url}rushlight/runtime.json")
+    found.evaluate(
+        """async () => {
+          const { createRushlight } = await import("/rushlight/client.js");
+          window.rl = await createRushlight();
+          window.m = await rl.load("/models/chain/");
+          window.all = async (pieces) => {
+            const found = [];
+            for await (const piece of pieces) found.push(piece);
+            return found;
+          };
+        }"""
+    )
+    return found
+
+
+def attempt(page: Any, body: str) -> dict[str, Any]:
+    """The value or the error of an async JavaScript body."""
+    found: dict[str, Any] = page.evaluate(f"({TRY})(async () => {{ {body} }})")
+    return found
+
+
+def test_the_model_says_what_it_is(page: Any) -> None:
+    found = page.evaluate(
+        "() => [m.name, m.modelType, m.contextLength, m.chatTemplate, m.parameters > 1e6]"
+    )
+    assert found == ["chain", "llama", 2000, True, True]
+
+
+def test_chat_and_generate_give_what_python_gives(page: Any, chain_native: Any) -> None:
+    assert page.evaluate("(ask) => all(m.chat(ask))", ASK) == list(chain_native.chat(ASK))
+    found = page.evaluate("() => all(m.generate('a light', { maxNewTokens: 4 }))")
+    assert found == list(chain_native.generate("a light", max_new_tokens=4))
+    assert found == ["A", " rushlight", " is a", " **cheap**"]
+
+
+def test_a_seed_draws_what_python_draws(page: Any, chain_native: Any) -> None:
+    seeds = range(6)
+    found = page.evaluate(
+        """async (seeds) => {
+          const found = [];
+          const options = { temperature: 1, topK: 400, topP: 0.99, minP: 0.01 };
+          for (const seed of seeds) {
+            found.push((await all(m.generate("dice", { ...options, seed }))).join(""));
+          }
+          return found;
+        }""",
+        list(seeds),
+    )
+    options = {"temperature": 1.0, "top_k": 400, "top_p": 0.99, "min_p": 0.01}
+    assert found == ["".join(chain_native.generate("dice", seed=s, **options)) for s in seeds]
+    assert len(set(found)) > 2
+
+
+def test_tokens_progress_and_counts(page: Any, chain_native: Any) -> None:
+    found = page.evaluate(
+        """async () => {
+          const tokens = [], progress = [];
+          let stats;
+          const options = {
+            onToken: (token) => tokens.push(token),
+            onProgress: ({ stage, done, total }) => progress.push([stage, done, total]),
+            onDone: (found) => (stats = found),
+          };
+          await all(m.generate("some words before the light", { maxNewTokens: 3, ...options }));
+          return { tokens, progress, stats, count: await m.tokenCount("a light") };
+        }"""
+    )
+    expected = list(chain_native.tokens("some words before the light", max_new_tokens=3))
+    assert [(t["id"], t["text"]) for t in found["tokens"]] == [(t.id, t.text) for t in expected]
+    logprobs = [t["logprob"] for t in found["tokens"]]
+    assert logprobs == pytest.approx([t.logprob for t in expected], abs=1e-4)
+    total = len(chain_native.prompt_ids("some words before the light"))
+    assert found["progress"][-1] == ["prefill", total - 1, total]
+    stats = found["stats"]
+    assert (stats["promptTokens"], stats["generatedTokens"], stats["stopped"]) == (
+        total, 3, "length",
+    )  # fmt: skip
+    assert stats["seconds"]["prefill"] > 0 and stats["seconds"]["decode"] > 0
+    assert found["count"] == len(chain_native.prompt_ids("a light"))
+
+
+def test_stop_texts_and_biases(page: Any) -> None:
+    found = page.evaluate(
+        """async () => {
+          const stops = await all(m.generate("light", { stop: ["\\n\\n- ru"] }));
+          const [first] = await all(m.generate("light", { maxNewTokens: 1 }));
+          let id;
+          await all(m.generate("light", { maxNewTokens: 1, onToken: (token) => (id = token.id) }));
+          const logitBias = { [id]: -99 };
+          const other = await all(m.generate("light", { maxNewTokens: 1, logitBias }));
+          return [stops.join(""), first, other.join("") === first];
+        }"""
+    )
+    assert found == ["A rushlight is a **cheap** light:", "A", False]
+
+
+@pytest.mark.parametrize("how", ["break", "signal", "return"])
+def test_leaving_stops_the_worker_within_a_token(page: Any, how: str) -> None:
+    found = page.evaluate(
+        """async (how) => {
+          const control = new AbortController();
+          let seen = 0, last = 0, name = "";
+          const onToken = () => (seen += 1);
+          const options = { maxNewTokens: 1900, onToken, signal: control.signal };
+          const pieces = m.generate("clock", options);
+          try {
+            for await (const piece of pieces) {
+              last += 1;
+              if (last < 4) continue;
+              if (how === "break") break;
+              if (how === "return") await pieces.return();
+              if (how === "signal") control.abort();
+            }
+          } catch (error) { name = error.name; }
+          const began = performance.now();
+          await m.tokenCount("next"); // the worker answers once it has stopped
+          return { seen, last, name, waited: performance.now() - began };
+        }""",
+        how,
+    )
+    assert found["last"] == 4 and found["seen"] <= 5
+    assert found["name"] == ("AbortError" if how == "signal" else "")
+    assert found["waited"] < 3000, "the worker went on"
+
+
+def test_a_long_prompt_stops_while_it_is_read(page: Any) -> None:
+    found = page.evaluate(
+        """async () => {
+          const control = new AbortController();
+          const seen = [];
+          const onProgress = ({ done }) => { seen.push(done); if (done > 0) control.abort(); };
+          const prompt = Array.from({ length: 300 }, (_, i) => String.fromCharCode(97 + i % 26));
+          const options = { signal: control.signal, onProgress };
+          let name;
+          try { await all(m.generate("z" + prompt.join(""), options)); }
+          catch (error) { name = error.name; }
+          await m.tokenCount("next");
+          return { name, seen };
+        }"""
+    )
+    assert found["name"] == "AbortError"
+    assert found["seen"][-1] < 100
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("m.generate('a', { temperature: -1 })", "temperature is -1"),
+        ("m.generate('a', { maxNewTokens: 2.5 })", "max_new_tokens is 2.5"),
+        ("m.generate('a', { topP: 0 })", "top_p is 0"),
+        ("m.generate('a', { heat: 1 })", 'no option "heat"'),
+        ("m.generate('')", "prompt is empty"),
+        ("m.generate('a'.repeat(2100))", "the prompt has 2100 tokens, the context holds 2000"),
+        ("(await rl.load('/models/tiny/')).generate('a')", "a bert model does not generate"),
+    ],
+)
+def test_errors_are_readable(page: Any, body: str, words: str) -> None:
+    found = attempt(page, f"return all({body})")
+    assert words in found["message"], found
+    assert page.evaluate("() => all(m.generate('light', { maxNewTokens: 1 }))") == ["A"]
+
+
+def test_a_file_by_its_address_and_from_this_device(page: Any) -> None:
+    found = page.evaluate(
+        """async () => {
+          const address = new URL("/models/chain/chain.gguf", location.href);
+          const about = await rl.describe(address);
+          const one = await rl.load(address);
+          const blob = await (await fetch(address)).blob();
+          const two = await rl.load([new File([blob], "my.gguf")]);
+          const ask = [{ role: "user", content: "light" }];
+          const texts = [];
+          for (const model of [one, two]) {
+            texts.push((await all(model.chat(ask, { maxNewTokens: 2 }))).join(""));
+            await model.dispose();
+          }
+          return { bytes: about.bytes, size: blob.size, names: [one.name, two.name], texts };
+        }"""
+    )
+    assert found["bytes"] == found["size"]
+    assert found["names"] == ["chain", "my"]
+    assert found["texts"] == ["A rushlight"] * 2
+
+
+def test_a_hub_id_takes_a_kind_that_can_be_read(page: Any, place: Any, chain: Path) -> None:
+    content = (chain / "chain.gguf").read_bytes()
+    rows = [
+        {"type": "file", "path": f"chain-{kind}.gguf", "size": len(content)}
+        for kind in ("IQ2_XXS", "Q4_K_M", "Q8_0", "Q4_1")
+    ]
+    tree = json.dumps(rows).encode()
+    place.mischief.replace["/api/models/ann/chain/tree/main"] = tree
+    place.mischief.replace["/ann/chain/resolve/main/chain-Q4_1.gguf"] = content
+    found = page.evaluate(
+        """async () => {
+          const hubUrl = location.origin;
+          const about = await rl.describe("ann/chain", { hubUrl });
+          const model = await rl.load("ann/chain", { hubUrl });
+          const text = (await all(model.generate("light", { maxNewTokens: 2 }))).join("");
+          await model.dispose();
+          return [about.files.map(({ path }) => path), text];
+        }"""
+    )
+    assert found == [["chain-Q4_1.gguf"], "A rushlight"]
+
+
+def test_files_that_are_no_model(page: Any, chain: Path, place: Any) -> None:
+    content = (chain / "chain.gguf").read_bytes()
+    place.mischief.replace["/cut.gguf"] = content[:3000]
+    place.mischief.replace["/version.gguf"] = b"GGUF\x09" + content[5:]
+    place.mischief.replace["/text.gguf"] = b"Hello, I am a text and not a model. " * 9
+    found = [
+        attempt(page, f"return rl.load(new URL('/{name}.gguf', location.href))")["message"]
+        for name in ("cut", "version", "text")
+    ]
+    assert "cut.gguf" in found[0] and "tokens" in found[0]
+    assert "version 9" in found[1]
+    assert "text.gguf is not a GGUF file" in found[2]

@@ -1,0 +1,373 @@
+"""The chat page: streaming, sanitising, stop, edit, keeping, errors, keyboard, looks; SmolLM2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.hub import resolve
+from rushlight.site.build import build
+
+READY = 'html[data-state="ready"]'
+CHAIN = "/models/chain/chain.gguf"
+LIGHT = "A rushlight is a cheap light:\n\nrush\nfat\n\nNo wax."
+
+
+def say(page: Any, words: str) -> None:
+    """Send a message by keyboard and wait for the end of the answer."""
+    before = page.get_attribute("html", "data-round")
+    page.fill("#draft", words)
+    page.press("#draft", "Enter")
+    done(page, before)
+
+
+def done(page: Any, before: str) -> None:
+    page.wait_for_selector(f'{READY}:not([data-round="{before}"])', timeout=120_000)
+
+
+def answers(page: Any) -> list[str]:
+    return [str(text) for text in page.locator(".assistant .body").all_inner_texts()]
+
+
+def settle(page: Any, **settings: object) -> None:
+    """Set the settings."""
+    page.evaluate(
+        """(settings) => {
+          const form = document.getElementById("settings");
+          for (const [name, value] of Object.entries(settings)) form[name].value = value;
+          form.dispatchEvent(new Event("input", { bubbles: true }));
+        }""",
+        settings,
+    )
+
+
+# --- one page, with conversations that go on from test to test -----------------------------------
+
+
+@pytest.fixture(scope="module")
+def talk(module_pages: Any, place: Any) -> Any:
+    page = module_pages.open(f"{place.url}chat/", viewport={"width": 1280, "height": 900})
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
+    return page
+
+
+@pytest.fixture
+def chat(talk: Any) -> Any:
+    """The page with a new conversation."""
+    talk.click("#new")
+    talk.wait_for_function("document.querySelectorAll('#messages li').length === 0")
+    return talk
+
+
+def test_only_models_that_write_are_offered_with_their_size(chat: Any) -> None:
+    assert chat.locator("#model-site option").all_inner_texts() == ["chain"]
+    assert "5.5 MB" in chat.inner_text("#model-note")
+
+
+def test_an_answer_streams_into_the_page_as_markdown(chat: Any) -> None:
+    chat.evaluate(
+        """() => {
+          window.states = new Set();
+          new MutationObserver(() => {
+            const body = document.querySelector(".assistant .body");
+            if (body) states.add(body.innerText);
+          }).observe(document.getElementById("messages"), { childList: true, subtree: true });
+        }"""
+    )
+    say(chat, "light")
+    assert answers(chat) == [LIGHT]
+    states = chat.evaluate("[...states]")
+    assert len(states) >= 4, "the answer did not come piece by piece"
+    assert chat.locator(".assistant .body li").count() == 2
+    assert chat.inner_text(".assistant .body strong") == "cheap"
+    under = chat.inner_text(".assistant .under")
+    assert "2 prompt tokens · 9 generated" in under and "tokens/s" in under
+    assert "3.7 M parameters on the CPU, NumPy in WebAssembly" in chat.inner_text("#device")
+    chat.wait_for_function("document.getElementById('used-says').innerText.includes('of 2,000')")
+
+
+def test_what_a_model_writes_is_harmless(chat: Any) -> None:
+    say(chat, "evil")
+    body = chat.locator(".assistant .body")
+    text = body.inner_text()
+    assert '<img src=x onerror="document.title=1">' in text and "<b>bold</b> & strong" in text
+    assert "<script>document.title=3</script>" in text
+    assert body.locator("img, script, b, style, iframe, form").count() == 0
+    links = body.locator("a").evaluate_all("(links) => links.map((a) => a.getAttribute('href'))")
+    assert links == [None, "https://example.com/"]
+    assert body.locator("strong").inner_text() == "strong"
+    assert chat.title() == "Chat in this tab: Rushlight"
+
+
+def test_markdown_of_other_kinds_is_harmless(chat: Any) -> None:
+    cases = [
+        "[a](JaVaScRiPt:alert(1))",
+        "[a](&#106;avascript:alert(1))",
+        "[a](data:text/html,<script>alert(1)</script>)",
+        "<javascript:alert(1)>",
+        '![a](x"onerror="alert(1))',
+        '<svg onload="alert(1)"><style>*{}</style>',
+        "<a href='javascript:alert(1)' onclick=alert(1)>a</a>",
+        "<details open ontoggle=alert(1)>",
+        "```html\n<img src=x onerror=alert(1)>\n```",
+        "| a |\n|---|\n| <img src=x onerror=alert(1)> |",
+        "- [x] <input onfocus=alert(1) autofocus>",
+    ]
+    found = chat.evaluate(
+        """async (cases) => {
+          const { rendered } = await import("/chat/markdown.js");
+          return cases.map((text) => {
+            const box = document.createElement("div");
+            box.append(rendered(text));
+            const all = [...box.querySelectorAll("*")];
+            const names = all.flatMap((e) => [...e.attributes].map((a) => `${a.name}=${a.value}`));
+            return [all.map((e) => e.localName), names];
+          });
+        }""",
+        cases,
+    )
+    for tags, attributes in found:
+        assert not {"img", "script", "svg", "style", "input", "details"} & set(tags)
+        kinds = ("class=", "target=", "rel=", "href=http", "href=mailto")
+        assert all(attribute.startswith(kinds) for attribute in attributes), attributes
+
+
+def test_stop_ends_an_answer_and_keeps_what_there_is(chat: Any) -> None:
+    settle(chat, maxNewTokens=1500)
+    before = chat.get_attribute("html", "data-round")
+    chat.fill("#draft", "clock")
+    chat.press("#draft", "Enter")
+    chat.wait_for_function("document.querySelector('.assistant .body')?.innerText.length > 20")
+    chat.keyboard.press("Escape")
+    done(chat, before)
+    stopped = answers(chat)[0]
+    assert stopped.startswith("tick tock tick tock") and len(stopped) < 1000
+    assert "stopped" in chat.inner_text(".assistant .under")
+    chat.wait_for_timeout(500)
+    assert answers(chat) == [stopped], "it went on"
+    say(chat, "light")
+    assert answers(chat)[1] == LIGHT, "the worker was free at once"
+
+
+def test_the_stop_button(chat: Any) -> None:
+    before = chat.get_attribute("html", "data-round")
+    chat.fill("#draft", "clock")
+    chat.click("#send")
+    chat.wait_for_selector(".assistant .body:not(:empty)")
+    chat.click("#stop")
+    done(chat, before)
+    assert not chat.is_visible("#stop") and chat.is_visible("#send")
+
+
+def test_regenerate_and_edit(chat: Any) -> None:
+    settle(chat, temperature=1.5, topP=1)
+    say(chat, "dice")
+    seen = {answers(chat)[0]}
+    for _ in range(12):
+        before = chat.get_attribute("html", "data-round")
+        chat.click("text=Regenerate")
+        done(chat, before)
+        assert len(answers(chat)) == 1
+        seen.add(answers(chat)[0])
+        if len(seen) > 1:
+            break
+    assert len(seen) > 1, "twelve throws alike"
+    chat.evaluate("document.getElementById('defaults').click()")
+    say(chat, "light")
+    chat.locator("text=Edit").first.click()
+    chat.keyboard.press("Escape")
+    assert len(answers(chat)) == 2
+    before = chat.get_attribute("html", "data-round")
+    chat.locator("text=Edit").first.click()
+    chat.fill(".message textarea", "evil")
+    chat.keyboard.press("Enter")
+    done(chat, before)
+    assert chat.locator(".user .body").all_inner_texts() == ["evil"]
+    assert answers(chat)[0].startswith("Look:")
+
+
+def test_conversations_are_kept_and_cleared(chat: Any) -> None:
+    say(chat, "first light")
+    chat.click("#new")
+    say(chat, "second light")
+    titles = chat.locator("#chats .open").all_inner_texts()
+    assert titles[:2] == ["second light", "first light"]
+    chat.reload()
+    chat.wait_for_selector(f"{READY} .assistant")
+    assert chat.locator(".user .body").all_inner_texts() == ["second light"]
+    assert answers(chat) == [LIGHT]
+    chat.click('#chats .open:has-text("first light")')
+    chat.wait_for_function("document.querySelector('.user .body').innerText === 'first light'")
+    chat.click('[aria-label="Remove first light"]')
+    chat.wait_for_selector("#empty", state="visible")
+    assert "first light" not in chat.locator("#chats .open").all_inner_texts()
+    chat.click("#clear")
+    chat.wait_for_function("document.querySelectorAll('#chats li').length === 0")
+    assert chat.evaluate("Object.keys(localStorage).filter((k) => /chat-\\d/.test(k))") == []
+
+
+def test_settings_are_kept_and_used(chat: Any) -> None:
+    settle(chat, maxNewTokens=2, system="You know of light.")
+    chat.reload()
+    chat.wait_for_selector(READY)
+    chat.click("#new")
+    say(chat, "light")
+    assert answers(chat)[0] == "A rushlight"
+    under = chat.inner_text(".assistant .under")
+    assert "cut at the longest answer" in under and "17 prompt tokens" in under
+    chat.evaluate("document.getElementById('defaults').click()")
+
+
+def test_a_context_that_is_full_says_so(chat: Any) -> None:
+    say(chat, "x" * 2100)
+    assert "context holds 2000" in chat.inner_text("#error-title")
+    assert chat.is_visible("#retry")
+    settle(chat, overflow="shift")
+    before = chat.get_attribute("html", "data-round")
+    chat.click("#retry")
+    done(chat, before)
+    assert not chat.is_visible("#error")
+    assert answers(chat) == [LIGHT]
+    chat.evaluate("document.getElementById('defaults').click()")
+
+
+def test_keyboard_and_names(chat: Any) -> None:
+    chat.focus(".skip")
+    chat.keyboard.press("Enter")
+    assert chat.evaluate("document.activeElement.id") == "draft"
+    chat.keyboard.type("one")
+    chat.keyboard.press("Shift+Enter")
+    chat.keyboard.type("light")
+    assert chat.input_value("#draft") == "one\nlight"
+    before = chat.get_attribute("html", "data-round")
+    chat.keyboard.press("Enter")
+    done(chat, before)
+    assert chat.locator(".user .body").all_inner_texts() == ["one\nlight"]
+    nameless = chat.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, textarea, a")]
+          .filter((e) => !(e.textContent || "").trim() && !e.getAttribute("aria-label") &&
+            !(e.labels && e.labels.length) && !e.hidden)
+          .map((e) => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_a_phone_and_the_dark(chat: Any) -> None:
+    say(chat, "evil")
+    chat.set_viewport_size({"width": 360, "height": 740})
+    widths = chat.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    chat.set_viewport_size({"width": 1280, "height": 900})
+    assert widths[0] <= widths[1]
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = chat.evaluate(colour)
+    chat.click("#theme")
+    assert chat.evaluate(colour) != light
+    chat.click("#theme")
+
+
+def test_a_model_from_a_local_file(chat: Any, chain: Path) -> None:
+    chat.evaluate("document.getElementById('panel-model').open = true")
+    chat.check('input[name="kind"][value="files"]', force=True)
+    chat.set_input_files("#model-files", str(chain / "chain.gguf"))
+    chat.wait_for_function(
+        "document.getElementById('model-note').innerText.includes('from this device')"
+    )
+    say(chat, "light")
+    assert answers(chat) == [LIGHT]
+
+
+def test_a_model_from_an_address(chat: Any) -> None:
+    chat.check('input[name="kind"][value="url"]', force=True)
+    chat.fill("#model-url", "../models/chain/chain.gguf")
+    chat.press("#model-url", "Tab")
+    chat.wait_for_function("document.getElementById('model-note').innerText.includes('MB')")
+    say(chat, "light")
+    assert answers(chat) == [LIGHT]
+    chat.fill("#model-url", "../models/tiny/")
+    chat.press("#model-url", "Tab")
+    say(chat, "light")
+    assert "does not write text" in chat.inner_text("#error-title")
+    chat.check('input[name="kind"][value="site"]', force=True)
+
+
+# --- errors and offline --------------------------------------------------------------------------
+
+
+def test_a_broken_download_is_shown_and_retry_goes_on(
+    pages: Any, serve: Callable[..., Any], chat_site: Path
+) -> None:
+    place = serve(chat_site)
+    size = (chat_site / CHAIN[1:]).stat().st_size
+    place.mischief.cut[CHAIN] = cut = size * 2 // 5
+    pages.expect("ERR_CONTENT_LENGTH_MISMATCH")
+    page = pages.open(f"{place.url}chat/")
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
+    say(page, "light")
+    assert "connection broke after" in page.inner_text("#error-title")
+    assert answers(page) == []
+    place.mischief.log.clear()
+    before = page.get_attribute("html", "data-round")
+    page.click("#retry")
+    done(page, before)
+    assert place.mischief.asked("chain.gguf") == [("GET", f"bytes={cut}-")]
+    assert answers(page) == [LIGHT]
+
+
+def test_reload_from_the_cache_and_offline(
+    pages: Any, serve: Callable[..., Any], chat_site: Path
+) -> None:
+    place = serve(chat_site)
+    page = pages.context().new_page()
+    page.goto(f"{place.url}chat/")
+    page.wait_for_selector("#model-site option", state="attached")
+    say(page, "light")
+    page.wait_for_selector('html[data-offline="ready"]')
+    place.stop()
+    page.reload()
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('already')")
+    assert answers(page) == [LIGHT]
+    say(page, "evil")
+    assert answers(page)[1].startswith("Look:")
+
+
+# --- the real model ------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(600)
+def test_smollm2_answers_as_in_python(
+    pages: Any, serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = resolve("smollm2-135m-instruct")
+    build(tmp_path / "site", [("smollm2-135m-instruct", folder)])
+    place = serve(tmp_path / "site")
+    page = pages.open(f"{place.url}chat/")
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
+    assert "98.4 MB to download" in page.inner_text("#model-note")
+    settle(page, temperature=0, repetitionPenalty=1, topP=1, maxNewTokens=6, system="Be brief.")
+    heap = "import('/shared/model.js').then((m) => m.rushlight().info()).then((i) => i.heapBytes)"
+    begin = page.evaluate(heap)
+    before = page.get_attribute("html", "data-round")
+    page.fill("#draft", "What is the capital of France?")
+    page.press("#draft", "Enter")
+    page.wait_for_selector(f'{READY}:not([data-round="{before}"])', timeout=400_000)
+    assert not page.is_visible("#error"), page.inner_text("#error")
+    native = rl.models.load("smollm2-135m-instruct")
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is the capital of France?"},
+    ]
+    kept = page.evaluate(
+        "JSON.parse(localStorage[Object.keys(localStorage).find((k) => /chat-\\d/.test(k))])"
+    )
+    expected = "".join(native.chat(messages, max_new_tokens=6))
+    assert kept["messages"][1]["content"] == expected and "Paris" in expected
+    weights = next(folder.glob("*.gguf")).stat().st_size
+    grown = page.evaluate(heap) - begin
+    print(json.dumps({"note": kept["messages"][1]["note"], "heap MB": grown / 1e6}))
+    assert grown <= 1.1 * weights + 60e6
