@@ -17,6 +17,8 @@ ROOT = HERE.parents[1]
 ARGS = ["-m", "not native", "-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error"]
 # Halves of the files, so that no single test takes very long.
 SHARES = 2
+# Milliseconds without a new test, after which the tab counts as hung.
+PATIENCE = 300_000
 
 
 def _files() -> list[Path]:
@@ -63,14 +65,26 @@ def test_core_passes_in_the_tab(
     files = [f"tests/core/{path.name}" for path in _files()[share::SHARES]]
     page = pages.open(url)
     result = page.evaluate(
-        """async (task) => {
+        """async ({ patience, ...task }) => {
           const worker = new Worker("./tab_tests.js", { type: "module" });
-          const done = new Promise((resolve, reject) => {
-            worker.onmessage = (event) => resolve(event.data);
-            worker.onerror = (event) => reject(new Error(event.message));
+          let test = "none", watch = 0;
+          const result = await new Promise((resolve) => {
+            // An interpreter that dies may leave its promise open for ever.
+            const wait = () => {
+              clearTimeout(watch);
+              watch = setTimeout(() => resolve({ code: -2, said: `no sign of life in ${test}` }),
+                                 patience);
+            };
+            worker.onmessage = ({ data }) => {
+              wait();
+              if (data.test) test = data.test;
+              else resolve(data);
+            };
+            worker.onerror = (event) => resolve({ code: -3, said: `${event.message} in ${test}` });
+            wait();
+            worker.postMessage(task);
           });
-          worker.postMessage(task);
-          const result = await done;
+          clearTimeout(watch);
           worker.terminate();
           return result;
         }""",
@@ -81,6 +95,7 @@ def test_core_passes_in_the_tab(
                 *(f"{url}{wheel.name}" for wheel in tab_wheels),
             ],
             "tests": f"{url}tests.zip",
+            "patience": PATIENCE,
             "args": [*ARGS, *files],
         },
     )

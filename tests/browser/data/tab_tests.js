@@ -22,6 +22,7 @@ self.onmessage = async ({ data: { root, wheels, tests, args } }) => {
     py.FS.mkdir("/suite");
     py.unpackArchive(await fetched(tests), "zip", { extractDir: "/suite" });
     py.globals.set("args", py.toPy(args));
+    py.globals.set("begin", (/** @type {string} */ test) => self.postMessage({ test }));
     const counts = await py.runPythonAsync(`
 import os, pytest
 os.chdir("/suite")
@@ -29,6 +30,8 @@ os.chdir("/suite")
 class Count:
     def __init__(self):
         self.passed, self.failed, self.skipped = [], 0, 0
+    def pytest_runtest_logstart(self, nodeid, location):
+        begin(nodeid)
     def pytest_runtest_logreport(self, report):
         if report.failed:
             self.failed += 1
