@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +19,10 @@ REQUIRED = frozenset(filter(None, os.environ.get("RUSHLIGHT_REQUIRE", "").split(
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A background job of a shell ignores Ctrl-C, and so would the programs that tests start.
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "native: needs a native process, sockets or Node; deselected inside the tab"
     )
