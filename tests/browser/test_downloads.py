@@ -261,7 +261,7 @@ def test_a_hub_id_that_is_not_there(lab: Any, tiny_model: Path) -> None:
 def test_an_address_where_nothing_is(lab: Any) -> None:
     found = load(lab.page, "/models/none/")
     assert found["message"].startswith("no config.json in http://127.0.0.1:")
-    assert "model folder" in found["hint"]
+    assert "config.json" in found["hint"]
 
 
 def test_a_host_that_answers_everything_with_its_home_page(lab: Any) -> None:
