@@ -29,7 +29,7 @@ RUN_ELSEWHERE = {
     "rushlight chat": ("tests/core/test_io_cli.py", '"chat"'),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
-    "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build --models"),
+    "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build"),
     "rushlight site serve": ("Makefile", "site serve"),
     "make screenshots": ("Makefile", "screenshots.py"),
     "cp -r dist/site/rushlight my-page/": ("tests/browser/test_readme_page.py", "my-page"),
