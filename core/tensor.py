@@ -234,6 +234,9 @@ class Tensor(Methods):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.ndim == 0 else str(self)
+
     def __complex__(self) -> complex:
         return complex(self.item())
 

@@ -249,6 +249,12 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     return out if keepdim else out.reshape(*_kept(x, dims, False))
 
 
+def _power(x: Tensor, p: float) -> Tensor:
+    """|x| ** p, with gradient zero at zero also where p < 1 makes it infinite, as in torch."""
+    zero = x == 0
+    return (u.abs(x.masked_fill(zero, 1)) ** p).masked_fill(zero, 0)
+
+
 def norm(x: Tensor, p: float = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The p-norm of the elements over `dim`: (sum |x|^p)^(1/p).
 
@@ -262,7 +268,7 @@ def norm(x: Tensor, p: float = 2, dim: Dims = None, keepdim: bool = False) -> Te
         return SUM((wide != 0).to(wide.dtype), dim=dims, keepdim=keepdim).to(x.dtype)
     if p == 1:
         return SUM(u.abs(wide), dim=dims, keepdim=keepdim).to(x.dtype)
-    parts = u.square(wide) if p == 2 else u.abs(wide) ** p
+    parts = u.square(wide) if p == 2 else _power(wide, p)
     return _root(SUM(parts, dim=dims, keepdim=keepdim), p).to(x.dtype)
 
 

@@ -217,6 +217,9 @@ def reductions() -> list[Case]:
         cases.append(case(code, "sum"))
     for p in ("1", "3", "0.5", "0", "float('inf')", "-float('inf')"):
         cases.append(case(f"T.tensor([3.0, 0.0, -4.0]).norm({p})", "product"))
+        at = "x = T.tensor([3.0, 0.0, -4.0], requires_grad=True)"
+        if p not in ("0", "-float('inf')"):
+            cases.append(case(f"{at}\nx.norm({p}).backward()\nx.grad", "product"))
     narrow = "mean() std() prod(0) logsumexp(0) norm() cumsum(0) softmax(0)".split()
     for d in ("float16", "bfloat16"):
         cases += [case(f"N(40, low=0.5, dtype=T.{d}).{fn}", "elementwise") for fn in narrow]
