@@ -244,7 +244,7 @@ class Runtime {
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
   async load(source, { device = "cpu", dtype, hubUrl, signal, onProgress } = {}) {
     const where = await resolve(source, hubUrl, this.#base);
-    await this.ready;
+    await until(this.ready, signal);
     const made = await this.#link.call(
       (remote, port) => remote.load(Comlink.transfer(port, [port]), where, { device, dtype }),
       { signal, onProgress },
@@ -274,6 +274,16 @@ class Runtime {
   close() {
     this.#link.die("Rushlight was closed", "Call createRushlight() to start it again.");
   }
+}
+
+/** `promise`, or the signal's rejection if that comes first.
+ *  @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>} */
+function until(promise, signal) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+    promise.then(resolve, reject);
+  });
 }
 
 /** The WebGPU adapter's name, or null where there is none. @returns {Promise<string | null>} */

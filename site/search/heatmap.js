@@ -43,6 +43,7 @@ export class HeatMap {
     canvas.addEventListener("click", (event) => {
       if (this.#hover(event)) this.choose(this.cell.row, this.cell.column);
     });
+    for (const name of ["focus", "blur"]) canvas.addEventListener(name, () => this.draw());
     canvas.addEventListener("keydown", (event) => this.#key(event));
     document.addEventListener("themechange", () => this.draw());
     new ResizeObserver(() => this.draw()).observe(/** @type {Element} */ (canvas.parentElement));

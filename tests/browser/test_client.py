@@ -118,6 +118,26 @@ def test_a_signal_that_has_fired_before_the_call(shared_page: Any) -> None:
     assert found["name"] == "AbortError"
 
 
+def test_a_stop_while_python_starts_is_obeyed_at_once(
+    pages: Any, serve: Any, site: Path
+) -> None:
+    page = pages.open(f"{serve(site).url}rushlight/NOTICE.txt")
+    found = page.evaluate(
+        """async () => {
+          const { openRushlight } = await import("/rushlight/client.js");
+          const rl = openRushlight();
+          let started = false;
+          const ready = rl.ready.then(() => (started = true));
+          const signal = AbortSignal.timeout(100);
+          const error = await rl.load("/models/tiny/", { signal }).catch((error) => error);
+          const before = started;
+          await ready;
+          return [error.name, before, (await rl.load("/models/tiny/")).name];
+        }"""
+    )
+    assert found == ["TimeoutError", False, "tiny"]
+
+
 def test_jobs_queue_and_keep_their_answers_apart(shared_page: Any) -> None:
     assert shared_page.evaluate(
         """async (texts) => {
