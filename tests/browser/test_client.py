@@ -118,9 +118,7 @@ def test_a_signal_that_has_fired_before_the_call(shared_page: Any) -> None:
     assert found["name"] == "AbortError"
 
 
-def test_a_stop_while_python_starts_is_obeyed_at_once(
-    pages: Any, serve: Any, site: Path
-) -> None:
+def test_a_stop_while_python_starts_is_obeyed_at_once(pages: Any, serve: Any, site: Path) -> None:
     page = pages.open(f"{serve(site).url}rushlight/NOTICE.txt")
     found = page.evaluate(
         """async () => {
