@@ -1,9 +1,4 @@
-/** The parts of the tab's tokenizers that know a vocabulary: added tokens, WordPiece, byte pairs,
- * and the way back from tokens to text.
- *
- * The module imports nothing, so that it can be loaded from a Blob; functions that need words.js
- * are given its namespace.
- */
+/** What knows a vocabulary in the tab's tokenizers: added tokens, WordPiece and byte pairs. */
 
 /** @typedef {typeof import("./words.js")} Words */
 /** @typedef {import("./words.js").Json} Json */
@@ -135,22 +130,29 @@ export function wordPiece(words, config, vocab) {
   };
 }
 
+/** @param {Words} words @param {Json} config */
+function checkPairs(words, config) {
+  for (const key of ["dropout", "continuing_subword_prefix", "end_of_word_suffix"]) {
+    if (config[key]) words.refuse(`BPE model with ${key}`, config[key]);
+  }
+}
+
 /**
  * Byte pair encoding (Sennrich et al., 2016) over GPT-2's byte characters.
  * @param {Words} words @param {Json} config @param {Model} model
  * @returns {(word: string) => Pieces}
  */
 export function bytePairs(words, config, model) {
-  const others = ["dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"];
-  for (const key of others) {
-    if (config[key]) words.refuse(`BPE model with ${key}`, config[key]);
-  }
+  checkPairs(words, config);
   const vocab = model.tokens_to_ids;
-  // As the package does, a byte without a token is left out, and merges reach across the gap.
-  const absent = new Set(words.BYTE_CHARS.filter((char) => !vocab.has(char)));
-  return (whole) => {
-    const word = absent.size ? [...whole].filter((char) => !absent.has(char)).join("") : whole;
-    if (!word) return { ids: [], lengths: [] };
+  const absent = words.BYTE_CHARS.filter((char) => !vocab.has(char));
+  if (absent.length && vocab.has(config.unk_token)) {
+    words.refuse("BPE model with an unk_token for the bytes", absent);
+  }
+  const lacking = new Set(absent);
+  return (word) => {
+    // As in the package, such a byte is left out, merges go across the gap, and offsets move up.
+    if (lacking.size) word = Array.from(word, (char) => (lacking.has(char) ? "" : char)).join("");
     const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
     const ids = pieces.map((piece) => {
       const id = vocab.get(piece);
@@ -161,43 +163,49 @@ export function bytePairs(words, config, model) {
   };
 }
 
-/** WordPiece's tidying of decoded tokens, in the package's order. */
-const TIDY = [
-  [" .", "."], [" ?", "?"], [" !", "!"], [" ,", ","], [" ' ", "'"], [" n't", "n't"], [" 'm", "'m"],
-  [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"],
-]; // prettier-ignore
-
 /**
- * @param {Words} words @param {Json | null} config @returns {(tokens: string[]) => string}
+ * Byte pair encoding over characters, as SentencePiece's vocabularies have it. A character that the
+ * vocabulary lacks becomes the tokens of its bytes, or the unknown token. Lengths count bytes.
+ * @param {Words} words @param {Json} config @param {Model} model
+ * @returns {(word: string) => Pieces}
  */
-export function decoder(words, config) {
-  if (!config) return (tokens) => tokens.join(" ");
-  if (config.type === "WordPiece") {
-    const prefix = config.prefix ?? "##";
-    const tidy = config.cleanup ?? true;
-    return (tokens) =>
-      tokens
-        .map((token, i) => {
-          if (i && token.startsWith(prefix)) token = token.slice(prefix.length);
-          else if (i) token = " " + token;
-          if (tidy) for (const [from, to] of TIDY) token = token.replaceAll(from, to);
-          return token;
-        })
-        .join("");
-  }
-  if (config.type !== "ByteLevel") return words.refuse("decoder", config.type);
-  // Bytes that are no UTF-8 become U+FFFD, as in Rust's from_utf8_lossy; a BOM is kept.
-  const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+export function characterPairs(words, config, model) {
+  checkPairs(words, config);
+  const vocab = model.tokens_to_ids;
+  const unknown = vocab.get(config.unk_token);
   const encoder = new TextEncoder();
-  return (tokens) => {
-    /** @type {number[]} */
-    const bytes = [];
-    for (const token of tokens) {
-      const own = [...token].map((char) => words.CHAR_BYTES.get(char));
-      // A token with other characters is no byte token: it stands for itself.
-      if (own.includes(undefined)) for (const byte of encoder.encode(token)) bytes.push(byte);
-      else for (const byte of own) bytes.push(/** @type {number} */ (byte));
+  const byteIds = Array.from({ length: 256 }, (_, byte) =>
+    vocab.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
+  );
+  return (word) => {
+    const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
+    /** @type {Pieces} */
+    const found = { ids: [], lengths: [] };
+    let fuses = false;
+    for (const piece of pieces) {
+      const bytes = encoder.encode(piece);
+      const id = vocab.get(piece);
+      const own = config.byte_fallback && id === undefined ? [...bytes].map((b) => byteIds[b]) : [];
+      if (id !== undefined) {
+        found.ids.push(id);
+        found.lengths.push(bytes.length);
+      } else if (own.length && !own.includes(undefined)) {
+        found.ids.push(.../** @type {number[]} */ (own));
+        found.lengths.push(...own.map(() => 1));
+      } else if (unknown === undefined) {
+        // The package drops what it does not know; the next token would stand in its place.
+        throw new Error(`tokenizer.json: ${piece} is not in the vocabulary, nor an unk_token`);
+      } else if (fuses) {
+        found.lengths[found.lengths.length - 1] += bytes.length;
+        continue;
+      } else {
+        found.ids.push(unknown);
+        found.lengths.push(bytes.length);
+        fuses = config.fuse_unk ?? false;
+        continue;
+      }
+      fuses = false;
     }
-    return utf8.decode(Uint8Array.from(bytes));
+    return found;
   };
 }

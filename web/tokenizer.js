@@ -2,12 +2,18 @@
  *
  * `@huggingface/tokenizers` reads the vocabulary and merges byte pairs. It gives no offsets, and
  * its normalizers, splits and decoders differ from the package's in places, so those steps are ours
- * (words.js, subwords.js). Supported: WordPiece after BertPreTokenizer, and BPE after ByteLevel;
- * anything else in a tokenizer.json is refused by name.
+ * (normalizers.js, splits.js, subwords.js, decoders.js). Supported: WordPiece, byte-level BPE and
+ * SentencePiece's BPE; anything else in a tokenizer.json is refused by name.
  *
- * The module imports nothing, so that it can be loaded from a Blob: `createTokenizer` is given the
- * modules it needs.
+ * The library is given to `createTokenizer`, since it lies elsewhere in a checkout than in a wheel.
  */
+
+import { decoder } from "./decoders.js";
+import { normalizers } from "./normalizers.js";
+import { preTokenizer } from "./splits.js";
+import { AddedTokens, bytePairs, characterPairs, wordPiece } from "./subwords.js";
+import * as unicode from "./unicode.js";
+import * as words from "./words.js";
 
 /**
  * The part of `@huggingface/tokenizers` that is used.
@@ -16,9 +22,6 @@
 /** @typedef {import("./subwords.js").Model} Model */
 /** @typedef {import("./subwords.js").Pieces} Pieces */
 /** @typedef {import("./subwords.js").AddedToken} AddedToken */
-/** @typedef {typeof import("./words.js")} Words */
-/** @typedef {typeof import("./subwords.js")} Subwords */
-/** @typedef {typeof import("./unicode.js")} Unicode */
 /** @typedef {import("./words.js").Json} Json */
 /** @typedef {import("./words.js").Text} Text */
 
@@ -75,10 +78,10 @@ class Encoding {
 
 /**
  * Take the white space that byte-level tokens carry out of their offsets.
- * @param {Words} words @param {Uint8Array} table @param {boolean} prefixed whether a space was put
+ * @param {Uint8Array} table @param {boolean} prefixed whether a space was put
  * before the text @param {(id: number) => string} textOf @returns {PostStep}
  */
-function offsetTrimmer(words, table, prefixed, textOf) {
+function offsetTrimmer(table, prefixed, textOf) {
   const blank = words.BYTE_CHARS[0x20];
   /** @param {string} char */
   const isBlank = (char) =>
@@ -100,53 +103,31 @@ function offsetTrimmer(words, table, prefixed, textOf) {
   };
 }
 
-/**
- * The patterns that split a text, and the step after them.
- * @param {Json | null} config @returns {{ patterns: string[], last: Json }}
- */
-function preTokenizer(config) {
-  const steps = (config?.type === "Sequence" && config.pretokenizers) || [config];
-  const last = steps.at(-1);
-  const plain = (/** @type {Json} */ { type, pattern, behavior, invert }) =>
-    type === "Split" && pattern?.Regex && behavior === "Isolated" && !invert;
-  if (!steps.slice(0, -1).every(plain)) return { patterns: [], last: config ?? {} };
-  const patterns = steps.slice(0, -1).map((/** @type {Json} */ step) => step.pattern.Regex);
-  return { patterns, last: last ?? {} };
-}
-
-/**
- * The modules that a tokenizer is made of, tokenizers.js among them as `library`.
- * @typedef {{ library: Library, unicode: Unicode, words: Words, subwords: Subwords }} Modules
- */
-
 /** One tokenizer.json at work. Offsets count code points of the text that was given. */
 class Tokenizer {
-  /** @param {Modules} modules @param {Json} json */
-  constructor({ library, unicode, words, subwords }, json) {
-    this.words = words;
+  /** @param {Library} library @param {Json} json */
+  constructor(library, json) {
     const table = words.classTable(unicode);
-    const { patterns, last } = preTokenizer(json.pre_tokenizer);
-    const kind = `${json.model?.type} after ${last?.type}`;
-    this.bytes = kind === "BPE after ByteLevel";
-    if (!this.bytes && kind !== "WordPiece after BertPreTokenizer") words.refuse("model", kind);
-    this.split = this.bytes ? words.byteLevelSplit(table) : words.bertSplit(table);
-    if (patterns.length) {
-      if (!this.bytes || last.use_regex !== false || last.add_prefix_space) {
-        words.refuse("pre_tokenizer", json.pre_tokenizer);
-      }
-      this.split = words.patternSplit(patterns);
-    }
-    this.prefixed = this.bytes && (last.add_prefix_space ?? true);
-    this.wholeText = this.bytes && last.use_regex === false && patterns.length === 0;
-    this.normalizers = words.normalizers(json.normalizer ?? null, table);
+    const kind = json.model?.type;
+    if (kind !== "BPE" && kind !== "WordPiece") words.refuse("model", kind);
+    const { split, bytes, prefixed } = preTokenizer(json.pre_tokenizer ?? null, table);
+    if (bytes && kind !== "BPE") words.refuse("model", `${kind} after ByteLevel`);
+    this.bytes = bytes;
+    this.prefixed = prefixed;
+    this.split = split;
+    this.normalizers = normalizers(json.normalizer ?? null, table);
     // Of the library only the model is used; it would put added tokens into the vocabulary, where
     // the package's model does not see them.
     const { model } = new library.Tokenizer({ ...NO_STEPS, model: json.model }, {});
     this.vocab = model.tokens_to_ids;
     this.tokens = model.vocab;
-    this.pieces = this.bytes
-      ? subwords.bytePairs(words, json.model, model)
-      : subwords.wordPiece(words, json.model, this.vocab);
+    /** How many units of a token's length a code point takes. @type {(code: number) => number} */
+    this.units = kind === "BPE" ? words.utf8Length : () => 1;
+    this.pieces = bytes
+      ? bytePairs(words, json.model, model)
+      : kind === "BPE"
+        ? characterPairs(words, json.model, model)
+        : wordPiece(words, json.model, this.vocab);
     /** @type {Map<string, Pieces>} */
     this.cache = new Map();
 
@@ -156,12 +137,12 @@ class Tokenizer {
     this.addedTexts = new Map();
     /** @type {Set<string>} */
     this.special = new Set();
-    this.added = new subwords.AddedTokens(words, table);
-    this.addedNormalized = new subwords.AddedTokens(words, table);
+    this.added = new AddedTokens(words, table);
+    this.addedNormalized = new AddedTokens(words, table);
     for (const token of json.added_tokens ?? []) this.add(token);
 
     this.post = this.postSteps(json.post_processor ?? null, table);
-    this.decoder = subwords.decoder(words, json.decoder ?? null);
+    this.decoder = decoder(words, json.decoder ?? null);
     /** Id of the padding token, if tokenizer.json names one. @type {number | undefined} */
     this.padId = json.padding?.pad_id;
     this.vocabSize =
@@ -180,7 +161,7 @@ class Tokenizer {
     if (token.special) this.special.add(token.content);
     const { codes } = token.normalized ? this.normalize(token.content) : this.plain(token.content);
     // As the package does, a normalized token is spelled as it is matched.
-    this.addedTexts.set(id, this.words.toText(codes));
+    this.addedTexts.set(id, words.toText(codes));
     const known = token.normalized ? this.addedNormalized : this.added;
     known.add(codes, /** @type {AddedToken} */ (token));
   }
@@ -190,7 +171,7 @@ class Tokenizer {
     if (!config) return [];
     const trim = () =>
       config.trim_offsets ?? true
-        ? [offsetTrimmer(this.words, table, config.add_prefix_space ?? true, (id) => this.text(id))]
+        ? [offsetTrimmer(table, config.add_prefix_space ?? true, (id) => this.text(id))]
         : [];
     /** @param {number[]} before @param {number[]} after @returns {PostStep} */
     const around = (before, after) => (encoding, addSpecial) => {
@@ -212,17 +193,17 @@ class Tokenizer {
           if (item.Sequence) sides.push([]);
           else sides[sides.length - 1].push(...config.special_tokens[item.SpecialToken.id].ids);
         }
-        if (sides.length !== 2) this.words.refuse("post_processor template", config.single);
+        if (sides.length !== 2) words.refuse("post_processor template", config.single);
         return [around(sides[0], sides[1])];
       }
       default:
-        return this.words.refuse("post_processor", config.type);
+        return words.refuse("post_processor", config.type);
     }
   }
 
   /** @param {string} text @returns {Text} */
   plain(text) {
-    const codes = this.words.codePoints(text);
+    const codes = words.codePoints(text);
     return { codes, source: codes.map((_, i) => i) };
   }
 
@@ -262,14 +243,14 @@ class Tokenizer {
     for (const { token, from, to } of this.added.split(input.codes)) {
       const codes = input.codes.slice(from, to);
       if (token) {
-        encoding.push(token.id, from, to, this.words.toText(codes));
+        encoding.push(token.id, from, to, words.toText(codes));
         continue;
       }
       const normal = this.normalize({ codes, source: input.source.slice(from, to) });
       for (const part of this.addedNormalized.split(normal.codes)) {
         if (part.token) {
           const { source } = normal;
-          const value = this.words.toText(normal.codes, part.from, part.to);
+          const value = words.toText(normal.codes, part.from, part.to);
           encoding.push(part.token.id, source[part.from], source[part.to - 1] + 1, value);
         } else {
           this.encodePart(normal, part.from, part.to, encoding);
@@ -293,10 +274,10 @@ class Tokenizer {
     }
     /** @type {import("./words.js").Emit} */
     const emit = (a, b) => {
-      const word = this.bytes ? this.words.byteChars(codes, a, b) : this.words.toText(codes, a, b);
+      const word = this.bytes ? words.byteChars(codes, a, b) : words.toText(codes, a, b);
       const { ids, lengths } = this.tokenize(word);
       // `a` walks the characters of the word; with byte pairs a token may end inside of one.
-      let left = this.bytes ? this.words.utf8Length(codes[a]) : 1;
+      let left = this.units(codes[a]);
       ids.forEach((id, k) => {
         const start = source[a];
         let last = a;
@@ -307,14 +288,13 @@ class Tokenizer {
           left -= step;
           if (left === 0) {
             a++;
-            left = this.bytes ? this.words.utf8Length(codes[a]) : 1;
+            left = this.units(codes[a]);
           }
         }
         encoding.push(id, start, source[last] + 1);
       });
     };
-    if (this.wholeText) emit(from, to);
-    else this.split(codes, from, to, emit);
+    this.split(codes, from, to, emit);
   }
 
   /** @param {string} word */
@@ -354,13 +334,12 @@ class Tokenizer {
   }
 }
 
-
 /**
  * A tokenizer from the bytes of a tokenizer.json. Throws an Error that names what is wrong with it
  * or what is not supported.
- * @param {Modules} modules @param {Uint8Array} bytes
+ * @param {Library} library `@huggingface/tokenizers` @param {Uint8Array} bytes
  */
-export function createTokenizer(modules, bytes) {
+export function createTokenizer(library, bytes) {
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  return new Tokenizer(modules, JSON.parse(text));
+  return new Tokenizer(library, JSON.parse(text));
 }

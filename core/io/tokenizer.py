@@ -20,13 +20,6 @@ from numpy.typing import NDArray
 from rushlight.core.errors import BlockingReadError, FormatError
 
 _TAB = sys.platform == "emscripten"
-# The parts of the tab's tokenizer (parameter of createTokenizer: file in web/ or web/build/).
-_MODULES = {
-    "library": "tokenizers.js",
-    "unicode": "unicode.js",
-    "words": "words.js",
-    "subwords": "subwords.js",
-}
 # Names that padding tokens have where no file says which token it is.
 _PAD_NAMES = ("[PAD]", "<pad>")
 
@@ -220,8 +213,9 @@ def load_tokenizer(tokenizer_json: bytes, tokenizer_config: bytes | None = None)
 
     The truncation and padding that the file asks for are not applied: `encode` and `pad_batch` do
     what their arguments say. Raises FormatError for a file that is broken or, in a tab, asks for
-    more than WordPiece and byte-level BPE. In a tab the first call imports JavaScript modules,
-    which needs JSPI; without it BlockingReadError points to `load_tokenizer_async`.
+    more than WordPiece, byte-level BPE and SentencePiece's BPE. In a tab the first call imports
+    JavaScript modules, which needs JSPI; without it BlockingReadError points to
+    `load_tokenizer_async`.
     """
     if not _TAB:
         return NativeTokenizer(tokenizer_json, tokenizer_config)
@@ -247,7 +241,7 @@ async def load_tokenizer_async(
     return _make(tokenizer_json, tokenizer_config)
 
 
-# (createTokenizer's module, its `modules` argument), once imported.
+# (our adapter's module, @huggingface/tokenizers), once imported.
 _imported: tuple[Any, Any] | None = None
 
 
@@ -256,23 +250,18 @@ async def import_modules() -> None:
     global _imported
     if _imported is not None:
         return
-    from pyodide.code import run_js  # type: ignore[import-not-found]
-
     from rushlight.web import import_js
 
-    modules = run_js("({})")
-    for part, name in _MODULES.items():
-        setattr(modules, part, await import_js(name))
-    _imported = (await import_js("tokenizer.js"), modules)
+    _imported = (await import_js("tokenizer.js"), await import_js("tokenizers.js"))
 
 
 def _make(tokenizer_json: bytes, tokenizer_config: bytes | None) -> TabTokenizer:
     from pyodide.ffi import JsException
 
     assert _imported is not None
-    adapter, modules = _imported
+    adapter, library = _imported
     try:
-        made = adapter.createTokenizer(modules, _to_js(bytes(tokenizer_json)))
+        made = adapter.createTokenizer(library, _to_js(bytes(tokenizer_json)))
     except JsException as error:
         reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
         raise FormatError(f"tokenizer.json: {reason}") from error

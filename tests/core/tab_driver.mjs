@@ -8,13 +8,7 @@ import { createInterface } from "node:readline";
 const web = new URL("../../web/", import.meta.url);
 const load = (/** @type {string} */ name) => import(new URL(name, web).href);
 const { createTokenizer } = await load("tokenizer.js");
-const modules = {
-  library: await load("build/tokenizers.js"),
-  unicode: await load("unicode.js"),
-  words: await load("words.js"),
-  subwords: await load("subwords.js"),
-};
-
+const library = await load("build/tokenizers.js");
 const jinja = await load("build/jinja.js");
 const { createTemplate } = await load("template.js");
 
@@ -26,7 +20,7 @@ const tokenizers = new Map();
 /** @type {Record<string, (...args: any[]) => unknown>} */
 const methods = {
   load(name, json) {
-    const made = createTokenizer(modules, new TextEncoder().encode(json));
+    const made = createTokenizer(library, new TextEncoder().encode(json));
     tokenizers.set(name, made);
     return { vocabSize: made.vocabSize, padId: made.padId ?? null };
   },

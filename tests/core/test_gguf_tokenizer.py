@@ -12,8 +12,6 @@ import pytest
 from rushlight.core.errors import FormatError
 from rushlight.core.io.gguf_tokenizer import from_gguf, gguf_tokenizer, stop_ids
 
-pytestmark = pytest.mark.native
-
 BYTES = [chr(b) for b in [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]]
 BYTES += [chr(0x100 + i) for i in range(256 - len(BYTES))]
 NORMAL, UNKNOWN, CONTROL, USER, BYTE = 1, 2, 3, 4, 6

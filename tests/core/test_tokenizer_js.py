@@ -409,6 +409,20 @@ def test_a_byte_without_a_token_is_left_out(node: Any) -> None:
         assert ids == package.encode(sample, add_special_tokens=False).ids
 
 
+def _unknown_bytes(file: dict[str, Any]) -> None:
+    del file["model"]["vocab"]["Ģ"]
+    file["model"]["unk_token"] = "a"
+
+
+DIGITS = {"type": "Digits", "individual_digits": True}
+BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+
+
+def _split(pattern: str, behavior: str = "Isolated", invert: bool = False) -> dict[str, Any]:
+    kind = {"Regex": pattern}
+    return {"type": "Split", "pattern": kind, "behavior": behavior, "invert": invert}
+
+
 def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
     def change(file: dict[str, Any]) -> None:
         place: Any = file
@@ -420,25 +434,43 @@ def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
 
 
 REFUSED = [
-    ("word_piece", _set("model", "type", to="Unigram"), "Unigram after BertPreTokenizer"),
-    ("word_piece", _set("model", "type", to="WordLevel"), "WordLevel after BertPreTokenizer"),
-    ("word_piece", _set("pre_tokenizer", to=None), "WordPiece after undefined"),
-    ("word_piece", _set("pre_tokenizer", "type", to="Whitespace"), "WordPiece after Whitespace"),
-    ("byte_level", _set("pre_tokenizer", "type", to="Metaspace"), "BPE after Metaspace"),
-    ("byte_level", _set("pre_tokenizer", "type", to="Sequence"), "BPE after Sequence"),
+    ("word_piece", _set("model", "type", to="Unigram"), 'model "Unigram"'),
+    ("word_piece", _set("model", "type", to="WordLevel"), 'model "WordLevel"'),
+    ("word_piece", _set("pre_tokenizer", "type", to="Whitespace"), 'pre_tokenizer "Whitespace"'),
+    ("byte_level", _set("pre_tokenizer", "type", to="Metaspace"), 'pre_tokenizer "Metaspace"'),
+    (
+        "word_piece",
+        _set("pre_tokenizer", to={"type": "ByteLevel", "add_prefix_space": False}),
+        "WordPiece after ByteLevel",
+    ),
+    (
+        "byte_level",
+        _set("pre_tokenizer", to={"type": "Sequence", "pretokenizers": [DIGITS, BYTES]}),
+        "add_prefix_space after",
+    ),
+    (
+        "byte_level",
+        _set("pre_tokenizer", to={"type": "Sequence", "pretokenizers": [BYTES, DIGITS]}),
+        "pre_tokenizer after ByteLevel",
+    ),
+    ("byte_level", _set("pre_tokenizer", to=_split(r"\b")), r"\\b in a pattern"),
+    ("byte_level", _set("pre_tokenizer", to=_split("[a[b]]")), "a class in a class"),
+    ("byte_level", _set("pre_tokenizer", to=_split(r"\p{Han}+")), r"\\p{Han} in a pattern"),
+    ("byte_level", _set("pre_tokenizer", to=_split("a(?i)b")), r"\(\?i"),
+    ("byte_level", _set("pre_tokenizer", to=_split("a", "Other")), 'split behavior "Other"'),
     ("word_piece", _set("normalizer", "type", to="NFKC"), 'normalizer "NFKC"'),
     ("word_piece", _set("normalizer", "type", to="Precompiled"), 'normalizer "Precompiled"'),
     (
         "word_piece",
-        _set("normalizer", to={"type": "Sequence", "normalizers": [{"type": "NFC"}]}),
-        'normalizer "NFC"',
+        _set("normalizer", to={"type": "Sequence", "normalizers": [{"type": "NFD"}]}),
+        'normalizer "NFD"',
     ),
     ("word_piece", _set("decoder", "type", to="CTC"), 'decoder "CTC"'),
     ("word_piece", _set("post_processor", "type", to="Other"), 'post_processor "Other"'),
     ("word_piece", _set("post_processor", "single", to=[]), "post_processor template"),
     ("byte_level", _set("model", "dropout", to=0.1), "BPE model with dropout 0.1"),
-    ("byte_level", _set("model", "byte_fallback", to=True), "BPE model with byte_fallback"),
     ("byte_level", _set("model", "end_of_word_suffix", to="</w>"), "with end_of_word_suffix"),
+    ("byte_level", _unknown_bytes, "with an unk_token for the bytes"),
     ("word_piece", _set("added_tokens", 1, "id", to=70), r"added token \[UNK\] has id 70"),
 ]
 
@@ -451,6 +483,80 @@ def test_what_is_not_supported_is_refused(
     change(file)
     with pytest.raises(RuntimeError, match=f"tokenizer.json: .*{message}"):
         node.tokenizer("refused", json.dumps(file))
+
+
+PATTERNS = [
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
+    r"|\s+(?!\S)|\s+",
+    r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[\p{P}\p{S}]+|\d",
+    r"[^\S\n]+|\P{L}|(?<=a)b|(?<!a)c|x{2}|y{,2}z|\x41|\u00e9|\.|[\]\-a-c]",
+    r"^\s*|\s+$|.",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("behavior", ["Isolated", "Removed", "Contiguous"])
+@pytest.mark.parametrize("invert", [True, False])
+def test_splits_by_patterns(node: Any, pattern: str, behavior: str, invert: bool) -> None:
+    file = _tiny("byte_level")
+    last = BYTES | {"add_prefix_space": False, "use_regex": False}
+    parts = [_split(pattern, behavior, invert), last]
+    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
+    _compare(node, file)
+
+
+@pytest.mark.parametrize("behavior", ["MergedWithPrevious", "MergedWithNext"])
+def test_splits_that_merge(node: Any, behavior: str) -> None:
+    for kind, pattern in (("String", " "), ("String", "."), ("Regex", r"\s+|[aeiou]")):
+        file = _tiny("byte_level")
+        split = _split("", behavior) | {"pattern": {kind: pattern}}
+        last = BYTES | {"add_prefix_space": False, "use_regex": True}
+        file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, last]}
+        _compare(node, file)
+
+
+@pytest.mark.parametrize("individual", [True, False])
+def test_digits_and_punctuation(node: Any, individual: bool) -> None:
+    file = _tiny("byte_level")
+    marks = {"type": "Punctuation", "behavior": "Isolated" if individual else "Contiguous"}
+    digits = {"type": "Digits", "individual_digits": individual}
+    last = BYTES | {"add_prefix_space": False}
+    file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [marks, digits, last]}
+    _compare(node, file)
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        {"type": "NFC"},
+        {"type": "Prepend", "prepend": "ab"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        {"type": "Replace", "pattern": {"String": "a"}, "content": ""},
+        {"type": "Replace", "pattern": {"Regex": r"\s+|th"}, "content": " "},
+    ],
+    ids=lambda n: n["type"],
+)
+def test_normalizers_of_byte_pairs(node: Any, normalizer: dict[str, Any]) -> None:
+    file = _tiny("byte_level")
+    file["normalizer"] = normalizer
+    _compare(node, file)
+
+
+def test_composition_in_every_script(node: Any) -> None:
+    file = _tiny("byte_level")
+    file["normalizer"] = {"type": "NFC"}
+    text = json.dumps(file)
+    package, tab = NativeTokenizer(text.encode()), node.tokenizer("composed", text)
+    codes = [*range(0xC0, 0x3400), *range(0xA66F, 0xAC40), *range(0xF900, 0x10000)]
+    codes += [*range(0x10A00, 0x12000), *range(0x16A00, 0x17000), *range(0x1D100, 0x1D250)]
+    codes = [code for code in codes if not 0xD800 <= code < 0xE000]
+    for mark in ("\u0301", "\u0323\u0302", "\u0345\u0308", "\u3099", "\u11a8"):
+        texts = [f"a{chr(code)}{mark}b" for code in codes]
+        expected, found = package.encode_batch(texts), tab.encode_batch(texts)
+        wrong = [t for t, a, b in zip(texts, expected, found, strict=True) if a != b]
+        assert not wrong, f"{len(wrong)} differ, first {ascii(wrong[:5])}"
 
 
 def test_a_lone_surrogate_is_refused(node: Any) -> None:
@@ -482,7 +588,10 @@ def test_the_character_classes_are_those_of_the_package() -> None:
     codes = [c for c in script.CODE_POINTS if c < 0x32000 or c % 61 == 0 or 0 <= c - 0xE0000 < 512]
     measured = script.measure(codes)
     source = (ROOT / "web" / "unicode.js").read_text(encoding="utf-8")
-    for name in script.CLASSES:
+    categories = script.measure_categories(codes)
+    for category, name in script.CATEGORIES.items():
+        measured[name] = categories[category]
+    for name in (*script.CLASSES, *script.CATEGORIES.values()):
         packed = source.partition(f"export const {name} = `")[2].partition("`")[0]
         committed = set(script.unpack(packed))
         assert script.pack(sorted(committed)).split() == packed.split()

@@ -39,6 +39,19 @@ CLASSES = {
     "number": "\\p{N} of the byte-level pattern",
 }
 
+# General categories of \\p{...} in the package's patterns, and their names in web/unicode.js.
+CATEGORIES = {
+    "P": "categoryP",
+    "S": "categoryS",
+    "M": "categoryM",
+    "Lu": "categoryLu",
+    "Ll": "categoryLl",
+    "Lt": "categoryLt",
+    "Lm": "categoryLm",
+    "Lo": "categoryLo",
+    "Nd": "categoryNd",
+}
+
 
 def _bert(**on: bool) -> normalizers.Normalizer:
     off = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
@@ -80,6 +93,17 @@ def measure(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int]]:
     return found
 
 
+def measure_categories(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int]]:
+    """Those of `codes`, which rise, that \\p{...} matches, by category."""
+    text = "".join(map(chr, codes))
+    found = {}
+    for category in CATEGORIES:
+        others = normalizers.Replace(tokenizers.Regex(rf"\p{{{category}}}"), "").normalize_str(text)
+        rest = set(others)
+        found[category] = [ord(char) for char in text if char not in rest]
+    return found
+
+
 def _base36(number: int) -> str:
     digits = ""
     while number or not digits:
@@ -118,6 +142,10 @@ def render() -> str:
     parts = [HEADER.format(version=tokenizers.__version__)]
     for name, meaning in CLASSES.items():
         lines = "\n".join(textwrap.wrap(pack(found[name]), 100))
+        parts.append(f"\n/** {name}: {meaning}. */\nexport const {name} = `\n{lines}\n`;\n")
+    for category, codes in measure_categories().items():
+        name, lines = CATEGORIES[category], "\n".join(textwrap.wrap(pack(codes), 100))
+        meaning = f"\\p{{{category}}} of patterns"
         parts.append(f"\n/** {name}: {meaning}. */\nexport const {name} = `\n{lines}\n`;\n")
     return "".join(parts)
 
