@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from rushlight.core.errors import FormatError
 from rushlight.core.io import tokenizer as module
 from rushlight.core.io.fetch import cache_dir, wheel_member
-from rushlight.core.io.gguf_words import PATTERNS
+from rushlight.core.io.gguf_words import PATTERNS as GGUF_PATTERNS
 from rushlight.core.io.tokenizer import (
     Encoding,
     NativeTokenizer,
@@ -392,7 +392,7 @@ def test_the_patterns_of_gguf_files(node: Any, name: str) -> None:
     step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
     splits = [
         {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False}
-        for p in PATTERNS[name]
+        for p in GGUF_PATTERNS[name]
     ]
     steps = [*splits, {**step, "use_regex": False}]
     file["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
