@@ -33,6 +33,18 @@ class CaptureError(RushlightError, RuntimeError):
     """A function given to `jit` did something that a captured plan cannot repeat."""
 
 
+class DeviceError(RushlightError, RuntimeError):
+    """A device refused or failed; names the ops that were running."""
+
+
+class DeviceLostError(DeviceError):
+    """The device is gone (unplugged, reset, closed): its tensors are, too."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A device has no memory left, or less than its budget allows for."""
+
+
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     """Up to `count` of `names` that look most like `name`, best first."""
     return difflib.get_close_matches(name, list(names), n=count, cutoff=0.4)

@@ -129,7 +129,7 @@ class Op:
                     "dequantize() a tensor of blocks first"
                 )
             nbytes = meta.dtype.nbytes(meta.layout.numel)
-            out = _tensor[0](Storage.allocate(where, nbytes), meta.dtype, meta.layout)
+            out = _tensor[0](Storage.allocate(where, nbytes, meta.dtype), meta.dtype, meta.layout)
             where.backend.run(self.name, inputs, out, attrs)
         if autograd.is_grad_enabled():
             self._check_current(inputs)

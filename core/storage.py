@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.core.backends import Device
+from rushlight.core.dtype import DType
 
 
 class Storage:
@@ -26,6 +27,6 @@ class Storage:
         self.history = 0
 
     @staticmethod
-    def allocate(device: Device, nbytes: int) -> Storage:
-        """Memory for `nbytes` bytes, not initialised."""
-        return Storage(device, device.backend.allocate(nbytes), nbytes)
+    def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:
+        """Memory for `nbytes` bytes of elements, not initialised."""
+        return Storage(device, device.backend.allocate(nbytes, dtype), nbytes)

@@ -66,7 +66,7 @@ class Tensor(Methods):
                 f"buffer has {data.size}"
             )
         cpu = _device("cpu")
-        return Tensor(Storage(cpu, cpu.backend.upload(data), need), found, layout)
+        return Tensor(Storage(cpu, cpu.backend.upload(data, found), need), found, layout)
 
     # What autograd and the ops need to know.
 
@@ -166,9 +166,9 @@ class Tensor(Methods):
             rows = Layout(layout.shape, layout.strides)
             start, stop = self.dtype.nbytes(first), self.dtype.nbytes(last)
             return stored_view(
-                self.dtype, rows, self.device.backend.download(self.buffer, start, stop)
+                self.dtype, rows, self.device.backend.download(self.buffer, start, stop, self.dtype)
             )
-        data = self.device.backend.download(self.buffer, first * size, last * size)
+        data = self.device.backend.download(self.buffer, first * size, last * size, self.dtype)
         if 0 in layout.shape:
             return np.empty(layout.shape, self.dtype.numpy)
         strides = [s * size for s in layout.strides]
@@ -362,10 +362,10 @@ TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
 def _transfer(x: Tensor, device: Device) -> Tensor:
     layout = Layout.contiguous(x.shape)
     if device.type == "meta":
-        storage = Storage.allocate(device, x.nbytes)
+        storage = Storage.allocate(device, x.nbytes, x.dtype)
     else:
         data = np.frombuffer(x.raw_bytes(), np.uint8).copy()
-        storage = Storage(device, device.backend.upload(data), data.size)
+        storage = Storage(device, device.backend.upload(data, x.dtype), data.size)
     out = Tensor(storage, x.dtype, layout)
     if autograd.is_grad_enabled():
         TRANSFER.record(out, (x,), {"source": x.device})
@@ -393,4 +393,4 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
     )
     data = flat.view(np.uint8)
     cpu = _device("cpu")
-    return Tensor(Storage(cpu, cpu.backend.upload(data), data.size), dtype, layout)
+    return Tensor(Storage(cpu, cpu.backend.upload(data, dtype), data.size), dtype, layout)

@@ -1,4 +1,65 @@
-"""WGSL compute shaders for the webgpu device."""
+"""WGSL compute shaders for the webgpu device, and the loader that completes them.
+
+A kernel is a plain .wgsl file that leaves names open: the loader puts the lines that define them
+in front, and adds those functions of library/*.wgsl that the whole then mentions.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
 
 if __name__ != "rushlight.wgsl_kernels":  # the folder was found under the repository root
     raise ImportError("import rushlight.wgsl_kernels, not wgsl_kernels")
+
+_DEFINES = re.compile(r"^(?:@\S+ )*(?:fn|const|alias|struct|var<\S+>|override) +(\w+)", re.M)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def _text(*parts: str) -> str:
+    place = resources.files(__name__)
+    for part in parts:
+        place = place / part
+    return place.read_text(encoding="utf-8")
+
+
+@cache
+def library() -> dict[str, str]:
+    """Every definition of library/*.wgsl by its name, with the comment above it."""
+    found: dict[str, str] = {}
+    for place in sorted((resources.files(__name__) / "library").iterdir(), key=lambda p: p.name):
+        if not place.name.endswith(".wgsl"):
+            continue
+        for piece in re.split(r"\n{2,}", place.read_text(encoding="utf-8")):
+            for name in _DEFINES.findall(piece):
+                found[name] = piece.strip()
+    return found
+
+
+@cache
+def _mentions(name: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(library()[name])) & library().keys()
+
+
+@cache
+def compose(file: str, *lines: str) -> str:
+    """The WGSL of kernel `file` (its name without .wgsl), completed by `lines`.
+
+    Lines that begin with `enable` or `requires` go first, as WGSL asks.
+    """
+    first = [s for s in lines if s.startswith(("enable ", "requires "))]
+    body = "\n".join([*(s for s in lines if s not in first), _text(f"{file}.wgsl")])
+    own = set(_DEFINES.findall(body))
+    todo = sorted((set(_WORD.findall(body)) & library().keys()) - own)
+    used: set[str] = set()
+    pieces: list[str] = []
+    while todo:
+        name = todo.pop()
+        if name in used:
+            continue
+        used.add(name)
+        if library()[name] not in pieces:
+            pieces.append(library()[name])
+        todo += _mentions(name) - used
+    return "\n".join([*first, *pieces, body]) + "\n"

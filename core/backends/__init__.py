@@ -38,13 +38,13 @@ class Operand(Protocol):
 class Backend(Protocol):
     """What a device must be able to do."""
 
-    def allocate(self, nbytes: int) -> Any:
-        """A new buffer of at least `nbytes` bytes; what it holds is not defined."""
+    def allocate(self, nbytes: int, dtype: DType) -> Any:
+        """A new buffer for `nbytes` bytes of elements; what it holds is not defined."""
 
-    def upload(self, data: Bytes) -> Any:
-        """A buffer that holds `data`; may be `data` itself."""
+    def upload(self, data: Bytes, dtype: DType) -> Any:
+        """A buffer that holds `data`, elements of `dtype`; may be `data` itself."""
 
-    def download(self, buffer: Any, start: int, stop: int) -> Bytes:
+    def download(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of a buffer, after all pending work; may share memory with it."""
 
     def supports(self, name: str) -> bool:
@@ -63,13 +63,13 @@ class Backend(Protocol):
 class _MetaBackend:
     """Allocates nothing and computes nothing: shapes and dtypes only."""
 
-    def allocate(self, nbytes: int) -> Any:
+    def allocate(self, nbytes: int, dtype: DType) -> Any:
         return None
 
-    def upload(self, data: Bytes) -> Any:
+    def upload(self, data: Bytes, dtype: DType) -> Any:
         return None
 
-    def download(self, buffer: Any, start: int, stop: int) -> Bytes:
+    def download(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
         raise RuntimeError(
             "a tensor on the meta device has no values; call .init_() on its module or load "
             "weights into it, or make it on a device that computes"
@@ -126,7 +126,7 @@ class Device:
         return f"device({str(self)!r})"
 
     def __str__(self) -> str:
-        return self.type if self.type in ("cpu", "meta") else f"{self.type}:{self.index}"
+        return f"{self.type}:{self.index}" if self.index else self.type
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (device, (str(self),))
@@ -135,26 +135,31 @@ class Device:
 def _make_backend(dev: Device) -> Backend:
     if dev.type == "meta":
         return _MetaBackend()
+    if dev.type == "webgpu":
+        from rushlight.core.backends.webgpu import open_backend
+
+        return open_backend(dev.index)
     from rushlight.core.backends.cpu import CpuBackend
 
     return CpuBackend()
 
 
-_TYPES = ("cpu", "meta")
+_TYPES = ("cpu", "meta", "webgpu")
 _default_seed = [0]
 _devices: dict[tuple[str, int], Device] = {}
 _devices_lock = threading.Lock()
 
 
 def device(name: str | Device) -> Device:
-    """The device called `name` ("cpu", "meta"); a Device is given back as it is.
+    """The device called `name` ("cpu", "webgpu", "webgpu:1", "meta"); a Device is given back.
 
     Raises ValueError naming the devices there are.
     """
     if isinstance(name, Device):
         return name
     kind, _, index = str(name).partition(":")
-    if kind not in _TYPES or (index and not index.isdecimal()) or int(index or 0) != 0:
+    wrong = kind not in _TYPES or (":" in str(name) and not index.isdecimal())
+    if wrong or (kind != "webgpu" and int(index or 0) != 0):
         raise ValueError(f"no device {name!r}; there are: {', '.join(_TYPES)}")
     with _devices_lock:
         return _devices.setdefault((kind, int(index or 0)), Device(kind, int(index or 0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,13 +37,18 @@ def _named(call: Binary, name: str, doc: str) -> Binary:
 
 
 def binary(
-    name: str, numpy: Callable[..., Any], doc: str, *grads: Rule, bools: str | None = None
+    name: str,
+    numpy: Callable[..., Any],
+    wgsl: str | Mapping[str, str],
+    doc: str,
+    *grads: Rule,
+    bools: str | None = None,
 ) -> Binary:
     """A function of two operands of which one may be a Python number.
 
     bools: why two booleans are refused, as torch does; None where they are not.
     """
-    elementwise(name, 2, numpy)
+    elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
@@ -55,16 +60,18 @@ def binary(
     return _named(call, name, doc)
 
 
-def comparison(name: str, numpy: Callable[..., Any], doc: str) -> Binary:
+def comparison(
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str
+) -> Binary:
     """A function of two operands that gives booleans."""
-    elementwise(name, 2, numpy)
+    elementwise(name, 2, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False)
     return _named(lambda a, b: op(*operands(name, a, b)), name, doc)
 
 
-def bitwise(name: str, numpy: Callable[..., Any], doc: str) -> Binary:
+def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str) -> Binary:
     """A function of two integers or booleans."""
-    elementwise(name, 2, numpy)
+    elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, differentiable=False)
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
@@ -95,42 +102,64 @@ def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Ten
     return where((a == 0) & (b >= 0), 0.0, g * y * u.log(where(a == 0, 1.0, a)))
 
 
+def _same(wgsl: str) -> dict[str, str]:
+    return dict.fromkeys("fiub", wgsl)
+
+
+def _by_kind(name: str) -> dict[str, str]:
+    """A function of WGSL for each kind: NAME_f, NAME_i and NAME_u."""
+    return {kind: f"{name}_{kind}(a, b)" for kind in "fiu"}
+
+
+def _truths(operator: str) -> dict[str, str]:
+    zeros = {"f": "0.0", "i": "0", "u": "0u", "b": "0u"}
+    return {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
+
+
 _CONVERT = "convert one with .long()"
-_add = binary("add", np.add, "a + b.", rule(lambda c, g: g), rule(lambda c, g: g))
-_sub = binary("sub", np.subtract, "a - b.", rule(lambda c, g: g), rule(_minus),
+_add = binary("add", np.add, {**_same("a + b"), "b": "a | b"}, "a + b.",
+              rule(lambda c, g: g), rule(lambda c, g: g))  # fmt: skip
+_sub = binary("sub", np.subtract, _same("a - b"), "a - b.", rule(lambda c, g: g), rule(_minus),
               bools="use a ^ b, or convert one with .long()")  # fmt: skip
-mul = binary("mul", np.multiply, "a * b.",
+mul = binary("mul", np.multiply, _same("a * b"), "a * b.",
              rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A))  # fmt: skip
-elementwise("div", 2, np.divide)
+elementwise("div", 2, np.divide, "div_f(a, b)")
 DIV = Op("div", infer=_infer, grads=(
     rule(lambda c, g, b: g / b, B), rule(lambda c, g, b, y: -g * y / b, B, OUT)))  # fmt: skip
-floor_divide = binary("floor_divide", np.floor_divide,
+floor_divide = binary("floor_divide", np.floor_divide, _by_kind("floor_divide"),
                       "The largest whole number <= a / b; an integer by zero gives 0.",
                       bools=_CONVERT)  # fmt: skip
-remainder = binary("remainder", np.remainder, "a - b * floor(a / b), with the sign of b.",
+remainder = binary("remainder", np.remainder, _by_kind("remainder"),
+                   "a - b * floor(a / b), with the sign of b.",
                    rule(lambda c, g: g),
                    rule(lambda c, g, a, b: -g * u.floor(a / b), A, B), bools=_CONVERT)  # fmt: skip
-pow = binary("pow", special.power, "a ** b.", rule(_pow_base, A, B),
+pow = binary("pow", special.power, _by_kind("pow"), "a ** b.", rule(_pow_base, A, B),
              rule(_pow_exponent, A, B, OUT), bools=_CONVERT)  # fmt: skip
-maximum = binary("maximum", np.maximum, "The larger of a and b; nan if either is.",
+maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
+                 "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
                  rule(lambda c, g, a, b: _share(g, b, a), A, B))  # fmt: skip
-minimum = binary("minimum", np.minimum, "The smaller of a and b; nan if either is.",
+minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a, b)"},
+                 "The smaller of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, b, a), A, B),
                  rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
 
-eq = comparison("eq", np.equal, "a == b.")
-ne = comparison("ne", np.not_equal, "a != b.")
-lt = comparison("lt", np.less, "a < b.")
-le = comparison("le", np.less_equal, "a <= b.")
-gt = comparison("gt", np.greater, "a > b.")
-ge = comparison("ge", np.greater_equal, "a >= b.")
-logical_and = comparison("logical_and", np.logical_and, "Whether both are non-zero.")
-logical_or = comparison("logical_or", np.logical_or, "Whether one or both are non-zero.")
-logical_xor = comparison("logical_xor", np.logical_xor, "Whether exactly one is non-zero.")
-bitwise_and = bitwise("bitwise_and", np.bitwise_and, "a & b, bit by bit.")
-bitwise_or = bitwise("bitwise_or", np.bitwise_or, "a | b, bit by bit.")
-bitwise_xor = bitwise("bitwise_xor", np.bitwise_xor, "a ^ b, bit by bit.")
+eq = comparison("eq", np.equal, "a == b", "a == b.")
+ne = comparison("ne", np.not_equal, "a != b", "a != b.")
+lt = comparison("lt", np.less, "a < b", "a < b.")
+le = comparison("le", np.less_equal, "a <= b", "a <= b.")
+gt = comparison("gt", np.greater, "a > b", "a > b.")
+ge = comparison("ge", np.greater_equal, "a >= b", "a >= b.")
+logical_and = comparison("logical_and", np.logical_and, _truths("&&"), "Whether both are non-zero.")
+logical_or = comparison(
+    "logical_or", np.logical_or, _truths("||"), "Whether one or both are non-zero."
+)
+logical_xor = comparison(
+    "logical_xor", np.logical_xor, _truths("!="), "Whether exactly one is non-zero."
+)
+bitwise_and = bitwise("bitwise_and", np.bitwise_and, "a & b", "a & b, bit by bit.")
+bitwise_or = bitwise("bitwise_or", np.bitwise_or, "a | b", "a | b, bit by bit.")
+bitwise_xor = bitwise("bitwise_xor", np.bitwise_xor, "a ^ b", "a ^ b, bit by bit.")
 
 
 def add(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:

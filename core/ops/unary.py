@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +30,16 @@ def _infer_bool(x: Meta) -> Meta:
 
 
 def unary(
-    name: str, numpy: Callable[..., Any], doc: str, grad: Rule | None = None, *, cast: bool = True
+    name: str,
+    numpy: Callable[..., Any],
+    wgsl: str | Mapping[str, str],
+    doc: str,
+    grad: Rule | None = None,
+    *,
+    cast: bool = True,
 ) -> Unary:
     """A function of one tensor; `cast` takes integers to float32 first."""
-    elementwise(name, 1, numpy)
+    elementwise(name, 1, numpy, wgsl)
     op = Op(
         name, infer=_infer_same, grads=() if grad is None else (grad,),
         differentiable=grad is not None,
@@ -51,9 +57,11 @@ def unary(
     return call
 
 
-def predicate(name: str, numpy: Callable[..., Any], doc: str) -> Unary:
+def predicate(
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str
+) -> Unary:
     """A function of one tensor that gives booleans."""
-    elementwise(name, 1, numpy)
+    elementwise(name, 1, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False)
 
     def call(x: Tensor) -> Tensor:
@@ -68,49 +76,115 @@ def _zero(c: Context, g: Tensor) -> Tensor:
     return g.zeros_like()
 
 
-neg = unary("neg", np.negative, "-x.", rule(lambda c, g: -g), cast=False)
-abs = unary("abs", np.absolute, "|x|.", rule(lambda c, g, x: g * sign(x), X), cast=False)
-sign: Unary = unary("sign", special.sign, "-1, 0 or 1, the sign of x.", rule(_zero), cast=False)
-square = unary("square", np.square, "x * x.", rule(lambda c, g, x: g * (x * 2), X), cast=False)
+neg = unary(
+    "neg",
+    np.negative,
+    {"f": "-a", "i": "-a", "u": "0u - a"},
+    "-x.",
+    rule(lambda c, g: -g),
+    cast=False,
+)
+abs = unary("abs", np.absolute, "abs(a)", "|x|.", rule(lambda c, g, x: g * sign(x), X), cast=False)
+sign: Unary = unary(
+    "sign",
+    special.sign,
+    {"f": "sign_f(a)", "i": "sign(a)", "u": "min(a, 1u)"},
+    "-1, 0 or 1, the sign of x.",
+    rule(_zero),
+    cast=False,
+)
+square = unary(
+    "square", np.square, "a * a", "x * x.", rule(lambda c, g, x: g * (x * 2), X), cast=False
+)
 floor = unary(
-    "floor", special.whole(np.floor), "The largest whole number <= x.", rule(_zero), cast=False
+    "floor",
+    special.whole(np.floor),
+    {"f": "floor(a)", "i": "a", "u": "a"},
+    "The largest whole number <= x.",
+    rule(_zero),
+    cast=False,
 )
 ceil = unary(
-    "ceil", special.whole(np.ceil), "The smallest whole number >= x.", rule(_zero), cast=False
+    "ceil",
+    special.whole(np.ceil),
+    {"f": "ceil(a)", "i": "a", "u": "a"},
+    "The smallest whole number >= x.",
+    rule(_zero),
+    cast=False,
 )
-trunc = unary("trunc", special.whole(np.trunc), "x without its fraction.", rule(_zero), cast=False)
+trunc = unary(
+    "trunc",
+    special.whole(np.trunc),
+    {"f": "trunc(a)", "i": "a", "u": "a"},
+    "x without its fraction.",
+    rule(_zero),
+    cast=False,
+)
 round = unary(
     "round",
     special.whole(np.rint),
+    {"f": "round(a)", "i": "a", "u": "a"},
     "The nearest whole number, halves to even.",
     rule(_zero),
     cast=False,
 )
 
-exp = unary("exp", np.exp, "e ** x.", rule(lambda c, g, y: g * y, OUT))
-expm1 = unary("expm1", np.expm1, "e ** x - 1.", rule(lambda c, g, y: g * (y + 1), OUT))
-log = unary("log", np.log, "Natural logarithm; nan below zero.", rule(lambda c, g, x: g / x, X))
-log1p = unary("log1p", np.log1p, "log(1 + x).", rule(lambda c, g, x: g / (x + 1), X))
-log2 = unary("log2", np.log2, "log base 2.", rule(lambda c, g, x: g / (x * math.log(2)), X))
-log10 = unary("log10", np.log10, "log base 10.", rule(lambda c, g, x: g / (x * math.log(10)), X))
-sqrt = unary("sqrt", np.sqrt, "Square root.", rule(lambda c, g, y: g / (y * 2), OUT))
-rsqrt = unary("rsqrt", special.rsqrt, "1 / sqrt(x).",
+exp = unary("exp", np.exp, "exp_f(a)", "e ** x.", rule(lambda c, g, y: g * y, OUT))
+expm1 = unary(
+    "expm1", np.expm1, "expm1_f(a)", "e ** x - 1.", rule(lambda c, g, y: g * (y + 1), OUT)
+)
+log = unary(
+    "log", np.log, "log_f(a)", "Natural logarithm; nan below zero.", rule(lambda c, g, x: g / x, X)
+)
+log1p = unary("log1p", np.log1p, "log1p_f(a)", "log(1 + x).", rule(lambda c, g, x: g / (x + 1), X))
+log2 = unary(
+    "log2", np.log2, "log2_f(a)", "log base 2.", rule(lambda c, g, x: g / (x * math.log(2)), X)
+)
+log10 = unary(
+    "log10", np.log10, "log10_f(a)", "log base 10.", rule(lambda c, g, x: g / (x * math.log(10)), X)
+)
+sqrt = unary("sqrt", np.sqrt, "sqrt_f(a)", "Square root.", rule(lambda c, g, y: g / (y * 2), OUT))
+rsqrt = unary("rsqrt", special.rsqrt, "rsqrt_f(a)", "1 / sqrt(x).",
               rule(lambda c, g, y: g * (y * y * y * -0.5), OUT))  # fmt: skip
-reciprocal = unary("reciprocal", np.reciprocal, "1 / x.", rule(lambda c, g, y: -g * (y * y), OUT))
-sin = unary("sin", np.sin, "Sine of x radians.", rule(lambda c, g, x: g * cos(x), X))
-cos: Unary = unary("cos", np.cos, "Cosine of x radians.", rule(lambda c, g, x: -g * sin(x), X))
-tan = unary("tan", np.tan, "Tangent of x radians.", rule(lambda c, g, y: g * (y * y + 1), OUT))
-asin = unary("asin", np.arcsin, "Inverse sine.", rule(lambda c, g, x: g * rsqrt(1 - x * x), X))
-acos = unary("acos", np.arccos, "Inverse cosine.", rule(lambda c, g, x: -g * rsqrt(1 - x * x), X))
-atan = unary("atan", np.arctan, "Inverse tangent.", rule(lambda c, g, x: g / (x * x + 1), X))
-sinh = unary("sinh", np.sinh, "Hyperbolic sine.", rule(lambda c, g, x: g * cosh(x), X))
-cosh: Unary = unary("cosh", np.cosh, "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X))
-tanh = unary("tanh", np.tanh, "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT))
-erf = unary("erf", special.erf, "The error function.",
+reciprocal = unary(
+    "reciprocal",
+    np.reciprocal,
+    "reciprocal_f(a)",
+    "1 / x.",
+    rule(lambda c, g, y: -g * (y * y), OUT),
+)
+sin = unary("sin", np.sin, "sin_f(a)", "Sine of x radians.", rule(lambda c, g, x: g * cos(x), X))
+cos: Unary = unary(
+    "cos", np.cos, "cos_f(a)", "Cosine of x radians.", rule(lambda c, g, x: -g * sin(x), X)
+)
+tan = unary(
+    "tan", np.tan, "tan_f(a)", "Tangent of x radians.", rule(lambda c, g, y: g * (y * y + 1), OUT)
+)
+asin = unary(
+    "asin", np.arcsin, "asin_f(a)", "Inverse sine.", rule(lambda c, g, x: g * rsqrt(1 - x * x), X)
+)
+acos = unary(
+    "acos",
+    np.arccos,
+    "acos_f(a)",
+    "Inverse cosine.",
+    rule(lambda c, g, x: -g * rsqrt(1 - x * x), X),
+)
+atan = unary(
+    "atan", np.arctan, "atan_f(a)", "Inverse tangent.", rule(lambda c, g, x: g / (x * x + 1), X)
+)
+sinh = unary("sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.", rule(lambda c, g, x: g * cosh(x), X))
+cosh: Unary = unary(
+    "cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X)
+)
+tanh = unary(
+    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT)
+)
+erf = unary("erf", special.erf, "erf_f(a)", "The error function.",
             rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip
-sigmoid = unary("sigmoid", special.sigmoid, "1 / (1 + exp(-x)).",
+sigmoid = unary("sigmoid", special.sigmoid, "sigmoid_f(a)", "1 / (1 + exp(-x)).",
                 rule(lambda c, g, y: g * (y * (1 - y)), OUT))  # fmt: skip
-relu = unary("relu", special.relu, "max(x, 0).",
+relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"}, "max(x, 0).",
              rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
 
 
@@ -132,14 +206,29 @@ def _gelu_tanh_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
     return g * ((t + 1) * 0.5 + x * (1 - t * t) * inner * 0.5)
 
 
-silu = unary("silu", special.silu, "x * sigmoid(x) (Elfwing et al., 2017).", rule(_silu_grad, X))
-_gelu_erf = unary("gelu", special.gelu, "x Phi(x).", rule(_gelu_grad, X))
-_gelu_tanh = unary("gelu_tanh", special.gelu_tanh, "gelu, by tanh.", rule(_gelu_tanh_grad, X))
+silu = unary(
+    "silu", special.silu, "silu_f(a)", "x * sigmoid(x) (Elfwing et al., 2017).", rule(_silu_grad, X)
+)
+_gelu_erf = unary("gelu", special.gelu, "gelu_f(a)", "x Phi(x).", rule(_gelu_grad, X))
+_gelu_tanh = unary(
+    "gelu_tanh", special.gelu_tanh, "gelu_tanh_f(a)", "gelu, by tanh.", rule(_gelu_tanh_grad, X)
+)
 
-isnan = predicate("isnan", np.isnan, "Whether x is not a number.")
-isinf = predicate("isinf", np.isinf, "Whether x is infinite.")
-isfinite = predicate("isfinite", np.isfinite, "Whether x is neither infinite nor nan.")
-logical_not = predicate("logical_not", np.logical_not, "Whether x is zero.")
+_NEVER = {"i": "false", "u": "false", "b": "false"}
+isnan = predicate("isnan", np.isnan, {"f": "is_nan(a)", **_NEVER}, "Whether x is not a number.")
+isinf = predicate("isinf", np.isinf, {"f": "is_inf(a)", **_NEVER}, "Whether x is infinite.")
+isfinite = predicate(
+    "isfinite",
+    np.isfinite,
+    {"f": "is_finite(a)", "i": "true", "u": "true", "b": "true"},
+    "Whether x is neither infinite nor nan.",
+)
+logical_not = predicate(
+    "logical_not",
+    np.logical_not,
+    {"f": "a == 0.0", "i": "a == 0", "u": "a == 0u", "b": "a == 0u"},
+    "Whether x is zero.",
+)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -152,7 +241,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return _gelu_tanh(x) if approximate == "tanh" else _gelu_erf(x)
 
 
-elementwise("bitwise_not", 1, np.bitwise_not)
+elementwise("bitwise_not", 1, np.bitwise_not, {"i": "~a", "u": "~a", "b": "1u - a"})
 _NOT = Op("bitwise_not", infer=_infer_same, differentiable=False)
 
 

@@ -206,8 +206,8 @@ def test_the_backend_contract() -> None:
     assert backend.supports("matmul") and backend.supports("exp") and backend.supports("cast")
     assert not backend.supports("no such op")
     data = np.arange(4, dtype=np.uint8)
-    assert backend.upload(data) is data
-    assert backend.download(data, 1, 3).tolist() == [1, 2]
+    assert backend.upload(data, rl.uint8) is data
+    assert backend.download(data, 1, 3, rl.uint8).tolist() == [1, 2]
 
 
 def test_async_reads() -> None:

@@ -62,18 +62,18 @@ def values(x: Operand) -> Array:
 class CpuBackend:
     """Runs every op at once; buffers are one-dimensional arrays of bytes."""
 
-    def allocate(self, nbytes: int) -> Bytes:
+    def allocate(self, nbytes: int, dtype: DType) -> Bytes:
         """Memory for `nbytes` bytes, not initialised."""
         try:
             return np.empty(nbytes, np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(f"cpu: no memory for a tensor of {nbytes} bytes") from None
 
-    def upload(self, data: Bytes) -> Bytes:
+    def upload(self, data: Bytes, dtype: DType) -> Bytes:
         """`data` itself: the buffer and the caller's array share memory."""
         return data
 
-    def download(self, buffer: Bytes, start: int, stop: int) -> Bytes:
+    def download(self, buffer: Bytes, start: int, stop: int, dtype: DType) -> Bytes:
         """A view of the bytes from start to stop."""
         return buffer[start:stop]
 

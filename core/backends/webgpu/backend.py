@@ -1,0 +1,154 @@
+"""The backend of the webgpu device: buffers on the GPU, ops as recorded dispatches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import Bytes, Operand
+from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter
+from rushlight.core.backends.webgpu.plans import IN_PLACE, plan_of
+from rushlight.core.backends.webgpu.plans.map import move
+from rushlight.core.backends.webgpu.pool import Buffer, Pool
+from rushlight.core.backends.webgpu.port import Port
+from rushlight.core.backends.webgpu.recorder import Recorder, Slice
+from rushlight.core.backends.webgpu.status import Status
+from rushlight.core.dtype import DType, int64
+
+
+class WebGpuBackend:
+    """One device of one adapter, behind a lock: threads may share it."""
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.lock = threading.RLock()
+        self.pool = Pool(port)
+        self.recorder = Recorder(port, self.pool)
+        self.status = Status(self.recorder, self.pool)
+
+    # Memory.
+
+    def allocate(self, nbytes: int, dtype: DType) -> Buffer:
+        """A buffer for `nbytes` bytes of elements; DeviceMemoryError where there is no room."""
+        access.check_dtype("webgpu", dtype)
+        with self.lock:
+            return self.pool.take(max(_held(nbytes, dtype), 4))
+
+    def upload(self, data: Bytes, dtype: DType) -> Buffer:
+        """A buffer that holds `data`."""
+        access.check_dtype("to", dtype)
+        if dtype is int64:
+            wide = data.view(np.int64)
+            data = wide.astype(np.int32).view(np.uint8)
+            if not np.array_equal(data.view(np.int32), wide):
+                far = wide[(wide < -(2**31)) | (wide >= 2**31)][0]
+                raise OverflowError(
+                    f"to: {far} is beyond the 32 bits that webgpu holds int64 in; keep it on cpu"
+                )
+        with self.lock:
+            buffer = self.pool.take(max(data.size, 4))
+            whole = data.size // 4 * 4
+            if whole:
+                self.recorder.write(buffer, data[:whole])
+            if whole < data.size:
+                tail = np.zeros(4, np.uint8)
+                tail[: data.size - whole] = data[whole:]
+                self.recorder.write(buffer, tail, whole)
+            return buffer
+
+    def download(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
+        """Bytes start to stop of the elements, after all pending work; blocks."""
+        with self.lock:
+            ranges, cut = self._ranges(buffer, start, stop, dtype)
+            data = self.status.read(ranges)
+        return _wide(data, cut, dtype)
+
+    async def download_async(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
+        """`download` that waits without blocking."""
+        with self.lock:
+            ranges, cut = self._ranges(buffer, start, stop, dtype)
+            pending = self.status.read_async(ranges)
+        return _wide(await pending, cut, dtype)
+
+    def _ranges(
+        self, buffer: Buffer, start: int, stop: int, dtype: DType
+    ) -> tuple[Slice, tuple[int, int]]:
+        first, last = _held(start, dtype), _held(stop, dtype)
+        low, high = first // 4 * 4, -(-last // 4) * 4
+        return Slice(buffer, low, high - low), (first - low, last - low)
+
+    # Ops.
+
+    def supports(self, name: str) -> bool:
+        """Whether there is a plan for the op `name`."""
+        return plan_of(name) is not None
+
+    def run(
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+    ) -> None:
+        """Record the op `name` into `out`, which may be the first input."""
+        plan = plan_of(name)
+        if plan is None:
+            raise NotImplementedError(
+                f"{name}: webgpu has no kernel for it; move the tensors with .to('cpu')"
+            )
+        for x in (*inputs, out):
+            if x is not None:
+                access.check_dtype(name, x.dtype)
+        if 0 in out.layout.shape:
+            return
+        with self.lock:
+            e = Emitter(name, self.recorder, self.pool, self.status)
+            if name in IN_PLACE or not _needs_copy(name, inputs, out):
+                plan(e, inputs, out, attrs)
+                return
+            made = e.temporary(out.layout.shape, out.dtype)
+            plan(e, inputs, made, attrs)
+            store(e, made, out)
+
+
+def _held(nbytes: int, dtype: DType) -> int:
+    """Bytes on the device for bytes of elements: int64 is held in 32 bits."""
+    return nbytes // 2 if dtype is int64 else nbytes
+
+
+def _wide(data: Bytes, cut: tuple[int, int], dtype: DType) -> Bytes:
+    data = data[cut[0] : cut[1]]
+    return data.view(np.int32).astype(np.int64).view(np.uint8) if dtype is int64 else data
+
+
+def _needs_copy(name: str, inputs: Sequence[Operand | None], out: Operand) -> bool:
+    """Whether a plan cannot write to `out` itself: it is read too, or lies across words."""
+    narrow = access.per_word(out.dtype) > 1
+    aligned = out.layout.is_contiguous and out.layout.offset % access.per_word(out.dtype) == 0
+    if name in ELEMENTWISE or name in ("copy", "cast", "full"):
+        first, *others = [*inputs, None]
+        if any(x is not None and x.buffer is out.buffer for x in others):
+            return True
+        if first is not None and first.buffer is out.buffer:
+            if first.layout != out.layout or first.dtype is not out.dtype:
+                return True
+        return narrow and not (aligned and not _partial(out))
+    shared = any(x is not None and x.buffer is out.buffer for x in inputs)
+    return shared or not aligned or (narrow and _partial(out))
+
+
+def _partial(out: Operand) -> bool:
+    """Whether the last word of `out` may hold elements that are not its own."""
+    per = access.per_word(out.dtype)
+    return out.layout.numel % per != 0 and out.layout.extent[1] * (4 // per) < out.buffer.nbytes
+
+
+def store(e: Emitter, made: Operand, out: Operand) -> None:
+    """Copy a temporary over `out`, whatever its layout."""
+    if access.per_word(out.dtype) == 1:
+        move(e, made, out)
+    else:
+        from rushlight.core.backends.webgpu.plans.map import scatter_narrow
+
+        scatter_narrow(e, made, out)

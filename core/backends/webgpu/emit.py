@@ -1,0 +1,140 @@
+"""What a plan works with: operands, temporaries, bindings within the limits, and dispatches."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.pool import Pool
+from rushlight.core.backends.webgpu.recorder import Kernel, Recorder, Slice
+from rushlight.core.backends.webgpu.status import Status
+from rushlight.core.dtype import DType
+from rushlight.core.errors import DeviceError
+from rushlight.core.layout import Layout, Shape
+from rushlight.wgsl_kernels import compose
+
+ALIGN = 256
+_AXIS = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand that a plan made: a temporary, or another view of one it was given."""
+
+    buffer: Any
+    layout: Layout
+    dtype: DType
+
+
+def view(x: Operand, layout: Layout, dtype: DType | None = None) -> Value:
+    """The memory of `x` under another layout."""
+    return Value(x.buffer, layout, dtype or x.dtype)
+
+
+def bits(value: float) -> int:
+    """The bits of a float32 parameter."""
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def word(value: int) -> int:
+    """A parameter that may be negative, as 32 bits."""
+    return value & 0xFFFFFFFF
+
+
+def grid(groups: int) -> tuple[int, int, int]:
+    """Workgroups over two axes; `group_number` in the kernel puts them together again."""
+    if groups <= _AXIS:
+        return groups, 1, 1
+    rows = -(-groups // _AXIS)
+    return -(-groups // rows), rows, 1
+
+
+class Emitter:
+    """Records the dispatches of one op. Plans get one and keep nothing."""
+
+    def __init__(self, op: str, recorder: Recorder, pool: Pool, status: Status) -> None:
+        self.op, self.recorder, self.pool = op, recorder, pool
+        self.status = status
+        self.limits = recorder.port.limits
+        self.features = recorder.port.features
+
+    @property
+    def binding_limit(self) -> int:
+        """Bytes that one binding may have."""
+        return self.limits["maxStorageBufferBindingSize"]
+
+    def temporary(self, shape: Sequence[int], dtype: DType) -> Value:
+        """A contiguous value with any content, freed when the plan lets go of it."""
+        layout = Layout.contiguous(shape)
+        nbytes = -(-layout.numel * access.width(dtype) // 4) * 4
+        return Value(self.pool.take(max(nbytes, 4)), layout, dtype)
+
+    def bind(self, x: Operand, layout: Layout | None = None) -> tuple[Slice, int]:
+        """What to bind for `x`, and where in it the first element lies (in elements).
+
+        The whole buffer where it fits, so that bind groups are found again; else the extent of
+        the layout. DeviceError naming op and size where that is over the limit, too.
+        """
+        layout, buffer = layout or x.layout, x.buffer
+        if buffer.nbytes <= self.binding_limit:
+            return Slice(buffer, 0, buffer.nbytes), layout.offset
+        size = access.width(x.dtype)
+        first, last = layout.extent
+        start = first * size // ALIGN * ALIGN
+        stop = min(-(-last * size // 4) * 4, buffer.nbytes)
+        if stop - start > self.binding_limit:
+            raise DeviceError(
+                f"{self.op}: an operand of shape {x.layout.shape} ({x.dtype.name}) spans "
+                f"{stop - start} bytes, the adapter binds {self.binding_limit} at once",
+                hint="split the tensor along a dim, or compute on cpu",
+            )
+        return Slice(buffer, start, max(stop - start, 4)), layout.offset - start // size
+
+    def fits(self, x: Operand, layout: Layout) -> bool:
+        """Whether `bind` would accept this part of `x`."""
+        if x.buffer.nbytes <= self.binding_limit:
+            return True
+        size = access.width(x.dtype)
+        first, last = layout.extent
+        return -(-last * size // 4) * 4 - first * size // ALIGN * ALIGN <= self.binding_limit
+
+    def kernel(self, file: str, access_: str, *lines: str) -> Kernel:
+        """The kernel of wgsl_kernels/FILE.wgsl with `lines` in front."""
+        return Kernel(compose(file, *lines), access_, file)
+
+    def dispatch(
+        self,
+        kernel: Kernel,
+        bindings: Sequence[Slice],
+        parameters: Sequence[int],
+        groups: tuple[int, int, int],
+    ) -> None:
+        """Append one dispatch; parameters are up to 63 words of 32 bits (the last stays zero)."""
+        self.recorder.dispatch(self.op, kernel, bindings, parameters, groups)
+
+
+def collapse(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
+    """The same walk over several operands with as few dims as can be; at least one."""
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for d in range(len(shape)):
+        if shape[d] == 1:
+            continue
+        joins = bool(sizes) and all(
+            s[-1] == st[d] * shape[d] for s, st in zip(steps, strides, strict=True)
+        )
+        if joins:
+            sizes[-1] *= shape[d]
+            for s, st in zip(steps, strides, strict=True):
+                s[-1] = st[d]
+        else:
+            sizes.append(shape[d])
+            for s, st in zip(steps, strides, strict=True):
+                s.append(st[d])
+    if not sizes:
+        return (1,), [(0,) for _ in strides]
+    return tuple(sizes), [tuple(s) for s in steps]

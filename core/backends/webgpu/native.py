@@ -1,0 +1,302 @@
+"""The port over wgpu-py: Vulkan, Metal or Direct3D 12."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rushlight.core.backends import Bytes
+from rushlight.core.backends.webgpu.port import SLOT, STRIDE, Range
+from rushlight.core.errors import DeviceError, DeviceLostError, DeviceMemoryError
+
+R = TypeVar("R")
+
+# Features that kernels have variants for, by WebGPU's names; wgpu-py calls some differently.
+_FEATURES = {
+    "shader-f16": "shader-f16",
+    "subgroup": "subgroups",
+    "subgroups": "subgroups",
+    "timestamp-query": "timestamp-query",
+}
+_ARENA = 1 << 16
+
+
+def _wgpu() -> Any:
+    # Without a runtime folder Vulkan's loader complains on every start.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    import wgpu
+
+    return wgpu
+
+
+def adapters() -> list[Any]:
+    """wgpu-py's adapters, one per device of the machine, hardware first.
+
+    Raises DeviceError saying what to install where wgpu-py is missing.
+    """
+    try:
+        wgpu = _wgpu()
+    except ImportError as error:
+        raise DeviceError(
+            f"webgpu: wgpu-py is not installed ({error})", hint="pip install wgpu"
+        ) from None
+    seen, found = set(), []
+    rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "CPU": 4}
+    backends = {"Vulkan": 0, "Metal": 0, "D3D12": 0}
+    everything = sorted(
+        wgpu.gpu.enumerate_adapters_sync(),
+        key=lambda a: (rank.get(a.info["adapter_type"], 3),
+                       backends.get(a.info["backend_type"], 1)),
+    )  # fmt: skip
+    for a in everything:
+        # OpenGL lists again what Vulkan has, and its WebGPU is not complete.
+        name = (a.info["vendor_id"], a.info["device_id"], a.info["device"])
+        if a.info["backend_type"] in backends and name not in seen:
+            seen.add(name)
+            found.append(a)
+    return found
+
+
+def open_port(index: int = 0) -> NativePort:
+    """The port of adapter `index`; DeviceError where there is none, with what to install."""
+    found = adapters()
+    if index >= len(found):
+        have = ", ".join(f"webgpu:{i} {a.info['device']}" for i, a in enumerate(found))
+        raise DeviceError(
+            f"webgpu: no adapter {index}; there are: {have or 'none'}",
+            hint="install a Vulkan, Metal or Direct3D 12 driver; on Debian without a GPU "
+            "`apt-get install mesa-vulkan-drivers` gives a software adapter",
+        )
+    return NativePort(found[index])
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("-")
+    return head + "".join(w.capitalize() for w in rest)
+
+
+class NativePort:
+    """One wgpu-py device. See the protocol in port.py."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._w = _wgpu()
+        info = adapter.info
+        self.info: Mapping[str, str] = {
+            "vendor": info["vendor"], "device": info["device"],
+            "description": info["description"], "backend": info["backend_type"],
+            "type": info["adapter_type"],
+        }  # fmt: skip
+        wanted = [f for f in adapter.features if f in _FEATURES]
+        limits = {k: v for k, v in adapter.limits.items() if v}
+        self.device = self._guard(
+            lambda: adapter.request_device_sync(required_features=wanted, required_limits=limits)
+        )
+        self.limits: Mapping[str, int] = {_camel(k): v for k, v in self.device.limits.items()}
+        self.features = frozenset(_FEATURES[f] for f in wanted)
+        self._lost: str | None = None
+        self._next = 0
+        self._buffers: dict[int, Any] = {}
+        self._groups: dict[int, Any] = {}
+        self._pipelines: dict[int, Any] = {}
+        self._layouts: dict[str, Any] = {}
+        self._staging: Any = None
+        self._uniform_layout = self._layout("u")
+        self._arena: Any = None
+        self._arena_group: Any = None
+        self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
+        self.destroyed = {"buffers": 0, "bytes": 0, "groups": 0}
+
+    @property
+    def lost(self) -> str | None:
+        """Why the device was lost, or None while it works."""
+        return self._lost
+
+    def _guard(self, call: Callable[[], R]) -> R:
+        """Run `call`; wgpu-py's errors become ours."""
+        if getattr(self, "_lost", None):
+            raise DeviceLostError(
+                f"webgpu: the device was lost: {self._lost}",
+                hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
+            )
+        try:
+            return call()
+        except self._w.GPUError as error:
+            text = " ".join(str(error).split())
+            if "is lost" in text or "Device lost" in text:
+                self._lost = text
+                raise DeviceLostError(
+                    f"webgpu: the device was lost: {text}",
+                    hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
+                ) from error
+            if isinstance(error, self._w.GPUOutOfMemoryError) or "ut of memory" in text:
+                raise DeviceMemoryError(f"webgpu: out of memory: {text}") from error
+            raise DeviceError(f"webgpu: {error}") from error
+
+    def _id(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _layout(self, access: str) -> Any:
+        """The bind group layout of an access string; "u" is the parameters'."""
+        if access not in self._layouts:
+            stage = self._w.ShaderStage.COMPUTE
+            kinds = {
+                "r": {"type": "read-only-storage"},
+                "w": {"type": "storage"},
+                "u": {"type": "uniform", "has_dynamic_offset": True, "min_binding_size": SLOT},
+            }
+            entries = [
+                {"binding": i, "visibility": stage, "buffer": kinds[c]}
+                for i, c in enumerate(access)
+            ]
+            self._layouts[access] = self._guard(
+                lambda: self.device.create_bind_group_layout(entries=entries)
+            )
+        return self._layouts[access]
+
+    def buffer(self, nbytes: int) -> int:
+        """A new storage buffer."""
+        u = self._w.BufferUsage
+        made = self._guard(
+            lambda: self.device.create_buffer(
+                size=nbytes, usage=u.STORAGE | u.COPY_DST | u.COPY_SRC
+            )
+        )
+        handle = self._id()
+        self._buffers[handle] = made
+        self.created["buffers"] += 1
+        self.created["bytes"] += nbytes
+        return handle
+
+    def free(self, buffer: int) -> None:
+        """Destroy a buffer."""
+        gone = self._buffers.pop(buffer)
+        self.destroyed["buffers"] += 1
+        self.destroyed["bytes"] += gone.size
+        if self._lost is None:
+            self._guard(gone.destroy)
+
+    def write(self, buffer: int, offset: int, data: Bytes) -> None:
+        """Write to a buffer before everything not yet submitted."""
+        target = self._buffers[buffer]
+        self._guard(lambda: self.device.queue.write_buffer(target, offset, data))
+
+    def read(self, ranges: Sequence[Range]) -> list[Bytes]:
+        """Contents of some ranges; blocks."""
+        total = sum(n for _, _, n in ranges)
+        if total == 0:
+            return [np.empty(0, np.uint8) for _ in ranges]
+        return self._guard(lambda: self._read(ranges, total))
+
+    def _read(self, ranges: Sequence[Range], total: int) -> list[Bytes]:
+        u = self._w.BufferUsage
+        if self._staging is None or self._staging.size < total:
+            if self._staging is not None:
+                self._staging.destroy()
+            size = max(total, 1 << 16)
+            self._staging = self.device.create_buffer(size=size, usage=u.MAP_READ | u.COPY_DST)
+        staging = self._staging
+        encoder = self.device.create_command_encoder()
+        at = 0
+        for handle, offset, nbytes in ranges:
+            if nbytes:
+                encoder.copy_buffer_to_buffer(self._buffers[handle], offset, staging, at, nbytes)
+            at += nbytes
+        self.device.queue.submit([encoder.finish()])
+        staging.map_sync(self._w.MapMode.READ, 0, total)
+        try:
+            whole = np.frombuffer(staging.read_mapped(0, total), np.uint8)
+        finally:
+            staging.unmap()
+        if staging.size > 64 << 20:  # large ones are not kept
+            staging.destroy()
+            self._staging = None
+        out, at = [], 0
+        for _, _, nbytes in ranges:
+            out.append(whole[at : at + nbytes])
+            at += nbytes
+        return out
+
+    async def read_async(self, ranges: Sequence[Range]) -> list[Bytes]:
+        """`read`; a native read does not hold up an event loop for long."""
+        return self.read(ranges)
+
+    def pipeline(self, source: str, access: str, label: str) -> int:
+        """Compile WGSL."""
+
+        def make() -> Any:
+            module = self.device.create_shader_module(label=label, code=source)
+            layouts = [self._layout(access), self._uniform_layout]
+            layout = self.device.create_pipeline_layout(bind_group_layouts=layouts)
+            return self.device.create_compute_pipeline(
+                label=label, layout=layout, compute={"module": module, "entry_point": "main"}
+            )
+
+        handle = self._id()
+        self._pipelines[handle] = self._guard(make)
+        self.created["pipelines"] += 1
+        return handle
+
+    def bind_group(self, access: str, ranges: Sequence[Range]) -> int:
+        """The buffers of group 0."""
+        entries = [
+            {"binding": i, "resource": {"buffer": self._buffers[b], "offset": at, "size": size}}
+            for i, (b, at, size) in enumerate(ranges)
+        ]
+        layout = self._layout(access)
+        handle = self._id()
+        self._groups[handle] = self._guard(
+            lambda: self.device.create_bind_group(layout=layout, entries=entries)
+        )
+        self.created["groups"] += 1
+        return handle
+
+    def free_group(self, group: int) -> None:
+        """Forget a bind group."""
+        del self._groups[group]
+        self.destroyed["groups"] += 1
+
+    def submit(self, plan: array[int], uniforms: bytes) -> None:
+        """Run a plan in one pass and one submit."""
+        self._guard(lambda: self._submit(plan, uniforms))
+
+    def _submit(self, plan: array[int], uniforms: bytes) -> None:
+        if self._arena is None or self._arena.size < len(uniforms):
+            u = self._w.BufferUsage
+            size = max(_ARENA, 1 << (len(uniforms) - 1).bit_length())
+            self._arena = self.device.create_buffer(size=size, usage=u.UNIFORM | u.COPY_DST)
+            resource = {"buffer": self._arena, "offset": 0, "size": SLOT}
+            self._arena_group = self.device.create_bind_group(
+                layout=self._uniform_layout, entries=[{"binding": 0, "resource": resource}]
+            )
+        self.device.queue.write_buffer(self._arena, 0, uniforms)
+        encoder = self.device.create_command_encoder()
+        run = encoder.begin_compute_pass()
+        last = (-1, -1, -1)
+        for at in range(0, len(plan), STRIDE):
+            pipeline, group, slot, x, y, z = plan[at : at + STRIDE]
+            if pipeline != last[0]:
+                run.set_pipeline(self._pipelines[pipeline])
+            if group != last[1]:
+                run.set_bind_group(0, self._groups[group])
+            if slot != last[2]:
+                run.set_bind_group(1, self._arena_group, [slot])
+            run.dispatch_workgroups(x, y, z)
+            last = (pipeline, group, slot)
+        run.end()
+        self.device.queue.submit([encoder.finish()])
+
+    def check(self) -> None:
+        """Wait for all that was submitted."""
+        self._guard(self.device.queue.on_submitted_work_done_sync)
+
+    def close(self) -> None:
+        """Destroy the device."""
+        if self._lost is None:
+            self.device.destroy()
+            self._lost = "it was closed"

@@ -1,0 +1,29 @@
+"""Plans: for every op the function that records its dispatches.
+
+A plan is `fn(emitter, inputs, out, attrs)`. `out` is contiguous, begins on a whole word and shares
+no memory with an input, except for the ops of IN_PLACE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.backends.webgpu.emit import Emitter
+from rushlight.core.backends.webgpu.plans import creation, map
+
+Plan = Callable[[Emitter, Sequence[Operand | None], Operand, Mapping[str, Any]], None]
+
+PLANS: dict[str, Plan] = {
+    "copy": map.copy,
+    **creation.PLANS,
+}
+# Ops that may be given an `out` that is their first input, at the same layout, strided or not.
+IN_PLACE: frozenset[str] = frozenset()
+
+
+def plan_of(name: str) -> Plan | None:
+    """The plan of an op, or None where there is none."""
+    return map.elementwise if name in ELEMENTWISE else PLANS.get(name)

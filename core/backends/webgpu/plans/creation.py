@@ -1,0 +1,105 @@
+"""Plans that make tensors out of nothing, and conversions between dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, bits, word
+from rushlight.core.backends.webgpu.plans.map import emit_map, move
+from rushlight.core.dtype import DType, bool_, int64
+from rushlight.core.errors import RushlightError
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+
+
+class RangeError(RushlightError, ValueError):
+    """A number that the dtype, or the device's form of it, does not hold."""
+
+
+def fill_word(op: str, value: Any, dtype: DType) -> int:
+    """Parameter bits of `value` as the WGSL type that `dtype` is computed in."""
+    kind = access.value_type(dtype)
+    if kind == "f32":
+        with np.errstate(over="ignore"):
+            return bits(float(np.float32(value)))
+    if dtype is bool_:
+        return int(bool(value))
+    info = np.iinfo(np.int32 if dtype is int64 else dtype.numpy)
+    try:
+        whole = int(value)
+    except (OverflowError, ValueError):
+        raise ValueError(f"{value} does not fit dtype {dtype.name}") from None
+    if not info.min <= whole <= info.max:
+        if dtype is int64 and -(2**63) <= whole < 2**63:
+            raise OverflowError(
+                f"{op}: {whole} is beyond the 32 bits that webgpu holds int64 in; compute on cpu"
+            )
+        raise ValueError(f"{value} does not fit dtype {dtype.name}")
+    return word(whole)
+
+
+def full(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Every element the same."""
+    value = fill_word(e.op, attrs["value"], out.dtype)
+    kind = access.value_type(out.dtype)
+    constant = {"f32": "F(6u)", "i32": "bitcast<i32>(P(6u))", "u32": "P(6u)"}[kind]
+    emit_map(e, constant, [], out, "full", extra=[value])
+
+
+def arange(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """start + i * step; where both are whole, in integers."""
+    start, step = attrs["start"], attrs["step"]
+    kind = access.value_type(out.dtype)
+    if isinstance(start, int) and isinstance(step, int) and kind != "f32":
+        last = start + step * max(attrs["count"] - 1, 0)
+        for v in (start, last):
+            fill_word(e.op, v, out.dtype)
+        value = "bitcast<i32>(P(6u) + i * P(7u))" if kind == "i32" else "P(6u) + i * P(7u)"
+        emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
+        return
+    whole = isinstance(start, int) and isinstance(step, int)
+    far = max(abs(start), abs(start + step * attrs["count"])) < 2**31 if whole else False
+    if whole and far:
+        value = "f32(bitcast<i32>(P(6u) + i * P(7u)))"
+        emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
+        return
+    value = "F(6u) + f32(i) * F(7u)"
+    if kind != "f32":
+        value = f"{kind}({value})"
+    emit_map(e, value, [], out, "arange", extra=[bits(start), bits(step)])
+
+
+def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """From one dtype to another; floats out of range become the nearest integer, nan 0."""
+    x = inputs[0]
+    assert x is not None
+    if x.dtype is out.dtype:
+        move(e, x, out)
+        return
+    emit_map(e, cast_expression(x.dtype, out.dtype), [x], out, "cast")
+
+
+def cast_expression(source: DType, target: DType) -> str:
+    """WGSL that converts `a`."""
+    have, want = access.value_type(source), access.value_type(target)
+    if target is bool_:
+        return "u32(a != 0)" if have == "i32" else "u32(a != 0.0)" if have == "f32" else "a"
+    if want == "f32":
+        return "a" if have == "f32" else "f32(a)"
+    if have != "f32":
+        return "a" if have == want else f"bitcast<{want}>(a)"
+    if target is int64 or target.name == "int32":
+        return "whole_i32(a)"
+    if target.name == "uint32":
+        return "whole_u32(a)"
+    info = np.iinfo(target.numpy)
+    return f"{want}(clamp(whole_i32(a), {info.min}, {info.max}))"
+
+
+PLANS = {"full": full, "arange": arange, "cast": cast}

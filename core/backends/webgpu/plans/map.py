@@ -1,0 +1,195 @@
+"""Maps: ops that compute each element from the elements at the same place of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.dtype import DType, bool_, int16, uint8, uint32
+from rushlight.core.layout import Layout, Shape
+from rushlight.wgsl_kernels import compose
+
+NAMES = "abc"
+_DIMS = 8  # parameters 8 to 15 hold the sizes, then 8 strides for each of up to 5 operands
+
+
+@cache
+def _kernel(
+    expression: str, inputs: tuple[DType, ...], out: DType, walks: bool, strided_out: bool,
+    in_place: bool, label: str,
+) -> Kernel:  # fmt: skip
+    """The kernel of `expression` in a, b and c.
+
+    walks: operands are found by their strides, else all lie row-major. in_place: the first input
+    is what is written.
+    """
+    lines = []
+    bound = 0
+    for i, dtype in enumerate(inputs):
+        if in_place and i == 0:
+            lines.append(access.in_place_reader(NAMES[0], dtype))
+        else:
+            lines.append(access.reader(NAMES[i], bound, dtype))
+            bound += 1
+    lines.append(access.writer(bound, out))
+    count = len(inputs)
+    loads = [f"let {n} = load_{n}(at_{n});" for n in NAMES[:count]]
+    if not walks:
+        starts = [f"let at_{n} = i + P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
+    else:
+        starts = ["var rest = i;"]
+        starts += [f"var at_{n} = P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
+        steps = " ".join(
+            f"at_{n} += x * P({16 + 8 * k}u + d);" for k, n in enumerate(NAMES[:count])
+        )
+        starts.append(
+            "for (var d = P(5u); d > 0u;) { d--; let size = P(8u + d); let x = rest % size; "
+            f"rest /= size; {steps} }}"
+        )
+    lines.append(
+        "fn element(i: u32) -> out_value {\n" + "\n".join([*starts, *loads])
+        + f"\nreturn {expression};\n}}"
+    )  # fmt: skip
+    if strided_out:
+        lines.append(
+            "fn place(i: u32) -> u32 { var rest = i; var at = 0u; for (var d = P(5u); d > 0u;) "
+            "{ d--; let size = P(8u + d); at += (rest % size) * P(40u + d); rest /= size; } "
+            "return at; }"
+        )
+    else:
+        lines.append("fn place(i: u32) -> u32 { return i; }")
+    return Kernel(compose("map", *lines), "r" * bound + "w", label)
+
+
+def emit_map(
+    e: Emitter,
+    expression: str,
+    inputs: Sequence[Operand],
+    out: Operand,
+    label: str = "map",
+    extra: Sequence[int] = (),
+) -> None:
+    """Record out = expression(a, b, c) over operands of one shape, in pieces that can be bound.
+
+    A narrow `out` must be contiguous and begin on a word; the first input may be `out` itself.
+    The expression may use up to two `extra` parameters, P(6u) and P(7u), and without inputs `i`,
+    the row-major number of the element.
+    """
+    in_place = bool(inputs) and inputs[0].buffer is out.buffer
+    for shape, layouts in _pieces(e, [*inputs, out]):
+        _emit_piece(e, expression, inputs, out, shape, layouts, in_place, label, extra)
+
+
+def _emit_piece(
+    e: Emitter, expression: str, inputs: Sequence[Operand], out: Operand, shape: Shape,
+    layouts: Sequence[Layout], in_place: bool, label: str, extra: Sequence[int],
+) -> None:  # fmt: skip
+    sizes, strides = collapse(shape, [x.strides for x in layouts])
+    if len(sizes) > _DIMS:
+        raise ValueError(
+            f"{e.op}: {len(sizes)} dims that lie apart in memory; webgpu walks {_DIMS}"
+        )
+    plain = len(sizes) == 1 and all(s == (1,) for s in strides)
+    flat_out = strides[-1] == Layout.contiguous(sizes).strides or sizes == (1,)
+    kernel = _kernel(
+        expression, tuple(x.dtype for x in inputs), out.dtype, not plain, not flat_out, in_place,
+        label,
+    )  # fmt: skip
+    count = 1
+    for n in sizes:
+        count *= n
+    parameters = [0] * 48
+    bindings = []
+    for k, (x, layout) in enumerate(zip([*inputs, out], layouts, strict=True)):
+        bound, start = e.bind(x, layout)
+        last = k == len(inputs)
+        parameters[1 if last else 2 + k] = start
+        base = 40 if last else 16 + 8 * k
+        parameters[base : base + len(sizes)] = strides[k]
+        if not (in_place and k == 0):
+            bindings.append(bound)
+    parameters[0], parameters[5] = count, len(sizes)
+    parameters[6 : 6 + len(extra)] = extra
+    parameters[8 : 8 + len(sizes)] = sizes
+    words = -(-count // access.per_word(out.dtype))
+    e.dispatch(kernel, bindings, parameters, grid(-(-words // 64)))
+
+
+def _pieces(e: Emitter, operands: Sequence[Operand]) -> Iterator[tuple[Shape, list[Layout]]]:
+    """Boxes of the common shape in which every operand can be bound."""
+    todo = [[x.layout for x in operands]]
+    while todo:
+        layouts = todo.pop()
+        shape = layouts[0].shape
+        if 0 in shape:
+            continue
+        if all(e.fits(x, layout) for x, layout in zip(operands, layouts, strict=True)):
+            yield shape, layouts
+            continue
+        dim = next((d for d, n in enumerate(shape) if n > 1), None)
+        if dim is None:
+            raise AssertionError("one element always fits")
+        half = shape[dim] // 2
+        # Pieces of narrow dtypes must begin on whole words.
+        half = half // 4 * 4 or half
+        todo.append([x.slice(dim, half, shape[dim]) for x in layouts])
+        todo.append([x.slice(dim, 0, half) for x in layouts])
+
+
+def elementwise(
+    e: Emitter, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+) -> None:
+    """The plan of every row of the elementwise table."""
+    row = ELEMENTWISE[e.op]
+    given = [x for x in inputs if x is not None]
+    kind = given[0].dtype.kind
+    expression = row.wgsl if isinstance(row.wgsl, str) else row.wgsl[kind]
+    if out.dtype is bool_ and row.truth:
+        expression = f"select(0u, 1u, {expression})"
+    emit_map(e, expression, given, out, e.op)
+
+
+def copy(
+    e: Emitter, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+) -> None:
+    """The plan of `copy`: bits that move."""
+    x = inputs[0]
+    assert x is not None
+    move(e, x, out)
+
+
+def move(e: Emitter, x: Operand, out: Operand) -> None:
+    """Copy the elements of `x` to `out`, both of one dtype; through integers, so nan survive."""
+    as_bits = {4: uint32, 2: int16, 1: uint8}[access.width(x.dtype)]
+    emit_map(
+        e, "a", [Value(x.buffer, x.layout, as_bits)], Value(out.buffer, out.layout, as_bits), "copy"
+    )
+
+
+def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
+    """Write the elements of a contiguous `made` into a narrow `out` of any layout.
+
+    Neighbours in a word belong to others, so each element goes in by two atomic operations.
+    """
+    bits = {2: int16, 1: uint8}[access.width(out.dtype)]
+    for shape, (source, target) in _pieces(e, [made, out]):
+        sizes, strides = collapse(shape, [source.strides, target.strides])
+        from_, start = e.bind(made, source)
+        to, at = e.bind(out, target)
+        parameters = [0] * 48
+        count = source.numel
+        parameters[0], parameters[1], parameters[2], parameters[5] = count, at, start, len(sizes)
+        parameters[8 : 8 + len(sizes)] = sizes
+        parameters[16 : 16 + len(sizes)] = strides[0]
+        parameters[40 : 40 + len(sizes)] = strides[1]
+        kernel = e.kernel(
+            "scatter_narrow", "rw", access.reader("a", 0, bits),
+            f"const PER = {access.per_word(out.dtype)}u;",
+        )  # fmt: skip
+        e.dispatch(kernel, [from_, to], parameters, grid(-(-count // 64)))

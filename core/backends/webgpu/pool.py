@@ -1,0 +1,98 @@
+"""Buffers of the webgpu device, and the pool that freed ones wait in to be used again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from rushlight.core.backends.webgpu.port import Port
+from rushlight.core.errors import DeviceMemoryError
+
+# Freed bytes that are kept; what goes beyond is destroyed, the longest unused first.
+BOUND = 256 << 20
+_STEP = 256
+
+
+def size_class(nbytes: int) -> int:
+    """`nbytes` rounded up to one of four sizes per power of two, at least 256."""
+    if nbytes <= _STEP:
+        return _STEP
+    step = max(_STEP, 1 << ((nbytes - 1).bit_length() - 3))
+    return -(-nbytes // step) * step
+
+
+class Buffer:
+    """Memory on the device; goes back to its pool when nothing refers to it any more."""
+
+    __slots__ = ("handle", "nbytes", "pool", "planes", "__weakref__")
+
+    def __init__(self, pool: Pool, handle: int, nbytes: int) -> None:
+        self.pool, self.handle, self.nbytes = pool, handle, nbytes
+        self.planes: tuple[int, ...] = ()  # where the planes of quantized blocks begin, in bytes
+
+    def __del__(self) -> None:
+        # Only noted: the garbage collector may run in the middle of anything.
+        self.pool.dead.append((self.handle, self.nbytes))
+
+
+class Pool:
+    """Gives out buffers and takes them back. `budget` bounds what is given out, in bytes."""
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.dead: deque[tuple[int, int]] = deque()
+        self.free: OrderedDict[int, int] = OrderedDict()  # handle -> size, the oldest first
+        self.by_size: dict[int, list[int]] = {}
+        self.used = self.kept = 0
+        self.bound = BOUND
+        self.budget: int | None = None
+        self.forget: list[int] = []  # destroyed handles whose bind groups are to be forgotten
+
+    def take(self, nbytes: int) -> Buffer:
+        """A buffer of at least `nbytes` bytes, with any content.
+
+        DeviceMemoryError beyond the budget or the device's largest buffer.
+        """
+        size = size_class(nbytes)
+        self.collect()
+        most = self.port.limits["maxBufferSize"]
+        if nbytes > most:
+            raise DeviceMemoryError(
+                f"webgpu: a buffer of {nbytes} bytes is asked for, the adapter's largest is {most}",
+                hint="split the tensor, or keep it on the cpu device",
+            )
+        size = min(size, most // 4 * 4)
+        if self.budget is not None and self.used + size > self.budget:
+            raise DeviceMemoryError(
+                f"webgpu: {size} bytes more than the {self.used} in use exceed the memory budget "
+                f"of {self.budget}",
+                hint="free tensors, or raise it with rl.set_memory_budget",
+            )
+        waiting = self.by_size.get(size)
+        if waiting:
+            handle = waiting.pop()
+            del self.free[handle]
+            self.kept -= size
+        else:
+            handle = self.port.buffer(size)
+        self.used += size
+        return Buffer(self, handle, size)
+
+    def collect(self) -> None:
+        """Take back the buffers that nothing refers to any more."""
+        while self.dead:
+            handle, size = self.dead.popleft()
+            self.used -= size
+            self.kept += size
+            self.free[handle] = size
+            self.by_size.setdefault(size, []).append(handle)
+
+    def trim(self, bound: int | None = None) -> None:
+        """Destroy freed buffers beyond the bound; nothing may be pending."""
+        self.collect()
+        limit = self.bound if bound is None else bound
+        while self.kept > limit:
+            handle, size = self.free.popitem(last=False)
+            self.by_size[size].remove(handle)
+            self.kept -= size
+            self.port.free(handle)
+            self.forget.append(handle)

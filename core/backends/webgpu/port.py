@@ -1,0 +1,69 @@
+"""The port: all that the webgpu device asks of an implementation of WebGPU.
+
+Buffers, pipelines and bind groups are small integers, so that the same calls cross into JavaScript.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rushlight.core.backends import Bytes
+
+# (buffer, offset, nbytes): a range of a buffer, in bytes.
+Range = tuple[int, int, int]
+
+# Words per dispatch in a plan: pipeline, bind group, offset of the parameters, grid x, y and z.
+STRIDE = 6
+# Bytes of one slot of parameters: what WebGPU's smallest offset alignment allows for everywhere.
+SLOT = 256
+
+
+class Port(Protocol):
+    """One device of one adapter. Methods raise the DeviceError family and nothing else."""
+
+    info: Mapping[str, str]  # vendor, device, description, backend
+    limits: Mapping[str, int]  # the names of the WebGPU specification
+    features: frozenset[str]
+
+    @property
+    def lost(self) -> str | None:
+        """Why the device was lost, or None while it works."""
+
+    def buffer(self, nbytes: int) -> int:
+        """A new storage buffer; `nbytes` is a multiple of four."""
+
+    def free(self, buffer: int) -> None:
+        """Destroy a buffer that no plan still to be submitted uses."""
+
+    def write(self, buffer: int, offset: int, data: Bytes) -> None:
+        """Write to a buffer, before everything that is not yet submitted; sizes in fours."""
+
+    def read(self, ranges: Sequence[Range]) -> list[Bytes]:
+        """Contents of some ranges after all that was submitted; blocks. Sizes in fours."""
+
+    async def read_async(self, ranges: Sequence[Range]) -> list[Bytes]:
+        """`read` that waits without blocking."""
+
+    def pipeline(self, source: str, access: str, label: str) -> int:
+        """Compile WGSL whose entry point is `main`.
+
+        access: a letter per binding of group 0, "r" for read-only storage and "w" for read-write.
+        Group 1 binding 0 is a uniform slot at the offset that the plan gives.
+        """
+
+    def bind_group(self, access: str, ranges: Sequence[Range]) -> int:
+        """The buffers of group 0 for pipelines of this access."""
+
+    def free_group(self, group: int) -> None:
+        """Forget a bind group that no plan still to be submitted uses."""
+
+    def submit(self, plan: array[int], uniforms: bytes) -> None:
+        """Run a plan: STRIDE words a dispatch, parameters in slots of SLOT bytes of `uniforms`."""
+
+    def check(self) -> None:
+        """Wait for all that was submitted and raise what went wrong in it."""
+
+    def close(self) -> None:
+        """Destroy the device; `lost` says so afterwards."""

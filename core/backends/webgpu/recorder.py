@@ -1,0 +1,155 @@
+"""The recorder: dispatches wait in one batch until a read, or enough of them, submits it."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rushlight.core.backends import Bytes
+from rushlight.core.backends.webgpu.pool import Buffer, Pool
+from rushlight.core.backends.webgpu.port import SLOT, Port, Range
+from rushlight.core.errors import DeviceError
+
+WORDS = SLOT // 4
+# A batch is submitted when it has this many dispatches, or touches this many bytes.
+MOST_DISPATCHES = 512
+MOST_BYTES = 256 << 20
+_MOST_GROUPS = 8192
+_AXIS = 65535
+
+
+class Kernel(NamedTuple):
+    """A compute shader: its WGSL, and "r" or "w" for each binding of group 0."""
+
+    source: str
+    access: str
+    label: str
+
+
+class Slice(NamedTuple):
+    """A range of a buffer that a dispatch binds, in bytes; the offset a multiple of 256."""
+
+    buffer: Buffer
+    offset: int
+    nbytes: int
+
+
+class Recorder:
+    """Gathers dispatches into plans for one port. Not safe by itself: the backend holds a lock."""
+
+    def __init__(self, port: Port, pool: Pool) -> None:
+        self.port, self.pool = port, pool
+        self.plan: array[int] = array("I")
+        self.uniforms = bytearray()
+        self.slots: dict[bytes, int] = {}
+        self.ops: list[str] = []
+        self.touched: dict[int, Buffer] = {}  # keeps what pending dispatches use from being reused
+        self.touched_bytes = 0
+        self.pipelines: dict[Kernel, int] = {}
+        self.groups: OrderedDict[tuple[str, tuple[Range, ...]], int] = OrderedDict()
+        self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
+        self.debug = False
+        self.dispatches = 0
+        self.observer: list[tuple[str, str]] | None = None  # (op, kernel label), for tests
+
+    def dispatch(
+        self,
+        op: str,
+        kernel: Kernel,
+        bindings: Sequence[Slice],
+        parameters: Sequence[int],
+        groups: tuple[int, int, int],
+    ) -> None:
+        """Append one dispatch. parameters: up to 64 words; groups: workgroups per axis."""
+        if 0 in groups:
+            return
+        if max(groups) > _AXIS:
+            raise DeviceError(f"{op}: a grid of {groups} workgroups; an axis holds {_AXIS}")
+        pipeline = self.pipelines.get(kernel)
+        if pipeline is None:
+            pipeline = self.port.pipeline(kernel.source, kernel.access, f"{op}: {kernel.label}")
+            self.pipelines[kernel] = pipeline
+        group = self._group(kernel.access, bindings)
+        words = struct.pack(f"<{len(parameters)}I", *parameters)
+        slot = self.slots.get(words)
+        if slot is None:
+            slot = len(self.uniforms)
+            self.uniforms += words.ljust(SLOT, b"\0")
+            self.slots[words] = slot
+        self.plan.extend((pipeline, group, slot, *groups))
+        self.ops.append(op)
+        self.dispatches += 1
+        if self.observer is not None:
+            self.observer.append((op, kernel.label))
+        for b in bindings:
+            if b.buffer.handle not in self.touched:
+                self.touched[b.buffer.handle] = b.buffer
+                self.touched_bytes += b.buffer.nbytes
+        full = len(self.ops) >= MOST_DISPATCHES or self.touched_bytes >= MOST_BYTES
+        if full or self.debug:
+            self.flush()
+
+    def _group(self, access: str, bindings: Sequence[Slice]) -> int:
+        ranges = tuple((b.buffer.handle, b.offset, b.nbytes) for b in bindings)
+        key = (access, ranges)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.port.bind_group(access, ranges)
+            self.groups[key] = group
+            for handle, _, _ in ranges:
+                self.of_buffer.setdefault(handle, set()).add(key)
+        else:
+            self.groups.move_to_end(key)
+        return group
+
+    def flush(self) -> None:
+        """Submit what waits; gives freed memory back to the pool."""
+        if self.ops:
+            plan, uniforms, ops = self.plan, bytes(self.uniforms), self.ops
+            self.plan, self.uniforms, self.slots, self.ops = array("I"), bytearray(), {}, []
+            self.touched, self.touched_bytes = {}, 0
+            try:
+                self.port.submit(plan, uniforms)
+                if self.debug:
+                    self.port.check()
+            except DeviceError as error:
+                raise type(error)(f"{summary(ops)}: {error}") from error
+        self.pool.trim()
+        for handle in self.pool.forget:
+            for key in self.of_buffer.pop(handle, ()):
+                self._drop(key, handle)
+        self.pool.forget.clear()
+        while len(self.groups) > _MOST_GROUPS:
+            key = next(iter(self.groups))
+            for handle, _, _ in key[1]:
+                self.of_buffer.get(handle, set()).discard(key)
+            self.port.free_group(self.groups.pop(key))
+
+    def _drop(self, key: tuple[str, tuple[Range, ...]], gone: int) -> None:
+        group = self.groups.pop(key, None)
+        if group is not None:
+            self.port.free_group(group)
+        for handle, _, _ in key[1]:
+            if handle != gone:
+                self.of_buffer.get(handle, set()).discard(key)
+
+    def write(self, buffer: Buffer, data: Bytes, offset: int = 0) -> None:
+        """Write to a buffer after everything that waits: WebGPU would do it before."""
+        if buffer.handle in self.touched:
+            self.flush()
+        self.port.write(buffer.handle, offset, data)
+
+    def read(self, ranges: Sequence[Slice]) -> list[Bytes]:
+        """Contents of some ranges after everything that waits."""
+        self.flush()
+        return self.port.read([(r.buffer.handle, r.offset, r.nbytes) for r in ranges])
+
+
+def summary(ops: Sequence[str]) -> str:
+    """The distinct names of some ops in order, shortened when there are many."""
+    names = list(dict.fromkeys(ops))
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more

@@ -1,0 +1,88 @@
+"""The status word: how a kernel says that an index or an integer was out of range.
+
+Out-of-range accesses read zeros on a GPU. The kernels that could make one note it in the device's
+status words; they come back with the next read, which raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import Bytes
+from rushlight.core.backends.webgpu.pool import Pool
+from rushlight.core.backends.webgpu.recorder import Recorder, Slice
+
+_BYTES = 16
+
+
+class Status:
+    """Words: 0 the code of what happened first (0 for nothing), 1 the value, 2 the size."""
+
+    def __init__(self, recorder: Recorder, pool: Pool) -> None:
+        self.recorder = recorder
+        self.buffer = pool.take(_BYTES)
+        recorder.write(self.buffer, np.zeros(_BYTES, np.uint8))
+        self.codes: list[tuple[str, str]] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+        self.armed = False
+
+    def code(self, op: str, kind: str) -> int:
+        """The code that a kernel sets for `op`; kind is "index" or "overflow". Arms the check."""
+        key = (op, kind)
+        if key not in self._numbers:
+            self.codes.append(key)
+            self._numbers[key] = len(self.codes)
+        self.armed = True
+        return self._numbers[key]
+
+    def slice(self) -> Slice:
+        """What a kernel binds."""
+        return Slice(self.buffer, 0, self.buffer.nbytes)
+
+    def read(self, wanted: Slice) -> Bytes:
+        """The contents of a range; raises what a kernel noted before."""
+        if not self.armed:
+            return self.recorder.read([wanted])[0]
+        data, words = self.recorder.read([wanted, Slice(self.buffer, 0, _BYTES)])
+        self._raise(words)
+        return data
+
+    def read_async(self, wanted: Slice) -> Coroutine[Any, Any, Bytes]:
+        """`read` that waits without blocking; what is pending is submitted at once."""
+        self.recorder.flush()
+        armed = self.armed
+        ranges = [wanted, Slice(self.buffer, 0, _BYTES)] if armed else [wanted]
+        pending = self.recorder.port.read_async(
+            [(r.buffer.handle, r.offset, r.nbytes) for r in ranges]
+        )
+
+        async def finish() -> Bytes:
+            found = await pending
+            _keep = wanted  # its buffer stays out of the pool until it is read
+            if armed:
+                self._raise(found[1])
+            return found[0]
+
+        return finish()
+
+    def check(self) -> None:
+        """Raise what a kernel noted, if any kernel could have."""
+        if self.armed:
+            self._raise(self.recorder.read([Slice(self.buffer, 0, _BYTES)])[0])
+
+    def _raise(self, words: Bytes) -> None:
+        self.armed = False
+        code, value, size, _ = words.view(np.int32).tolist()
+        if code == 0:
+            return
+        self.recorder.write(self.buffer, np.zeros(_BYTES, np.uint8))
+        op, kind = self.codes[code - 1]
+        if kind == "index":
+            raise IndexError(f"{op}: index {value} is out of range for size {size}")
+        raise OverflowError(
+            f"{op}: an int64 result is beyond the 32 bits that webgpu holds it in; convert with "
+            ".to(rl.int32) to wrap around, or compute on cpu"
+        )

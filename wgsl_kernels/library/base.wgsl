@@ -1,0 +1,41 @@
+// What every kernel may use: its parameters, its place in the grid, the status word.
+//
+// Definitions are separated by empty lines; the loader takes those that are mentioned.
+
+// The parameters of one dispatch: 64 words in one slot of the arena.
+@group(1) @binding(0) var<uniform> parameters: array<vec4<u32>, 16>;
+
+// Parameter number i.
+fn P(i: u32) -> u32 {
+  return parameters[i >> 2u][i & 3u];
+}
+
+// Parameter number i, stored as the bits of a float.
+fn F(i: u32) -> f32 {
+  return bitcast<f32>(P(i));
+}
+
+// Workgroups are numbered over two axes, since one holds no more than 65535.
+fn group_number(group: vec3<u32>, groups: vec3<u32>) -> u32 {
+  return group.y * groups.x + group.x;
+}
+
+// Nothing but the bits tells: WGSL may assume that nan and infinity do not occur.
+fn is_nan(v: f32) -> bool {
+  return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u;
+}
+
+// Infinite, of either sign.
+fn is_inf(v: f32) -> bool {
+  return (bitcast<u32>(v) & 0x7fffffffu) == 0x7f800000u;
+}
+
+// Neither infinite nor nan.
+fn is_finite(v: f32) -> bool {
+  return (bitcast<u32>(v) & 0x7f800000u) != 0x7f800000u;
+}
+
+// A nan that the compiler cannot see as one: `from_bits` reads it through a parameter.
+fn from_bits(bits: u32) -> f32 {
+  return bitcast<f32>(bits ^ (P(63u) & 0u));
+}

@@ -1,0 +1,21 @@
+// One word of the result per invocation; `element(i)`, put in front, computes element i.
+//
+// Parameters: 0 elements, 1 offset of the result in elements.
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>,
+        @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) lane: u32) {
+  let first = (group_number(group, groups) * 64u + lane) * PER;
+  let count = P(0u);
+  if (first >= count) {
+    return;
+  }
+  var packed = 0u;
+  for (var k = 0u; k < PER; k++) {
+    if (first + k < count) {
+      packed |= encode(element(first + k)) << (k * BITS);
+    }
+  }
+  out_words[(place(first) + P(1u)) / PER] = packed;
+}

@@ -1,0 +1,31 @@
+// Elements of 8 or 16 bits into places that share their words with others.
+//
+// Parameters: 0 elements, 1 offset of the result, 2 offset of the source, 5 dims, 8.. sizes,
+// 16.. strides of the source, 40.. strides of the result.
+
+@group(0) @binding(1) var<storage, read_write> out_words: array<atomic<u32>>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>,
+        @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) lane: u32) {
+  let i = group_number(group, groups) * 64u + lane;
+  if (i >= P(0u)) {
+    return;
+  }
+  var rest = i;
+  var source = P(2u);
+  var target_ = P(1u);
+  for (var d = P(5u); d > 0u;) {
+    d--;
+    let x = rest % P(8u + d);
+    rest /= P(8u + d);
+    source += x * P(16u + d);
+    target_ += x * P(40u + d);
+  }
+  let bits = 32u / PER;
+  let shift = (target_ % PER) * bits;
+  let mask = (1u << bits) - 1u;
+  atomicAnd(&out_words[target_ / PER], ~(mask << shift));
+  atomicOr(&out_words[target_ / PER], (u32(load_a(source)) & mask) << shift);
+}
