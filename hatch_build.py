@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -31,6 +32,27 @@ def _fetch_module(root: Path) -> ModuleType:
 
 def _intact(path: Path, sha256: str) -> bool:
     return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+
+
+def keep_sections(path: Path, asset: dict[str, Any], member: dict[str, Any]) -> None:
+    """Leave of a bundled script what is used: the sections that `member` names, and its `tail`.
+
+    A bundler starts each section with a comment that names its source file. Raises ValueError for a
+    name that the script does not have.
+    """
+    found = dict(
+        re.findall(
+            r"^// (src/\S+)\n(.*?)(?=^// src/\S+\n|^export \{|\Z)",
+            path.read_text(encoding="utf-8"),
+            re.M | re.S,
+        )
+    )
+    missing = [name for name in member["sections"] if name not in found]
+    if missing:
+        raise ValueError(f"{asset['package']} {asset['version']}: no section {missing[0]}")
+    told = f"// Parts of {asset['package']} {asset['version']} ({asset['licence']}), and an export."
+    kept = [f"// {name}\n{found[name]}" for name in member["sections"]]
+    path.write_text(f"{told}\n\n{''.join(kept)}{member['tail']}\n", encoding="utf-8")
 
 
 def wheel_assets(root: Path = ROOT) -> dict[str, dict[str, Any]]:
@@ -65,6 +87,9 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
             asset["integrity"],
             {member: dest for member, dest, _ in members},
         )
+        for member in asset["members"]:
+            if "sections" in member:
+                keep_sections(build / member["to"], asset, member)
         for member, dest, sha256 in members:
             if not _intact(dest, sha256):
                 raise ValueError(f"{asset['package']} {asset['version']}: {member} is not {sha256}")

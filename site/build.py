@@ -1,4 +1,8 @@
-"""Builds dist/site: the pages, the runtime that page authors copy, and the chosen models."""
+"""Builds dist/site: the pages, the runtime that page authors copy, and the chosen models.
+
+The pages are in a checkout. The wheel leaves them out, since every tab that uses Rushlight loads
+the wheel: from there a site is the runtime and the models.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +55,11 @@ class SiteError(RushlightError):
 
 @dataclass
 class Report:
-    """What a build made: where, its version, and bytes per part."""
+    """What a build made: where, its version, whether it has the pages, and bytes per part."""
 
     out: Path
     version: str
+    pages: bool
     wheel: str
     runtime_bytes: int
     models: dict[str, int]
@@ -86,19 +91,20 @@ def build(
     try:
         making.chmod(0o755)
         packed = _runtime(making / "rushlight", progress)
-        _pages(making, progress)
+        pages = _pages(making, progress)
         sizes = {n: _model(making / "models" / n, n, folder, split_mb) for n, folder in models}
         listing = [
             {"name": n, "type": _model_type(folder), "bytes": sizes[n]} for n, folder in models
         ]
         _write_json(making / "models" / "index.json", listing)
-        version = _service_worker(making)
-        _write_json(making / "site.json", {"version": version, "rushlight": rushlight.__version__})
+        version = _finish(making, pages)
+        about = {"version": version, "rushlight": rushlight.__version__, "pages": pages}
+        _write_json(making / "site.json", about)
         _replace(out, making)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     runtime = sum(p.stat().st_size for p in (out / "rushlight").rglob("*") if p.is_file())
-    return Report(out, version, packed, runtime, sizes)
+    return Report(out, version, pages, packed, runtime, sizes)
 
 
 def _replace(out: Path, new: Path) -> None:
@@ -229,11 +235,14 @@ def _row(top: Path, path: Path) -> dict[str, Any]:
 # --- pages, models, service worker --------------------------------------------------------------
 
 
-def _pages(dest: Path, progress: Progress | None) -> None:
+def _pages(dest: Path, progress: Progress | None) -> bool:
+    """Copy the pages and what only they use; False where this package has none."""
+    here = Path(__file__).parent
+    if not (here / "index.html").is_file():
+        return False
     for name, path in assets(progress, "pages").items():
         (dest / "shared").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, dest / "shared" / name)
-    here = Path(__file__).parent
     for path in sorted(here.rglob("*")):
         inner = path.relative_to(here)
         hidden = "__pycache__" in inner.parts or path.name.endswith((".py", ".pyc", ".d.ts"))
@@ -241,6 +250,7 @@ def _pages(dest: Path, progress: Progress | None) -> None:
             continue
         (dest / inner).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, dest / inner)
+    return True
 
 
 def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
@@ -288,18 +298,19 @@ def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]
     return parts
 
 
-def _service_worker(site: Path) -> str:
-    """Write sw.js with the list of files to keep offline; returns the version it stands for."""
+def _finish(site: Path, pages: bool) -> str:
+    """Write the pages' sw.js with the list of files to keep offline; returns the site's version."""
     kept = [
         _row(site, path)
         for path in sorted(site.rglob("*"))
         if path.is_file() and not _left_to_weights(path.relative_to(site))
     ]
-    source = (Path(__file__).parent / "sw.js").read_text(encoding="utf-8")
+    source = (Path(__file__).parent / "sw.js").read_text(encoding="utf-8") if pages else ""
     listing = json.dumps([[row["path"], row["sha256"]] for row in kept])
     version = hashlib.sha256((source + listing).encode()).hexdigest()[:16]
-    made = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
-    (site / "sw.js").write_text(made + source, encoding="utf-8")
+    if pages:
+        made = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
+        (site / "sw.js").write_text(made + source, encoding="utf-8")
     return version
 
 

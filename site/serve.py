@@ -156,12 +156,14 @@ def make_server(folder: Path, port: int, tries: int = 20) -> Server:
 
 
 def check(server: Server, folder: Path) -> int:
-    """Get the page, the wheel and each model from the running server; returns the bytes.
+    """Get the pages, the wheel and each model from the running server; returns the bytes.
 
     Raises SiteError naming the first file that did not come whole.
     """
     runtime = json.loads((folder / "rushlight" / "runtime.json").read_text(encoding="utf-8"))
-    wanted = ["", "search/", f"rushlight/{runtime['wheel']}"]
+    wanted = [f"rushlight/{runtime['wheel']}"]
+    if json.loads((folder / "site.json").read_text(encoding="utf-8"))["pages"]:
+        wanted += ["", "search/", "chat/"]
     for model in json.loads((folder / "models" / "index.json").read_text(encoding="utf-8")):
         place = f"models/{model['name']}"
         manifest = json.loads((folder / place / "manifest.json").read_text(encoding="utf-8"))

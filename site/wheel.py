@@ -31,8 +31,11 @@ def package_files() -> dict[str, Path]:
         folder = Path(next(iter(spec.submodule_search_locations)))
         for path in sorted(folder.rglob("*")):
             inner = path.relative_to(folder)
-            # Types are for the check of the sources, but for the page authors' own.
-            if path.name.endswith(".d.ts") and path.name != "client.d.ts" or "types" in inner.parts:
+            # Types are for the check of the sources, but for the page authors' own; the demo pages
+            # are for a site, not for every tab that loads the wheel.
+            if path.name.endswith(".d.ts") and path.name != "client.d.ts":
+                continue
+            if room == "site" and path.suffix != ".py":
                 continue
             if path.is_file() and path.suffix not in _NATIVE and "__pycache__" not in inner.parts:
                 found[f"rushlight/{room}/{inner.as_posix()}"] = path

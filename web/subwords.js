@@ -7,7 +7,6 @@
  * The part of `@huggingface/tokenizers` that is used.
  * @typedef {object} Model
  * @property {Map<string, number>} tokens_to_ids
- * @property {(string | undefined)[]} vocab
  * @property {(word: string) => string[]} bpe
  */
 /**

@@ -1,7 +1,7 @@
 /** Tokenizers for the tab: the ids, offsets and special mask of the `tokenizers` package.
  *
- * `@huggingface/tokenizers` reads the vocabulary and merges byte pairs. It gives no offsets, and
- * its normalizers, splits and decoders differ from the package's in places, so those steps are ours
+ * `@huggingface/tokenizers` merges byte pairs. It gives no offsets, and its normalizers, splits and
+ * decoders differ from the package's in places, so those steps are ours
  * (normalizers.js, splits.js, subwords.js, decoders.js). Supported: WordPiece, byte-level BPE and
  * SentencePiece's BPE; anything else in a tokenizer.json is refused by name.
  *
@@ -17,7 +17,7 @@ import * as words from "./words.js";
 
 /**
  * The part of `@huggingface/tokenizers` that is used.
- * @typedef {{ Tokenizer: new (json: object, config: object) => { model: Model } }} Library
+ * @typedef {{ BPE: new (config: object) => Model }} Library
  */
 /** @typedef {import("./subwords.js").Model} Model */
 /** @typedef {import("./subwords.js").Pieces} Pieces */
@@ -27,13 +27,6 @@ import * as words from "./words.js";
 
 /** @typedef {(encoding: Encoding, addSpecial: boolean) => void} PostStep */
 
-const NO_STEPS = {
-  normalizer: null,
-  pre_tokenizer: null,
-  post_processor: null,
-  decoder: null,
-  added_tokens: [],
-};
 /** Longer words are rarely seen twice. */
 const LONGEST_CACHED = 64;
 const CACHED_WORDS = 50_000;
@@ -116,18 +109,19 @@ class Tokenizer {
     this.prefixed = prefixed;
     this.split = split;
     this.normalizers = normalizers(json.normalizer ?? null, table);
-    // Of the library only the model is used; it would put added tokens into the vocabulary, where
-    // the package's model does not see them.
-    const { model } = new library.Tokenizer({ ...NO_STEPS, model: json.model }, {});
-    this.vocab = model.tokens_to_ids;
-    this.tokens = model.vocab;
+    // Of the library only this is used; its Tokenizer would put added tokens into the vocabulary,
+    // where the package's model does not see them.
+    const model = kind === "BPE" ? new library.BPE(json.model) : null;
+    /** @type {Map<string, number>} */
+    this.vocab = model?.tokens_to_ids ?? new Map(Object.entries(json.model.vocab));
+    /** @type {string[]} */
+    this.tokens = [];
+    for (const [token, id] of this.vocab) this.tokens[id] = token;
     /** How many units of a token's length a code point takes. @type {(code: number) => number} */
     this.units = kind === "BPE" ? words.utf8Length : () => 1;
-    this.pieces = bytes
-      ? bytePairs(words, json.model, model)
-      : kind === "BPE"
-        ? characterPairs(words, json.model, model)
-        : wordPiece(words, json.model, this.vocab);
+    this.pieces = model
+      ? (bytes ? bytePairs : characterPairs)(words, json.model, model)
+      : wordPiece(words, json.model, this.vocab);
     /** @type {Map<string, Pieces>} */
     this.cache = new Map();
 

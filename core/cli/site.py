@@ -70,6 +70,11 @@ def build(
         soft_wrap=True,
         highlight=False,
     )
+    if not report.pages:
+        console.print(
+            "The demo pages are not part of the installed package: a checkout builds them too.",
+            soft_wrap=True,
+        )
 
 
 @app.command()

@@ -15,6 +15,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,12 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.fixture
 def server(site: Path) -> Iterator[Server]:
+    with serving(site) as found:
+        yield found
+
+
+@contextmanager
+def serving(site: Path) -> Iterator[Server]:
     found = make_server(site, 0)
     thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -276,7 +283,7 @@ def test_mistakes_get_a_sentence(
     assert words in said and "Traceback" not in said
 
 
-def test_an_installed_wheel_builds_the_same_site(
+def test_an_installed_wheel_builds_the_same_site_without_pages(
     tmp_path: Path, site: Path, tiny_model: Path
 ) -> None:
     """Without the checkout: what an installed package makes is what the checkout makes."""
@@ -287,13 +294,22 @@ def test_an_installed_wheel_builds_the_same_site(
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import rushlight; assert rushlight.__file__.startswith(sys.argv[1]), rushlight.__file__\n"
-        "from pathlib import Path\n"
-        "from rushlight.site.build import build\n"
-        "build(Path(sys.argv[2]), [('tiny', Path(sys.argv[3]))])\n"
+        "from rushlight.core.cli import run\n"
+        "raise SystemExit(run(['site', 'build', '--models', sys.argv[3], '--out', sys.argv[2]]))\n"
     )
     out = tmp_path / "site"
     command = [sys.executable, "-c", program, str(place), str(out), str(tiny_model)]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "a checkout builds them too" in done.stdout
+    files = {p.relative_to(site).as_posix() for p in site.rglob("*") if p.is_file()}
+    made = {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()}
+    assert files > made > {"site.json", "rushlight/client.js", "models/tiny/manifest.json"}
+    assert {"index.html", "sw.js", "chat/index.html", "shared/page.js"} <= files - made
+    for name in made - {"site.json"}:
+        if not name.endswith((".whl", "runtime.json")):  # they hold the metadata, as it was built
+            assert digest(out / name) == digest(site / name), name
+    with serving(out) as server:
+        assert check(server, out) > (out / "models/tiny/model.safetensors").stat().st_size
     wheel_name = json.loads((out / "rushlight/runtime.json").read_text())["wheel"]
     ours, theirs = out / "rushlight" / wheel_name, site / "rushlight" / wheel_name
     with zipfile.ZipFile(ours) as a, zipfile.ZipFile(theirs) as b:

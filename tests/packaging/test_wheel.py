@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -38,6 +39,11 @@ def _tracked(root: Path, *places: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def _known(root: Path, *places: str) -> list[str]:
+    """The files below `places` that git knows or would take."""
+    return _tracked(root, "--cached", "--others", "--exclude-standard", *places)
+
+
 def test_the_sdist_gives_the_same_wheel(built: Any) -> None:
     tree, again = _members(built.wheel), _members(built.again)
     assert sorted(tree) == sorted(again)
@@ -51,13 +57,24 @@ def test_the_wheel_is_small_and_pure(built: Any) -> None:
 
 def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     members = set(_members(built.wheel))
-    missing = {f"rushlight/{name}" for name in _tracked(root, *ROOMS)} - members
-    # Nothing but the types that only the check of the sources reads.
-    types = {name for name in missing if name.endswith(".d.ts")}
-    assert missing - types == set() and "rushlight/web/client.d.ts" in members
+    sources = {f"rushlight/{name}" for name in _known(root, *ROOMS)}
+    assert len(sources) > 150
+    # Nothing is left out but types that only the check of the sources reads, and the demo pages.
+    types = {"rushlight/web/comlink.d.ts", "rushlight/web/types.d.ts"}
+    site = {name for name in sources if name.startswith("rushlight/site/")}
+    pages = {name for name in site if not name.endswith(".py")}
+    assert "rushlight/site/index.html" in pages and types <= sources
+    assert sources - members == types | pages
     assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
-    assert {"rushlight/web/client.js", "rushlight/web/worker.js"} <= members
-    assert "rushlight/site/index.html" in members
+    # What runs in a page, the types for its authors, and what builds a site of it.
+    assert {
+        f"rushlight/web/{name}" for name in ("client.js", "client.d.ts", "worker.js")
+    } <= members
+    assert "rushlight/site/build.py" in members
+    # And nothing more than sources and what the build fetched.
+    extra = {name for name in members - sources if not name.startswith("rushlight/web/build/")}
+    package = {"rushlight/__init__.py", "rushlight/py.typed"}
+    assert {name for name in extra if ".dist-info/" not in name} == package
 
 
 def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, root: Path) -> None:
@@ -70,9 +87,30 @@ def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, roo
         for member in asset["members"]
     }
     assert members == wanted
+    for asset in assets.values():
+        for member in asset["members"] if asset["into"] == "wheel" else ():
+            content = _members(built.wheel)[f"rushlight/web/build/{member['to']}"]
+            assert hashlib.sha256(content).hexdigest() == member["sha256"], member["to"]
     scripts = [name for name in members if name.endswith(".js")]
     assert len(scripts) >= 2
     assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
+
+
+def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("of_hatch_build", root / "hatch_build.py")
+    assert spec is not None and spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    bundle = tmp_path / "bundle.js"
+    parts = ["// src/a.ts\nvar a = 1;\n", "// src/b.ts\nvar b;\n", "// src/c.ts\nvar c;\n"]
+    asset = {"package": "bundle", "version": "1.0", "licence": "MIT"}
+    member = {"sections": ["src/c.ts", "src/a.ts"], "tail": "export { a };"}
+    bundle.write_text("".join(["var x;\n", *parts, "export {\n  a,\n  b\n};\n"]))
+    build.keep_sections(bundle, asset, member)
+    head = "// Parts of bundle 1.0 (MIT), and an export.\n\n"
+    assert bundle.read_text() == head + parts[2] + parts[0] + "export { a };\n"
+    with pytest.raises(ValueError, match=r"bundle 1\.0: no section src/b\.ts"):
+        build.keep_sections(bundle, asset, {**member, "sections": ["src/b.ts"]})
 
 
 def test_the_wheel_holds_nothing_else(built: Any) -> None:
