@@ -114,7 +114,8 @@ def as_checkpoint(
             if n.endswith(ending):
                 renamed[n] = transform(t, config)
     files = {}
-    if "tokenizer.ggml.model" in metadata:  # without, the model takes and gives token ids
+    # Without a vocabulary the model takes and gives token ids.
+    if metadata.get("tokenizer.ggml.model", "none") not in ("none", "no_vocab"):
         files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
         config["eos_token_id"] = sorted(stop_ids(metadata))
     files["config.json"] = json.dumps(config).encode()

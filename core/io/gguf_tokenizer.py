@@ -31,6 +31,14 @@ from .tokenizer import Tokenizer, load_tokenizer, load_tokenizer_async
 
 _MOST_ADDED = 1 << 16
 _BLANK = "\u2581"  # what SentencePiece writes for a space
+# What llama.cpp reads besides.
+_OTHER_KINDS = {
+    "t5": "SentencePiece's Unigram",
+    "rwkv": "RWKV's longest match",
+    "plamo2": "PLaMo 2's Aho-Corasick tables",
+    "none": "the file was made without one",
+    "no_vocab": "the file was made without one",
+}
 # Where the file does not tell: bos, eos, unknown.
 _DEFAULT_IDS = {"llama": (1, 2, 0), "bert": (101, 102, 100), "gpt2": (11, 11, None)}
 # Tokens that end a turn, by the names that models give them.
@@ -47,13 +55,17 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
     is what `load_tokenizer` takes; the second names the special tokens and holds the chat template.
     Raises FormatError for a vocabulary that is missing, malformed, too large or of another kind.
     """
-    vocabulary = read_vocabulary(metadata)
     make = {"gpt2": _byte_level, "llama": _sentence_piece, "gemma4": _gemma, "bert": _word_piece}
-    if vocabulary.model not in make:
+    kind = of_type(f"{PREFIX}model", metadata.get(f"{PREFIX}model"), str)
+    if kind not in make:  # before the lists are read: other kinds have other ones
+        method = f" ({_OTHER_KINDS[kind]})" if kind in _OTHER_KINDS else ""
         raise FormatError(
-            f"{PREFIX}model: {vocabulary.model!r} vocabularies are not supported; "
-            f"supported are {', '.join(make)}"
+            f"{PREFIX}model: {kind[:100]!r} vocabularies{method} are not supported; "
+            f"supported are {', '.join(make)}",
+            hint="load the model from a folder with its tokenizer.json, if it has one; "
+            "rl.load(file) gives the tensors alone",
         )
+    vocabulary = read_vocabulary(metadata)
     file = make[vocabulary.model](metadata, vocabulary)
     special = vocabulary.special()
     if len(special) > _MOST_ADDED:

@@ -148,9 +148,31 @@ def test_what_ends_an_answer() -> None:
     assert stop_ids(metadata) == {5, eos}
 
 
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        ("t5", r" \(SentencePiece's Unigram\)"),
+        ("rwkv", r" \(RWKV's longest match\)"),
+        ("plamo2", r" \(PLaMo 2's Aho-Corasick tables\)"),
+        ("newest", ""),
+    ],
+)
+def test_a_kind_that_is_not_supported(kind: str, method: str) -> None:
+    supported = "supported are gpt2, llama, gemma4, bert\n  hint: .*tokenizer.json.*rl.load"
+    message = f"^tokenizer.ggml.model: '{kind}' vocabularies{method} are not supported; {supported}"
+    # Such a vocabulary has lists of its own: those that we know may be missing or odd.
+    for metadata in (
+        _byte_level(model=kind),
+        _byte_level(model=kind, tokens=["a", "a"], merges=None),
+        {"tokenizer.ggml.model": kind},
+    ):
+        with pytest.raises(FormatError, match=message):
+            gguf_tokenizer(metadata)
+
+
 BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"model": None}, "model is a NoneType, not str"),
-    ({"model": "rwkv"}, "'rwkv' vocabularies are not supported"),
+    ({"model": "x" * 999}, "'x{100}' vocabularies are not supported"),
     ({"pre": 7}, "pre is a int, not str"),
     ({"pre": "newest"}, "the pre-tokenizer 'newest' is not known"),
     ({"tokens": None}, "tokens is not a list of strings"),

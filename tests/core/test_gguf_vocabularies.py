@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rushlight.core.errors import FormatError
 from rushlight.core.io.gguf import read_gguf
 from rushlight.core.io.gguf_tokenizer import from_gguf, stop_ids
 from rushlight.core.io.hub import resolve
@@ -153,3 +154,9 @@ def test_smollm2(node: Any) -> None:
     assert tab.encode(prompt) == encoding
     for text in [*_strings(), *_mixture(11, 200)]:
         _check(package, tab, text, True)
+
+
+def test_a_vocabulary_of_another_kind(llama_cpp_models: Path) -> None:
+    metadata = _metadata(llama_cpp_models / "ggml-vocab-nomic-bert-moe.gguf")
+    with pytest.raises(FormatError, match=r"model: 't5' vocabularies .* are not supported"):
+        from_gguf(metadata)

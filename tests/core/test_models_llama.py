@@ -285,3 +285,16 @@ def test_configurations_that_cannot_be(changes: dict[str, Any], message: str) ->
         model("plain", **changes)
     with pytest.raises(rl.LoadError, match=r"architecture \['LlamaForX'\] is not there"):
         model("plain", architectures=["LlamaForX"])
+
+
+@pytest.mark.native
+def test_gguf_files_without_a_vocabulary(tmp_path: Path) -> None:
+    from rushlight.core.io.gguf import load_gguf
+
+    write_gguf(tmp_path / "m.gguf", "grouped", "F32")
+    tensors, metadata = load_gguf(tmp_path / "m.gguf")
+    for kind in ("none", "no_vocab"):
+        files, _ = from_gguf({**metadata, "tokenizer.ggml.model": kind}, dict(tensors))
+        assert set(files) == {"config.json"}
+    with pytest.raises(rl.FormatError, match="'rwkv' vocabularies"):
+        from_gguf({**metadata, "tokenizer.ggml.model": "rwkv"}, dict(tensors))
