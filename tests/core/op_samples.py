@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -1248,3 +1248,47 @@ SAMPLES["conv2d_weight"] = Samples(_loop_conv_weight, "product", (
     Sample("gradient", (draws(1, (1, 2, 3, 4)), draws(2, (1, 2, 2, 6))), {**_ALL, "size": (2, 2)},
            grad=(0, 1)),
 ), without=_NO_CONV)  # fmt: skip
+
+
+# --- what another device does not hold ----------------------------------------------------------
+
+# Rules about nan and infinity that hold on cpu and not on webgpu, each with the reason. WGSL lets
+# a compiler assume that neither occurs, so every rule here is one that bits and selects cannot
+# restore at a bearable price.
+WEBGPU_NAN: dict[str, str] = {}
+
+
+def samples_on(device: str, name: str) -> tuple[Sample, ...]:
+    """The samples of an op that a device holds: on webgpu int64 has 32 bits, float64 is missing."""
+    every = SAMPLES[name].samples
+    if device != "webgpu":
+        return every
+    kept = [s for s in every if name not in WEBGPU_NAN or not s.label.startswith("nan")]
+    return tuple(_narrowed(name, s) for s in kept)
+
+
+def _narrowed(name: str, s: Sample) -> Sample:
+    attrs = {k: rl.float32 if v is rl.float64 else _within(v) for k, v in s.attrs.items()}
+    inputs = [x if x is None or x.dtype != np.int64 else _small(x, name) for x in s.inputs]
+    if attrs.get("dtype") is rl.int64 and name == "cast":
+        # What int64 in 32 bits cannot hold is an error there, not a wrong number.
+        inputs = [_clipped(x) for x in inputs if x is not None]
+    return replace(s, inputs=tuple(inputs), attrs=attrs)
+
+
+def _within(v: Any) -> Any:
+    wide = isinstance(v, int) and not isinstance(v, bool) and v >= 2**31
+    return v % 2**30 + (2**31 if v == 2**32 else 2**30) if wide else v
+
+
+def _small(x: Array, name: str) -> Array:
+    """Results must fit as well: products of two of these do, powers of the smaller ones."""
+    within = np.where(np.abs(x.astype(float)) < 2**31, x, np.where(x > 2**50, 46340, 40000))
+    within = np.where(x < -(2**31), -46340, within).astype(np.int64)
+    return np.sign(within) * (np.abs(within) % 7) if name == "pow" else within
+
+
+def _clipped(x: Array) -> Array:
+    if x.dtype == np.uint32:
+        return np.minimum(x, 2**31 - 1)
+    return np.clip(x, -(2.0**31), 2.0**31 - 128) if x.dtype.kind == "f" else x

@@ -1,0 +1,31 @@
+"""Fixtures of the tests of the webgpu device: the device, or a skip where there is no adapter."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+from rushlight.core.errors import DeviceError
+
+
+@pytest.fixture(scope="session")
+def gpu() -> rl.Device:
+    """The first adapter as a device."""
+    try:
+        return rl.device("webgpu")
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def backend(gpu: rl.Device):  # type: ignore[no-untyped-def]
+    """The backend of the device: recorder, pool and limits."""
+    return gpu.backend
+
+
+@pytest.fixture
+def small_bindings(backend, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """The backend while a binding holds no more than one MiB."""
+    limits = {**backend.port.limits, "maxStorageBufferBindingSize": 1 << 20}
+    monkeypatch.setattr(backend.port, "limits", limits)
+    return backend
