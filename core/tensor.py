@@ -156,10 +156,11 @@ class Tensor(Methods):
         """The elements as a NumPy array; bfloat16 and float8 as float32. May share memory."""
         if self.dtype.kind == "q":
             raise TypeError(f"{self.dtype.name} is quantized; dequantize() it, or use raw_bytes()")
-        stored = self._stored()
+        stored = self.stored()
         return codec.decode(self.dtype, stored) if self.dtype.encoded else stored
 
-    def _stored(self) -> npt.NDArray[Any]:
+    def stored(self) -> npt.NDArray[Any]:
+        """The elements as NumPy holds their bits (blocks as rows of bytes); may share memory."""
         layout, size = self.layout, self.dtype.itemsize
         first, last = layout.extent
         if self.dtype.kind == "q":
@@ -185,7 +186,7 @@ class Tensor(Methods):
             raise TypeError(f"numpy: NumPy has no {self.dtype.name}; use float().numpy()")
         if self.dtype.kind == "q":
             raise TypeError(f"numpy: {self.dtype.name} is quantized; use dequantize() first")
-        return self._stored()
+        return self.stored()
 
     async def numpy_async(self) -> npt.NDArray[Any]:
         """`numpy()` that waits without blocking: it works in every browser."""
@@ -219,7 +220,7 @@ class Tensor(Methods):
 
     def raw_bytes(self) -> bytes:
         """The elements row-major as they are stored."""
-        return np.ascontiguousarray(self._stored()).tobytes()
+        return np.ascontiguousarray(self.stored()).tobytes()
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
@@ -364,7 +365,9 @@ def _transfer(x: Tensor, device: Device) -> Tensor:
     if device.type == "meta":
         storage = Storage.allocate(device, x.nbytes, x.dtype)
     else:
-        data = np.frombuffer(x.raw_bytes(), np.uint8).copy()
+        data = np.ascontiguousarray(x.stored()).reshape(-1).view(np.uint8)
+        if device.type == "cpu" and not data.flags.writeable:
+            data = data.copy()
         storage = Storage(device, device.backend.upload(data, x.dtype), data.size)
     out = Tensor(storage, x.dtype, layout)
     if autograd.is_grad_enabled():

@@ -7,7 +7,8 @@ use. A backend sees buffers, layouts and dtypes, never a Tensor's history.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,6 +60,18 @@ class Backend(Protocol):
     ) -> None:
         """Run the op `name` into `out`, which may be the first input (an in-place form)."""
 
+    def synchronize(self) -> None:
+        """Wait for all pending work and raise what went wrong in it."""
+
+    def info(self) -> Mapping[str, Any]:
+        """What the device is: name, limits and features, as far as they are known."""
+
+    def set_memory_budget(self, nbytes: int | None) -> None:
+        """Refuse to hold more than `nbytes` bytes at once; None for no bound."""
+
+    def close(self) -> None:
+        """Free what the device holds; its tensors are lost."""
+
 
 class _MetaBackend:
     """Allocates nothing and computes nothing: shapes and dtypes only."""
@@ -81,6 +94,18 @@ class _MetaBackend:
     def run(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        return None
+
+    def info(self) -> Mapping[str, Any]:
+        return {"name": "shapes and dtypes without values"}
+
+    def set_memory_budget(self, nbytes: int | None) -> None:
+        return None
+
+    def close(self) -> None:
         return None
 
 
@@ -110,6 +135,7 @@ class Device:
     def __init__(self, type: str, index: int) -> None:
         self.type, self.index = type, index
         self.generator = Generator(_default_seed[0])
+        self.epoch = 0  # counts the resets: what was made before one cannot be used after it
         self._backend: Backend | None = None
         self._lock = threading.Lock()
 
@@ -121,6 +147,37 @@ class Device:
                 if self._backend is None:
                     self._backend = _make_backend(self)
         return self._backend
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """What the device is: its name, and on webgpu the adapter's limits and features."""
+        return self.backend.info()
+
+    def synchronize(self) -> None:
+        """Wait for all pending work; raises DeviceError for what went wrong in it.
+
+        On webgpu an index that was out of range raises IndexError here, as at a read.
+        """
+        if self._backend is not None:
+            self._backend.synchronize()
+
+    def set_memory_budget(self, nbytes: int | None) -> None:
+        """Have tensors beyond `nbytes` bytes in all refused with DeviceMemoryError; None: no bound.
+
+        Checked before the device is asked. On cpu there is no such bound: ValueError.
+        """
+        self.backend.set_memory_budget(nbytes)
+
+    def reset(self) -> None:
+        """Close the device and open it anew at its next use, after it was lost for instance.
+
+        Its tensors are gone; using one raises DeviceLostError. The cpu device stays as it is.
+        """
+        with self._lock:
+            if self._backend is not None and self.type == "webgpu":
+                self._backend.close()
+                self._backend = None
+                self.epoch += 1
 
     def __repr__(self) -> str:
         return f"device({str(self)!r})"
@@ -144,6 +201,7 @@ def _make_backend(dev: Device) -> Backend:
     return CpuBackend()
 
 
+debugging = [False]
 _TYPES = ("cpu", "meta", "webgpu")
 _default_seed = [0]
 _devices: dict[tuple[str, int], Device] = {}
@@ -174,5 +232,24 @@ def manual_seed(seed: int) -> None:
 
 
 def devices() -> list[Device]:
-    """The devices of this machine that compute (`meta` does not)."""
-    return [device("cpu")]
+    """The devices of this machine that compute: cpu, and one webgpu device per adapter.
+
+    Where WebGPU cannot be asked (wgpu-py is missing, or the tab has none) there is only cpu;
+    `device("webgpu").info` says why.
+    """
+    from rushlight.core.backends.webgpu import count_adapters
+
+    return [device("cpu"), *(device(f"webgpu:{i}") for i in range(count_adapters()))]
+
+
+@contextmanager
+def debug(enabled: bool = True) -> Iterator[None]:
+    """Within this context webgpu submits every op by itself and waits for it.
+
+    An error of the device then names exactly one op, at the line that ran it. Slow.
+    """
+    before, debugging[0] = debugging[0], enabled
+    try:
+        yield
+    finally:
+        debugging[0] = before

@@ -33,14 +33,14 @@ def is_tensor(value: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _constant(key: str, value: Scalar, dtype: DType, device: Device) -> Tensor:
+def _constant(key: str, value: Scalar, dtype: DType, device: Device, epoch: int) -> Tensor:
     return FULL(device=device, shape=(), value=value, dtype=dtype)
 
 
 def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
     """A 0-d tensor of `value` that nobody may write to; the same one for the same arguments."""
     # The key tells 1 from 1.0 and True, and 0.0 from -0.0, which compare equal.
-    return _constant(repr(value), value, dtype, device)
+    return _constant(repr(value), value, dtype, device, device.epoch)
 
 
 def modular(value: Scalar, dtype: DType) -> Scalar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -103,6 +104,20 @@ class CpuBackend:
                 wide = np.empty(out.layout.shape, np.float32)
                 _compute(name, wide, arrays, attrs)
                 _store(out, wide)
+
+    def synchronize(self) -> None:
+        """Nothing: every op has run when it returns."""
+
+    def info(self) -> Mapping[str, Any]:
+        """The processor's name, as far as Python knows it."""
+        return {"name": platform.processor() or platform.machine()}
+
+    def set_memory_budget(self, nbytes: int | None) -> None:
+        """ValueError: memory on cpu is the process's own."""
+        raise ValueError("set_memory_budget: the cpu device has none; it is for webgpu devices")
+
+    def close(self) -> None:
+        """Nothing: the buffers are NumPy's."""
 
 
 def _is_blocks(x: Operand | None) -> bool:

@@ -19,6 +19,7 @@ from rushlight.core.backends.webgpu.port import Port
 from rushlight.core.backends.webgpu.recorder import Recorder, Slice
 from rushlight.core.backends.webgpu.status import Status
 from rushlight.core.dtype import DType, int64
+from rushlight.core.errors import DeviceLostError
 
 
 class WebGpuBackend:
@@ -75,12 +76,49 @@ class WebGpuBackend:
             pending = self.status.read_async(ranges)
         return _wide(await pending, cut, dtype)
 
+    def _check_alive(self, name: str, buffer: Buffer) -> None:
+        if buffer.pool is not self.pool:
+            raise DeviceLostError(
+                f"{name}: this tensor was on a device that has been closed or lost since",
+                hint="load the model or make the tensor again",
+            )
+
     def _ranges(
         self, buffer: Buffer, start: int, stop: int, dtype: DType
     ) -> tuple[Slice, tuple[int, int]]:
+        self._check_alive("read", buffer)
         first, last = _held(start, dtype), _held(stop, dtype)
         low, high = first // 4 * 4, -(-last // 4) * 4
         return Slice(buffer, low, high - low), (first - low, last - low)
+
+    # The device itself.
+
+    def synchronize(self) -> None:
+        """Wait for all pending work; raises what went wrong in it."""
+        with self.lock:
+            self.recorder.flush()
+            self.port.check()
+            self.status.check()
+
+    def info(self) -> Mapping[str, Any]:
+        """The adapter: vendor, device, driver, limits (as WebGPU names them) and features."""
+        return {
+            **self.port.info,
+            "limits": dict(self.port.limits),
+            "features": sorted(self.port.features),
+        }
+
+    def set_memory_budget(self, nbytes: int | None) -> None:
+        """Refuse to hold more than `nbytes` bytes; ValueError for a negative number."""
+        if nbytes is not None and nbytes < 0:
+            raise ValueError(f"set_memory_budget: {nbytes} bytes; it must not be negative")
+        with self.lock:
+            self.pool.budget = nbytes
+
+    def close(self) -> None:
+        """Destroy the device; its tensors are lost."""
+        with self.lock:
+            self.port.close()
 
     # Ops.
 
@@ -103,6 +141,9 @@ class WebGpuBackend:
         if 0 in out.layout.shape:
             return
         with self.lock:
+            for x in (*inputs, out):
+                if x is not None:
+                    self._check_alive(name, x.buffer)
             e = Emitter(name, self.recorder, self.pool, self.status)
             if name in IN_PLACE or not _needs_copy(name, inputs, out):
                 plan(e, inputs, out, attrs)

@@ -106,6 +106,7 @@ class NativePort:
         self._layouts: dict[str, Any] = {}
         self._staging: Any = None
         self._uniform_layout = self._layout("u")
+        self._fence: Any = None
         self._arena: Any = None
         self._arena_group: Any = None
         self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
@@ -293,7 +294,14 @@ class NativePort:
 
     def check(self) -> None:
         """Wait for all that was submitted."""
-        self._guard(self.device.queue.on_submitted_work_done_sync)
+        # Reading is waiting: wgpu-py 0.32 cannot wait for a queue (its callback type is wrong).
+        if self._fence is None:
+            u = self._w.BufferUsage
+            self._fence = self._guard(
+                lambda: self.device.create_buffer(size=4, usage=u.COPY_SRC | u.COPY_DST)
+            )
+            self._buffers[0] = self._fence
+        self.read([(0, 0, 4)])
 
     def close(self) -> None:
         """Destroy the device."""

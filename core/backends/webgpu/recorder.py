@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rushlight.core.backends import Bytes
+from rushlight.core.backends import Bytes, debugging
 from rushlight.core.backends.webgpu.pool import Buffer, Pool
 from rushlight.core.backends.webgpu.port import SLOT, Port, Range
 from rushlight.core.errors import DeviceError
@@ -51,8 +51,7 @@ class Recorder:
         self.pipelines: dict[Kernel, int] = {}
         self.groups: OrderedDict[tuple[str, tuple[Range, ...]], int] = OrderedDict()
         self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
-        self.debug = False
-        self.dispatches = 0
+        self.dispatches = self.submits = 0
         self.observer: list[tuple[str, str]] | None = None  # (op, kernel label), for tests
 
     def dispatch(
@@ -89,7 +88,7 @@ class Recorder:
                 self.touched[b.buffer.handle] = b.buffer
                 self.touched_bytes += b.buffer.nbytes
         full = len(self.ops) >= MOST_DISPATCHES or self.touched_bytes >= MOST_BYTES
-        if full or self.debug:
+        if full or debugging[0]:
             self.flush()
 
     def _group(self, access: str, bindings: Sequence[Slice]) -> int:
@@ -111,9 +110,10 @@ class Recorder:
             plan, uniforms, ops = self.plan, bytes(self.uniforms), self.ops
             self.plan, self.uniforms, self.slots, self.ops = array("I"), bytearray(), {}, []
             self.touched, self.touched_bytes = {}, 0
+            self.submits += 1
             try:
                 self.port.submit(plan, uniforms)
-                if self.debug:
+                if debugging[0]:
                     self.port.check()
             except DeviceError as error:
                 raise type(error)(f"{summary(ops)}: {error}") from error

@@ -1,0 +1,215 @@
+"""The webgpu device over time: memory that comes back, devices that are lost, errors that name."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.backends.webgpu import WebGpuBackend
+from rushlight.core.backends.webgpu.pool import size_class
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.errors import DeviceError, DeviceLostError, DeviceMemoryError
+
+
+@pytest.fixture
+def gpu() -> Iterator[rl.Device]:
+    """The device, opened anew where a test lost it."""
+    device = rl.device("webgpu")
+    yield device
+    device.set_memory_budget(None) if _port(device).lost is None else device.reset()
+
+
+def _backend(device: rl.Device) -> WebGpuBackend:
+    backend = device.backend
+    assert isinstance(backend, WebGpuBackend)
+    return backend
+
+
+def _port(device: rl.Device) -> Any:
+    return _backend(device).port
+
+
+def _held(device: rl.Device) -> tuple[int, int, int]:
+    """Buffers, bytes and bind groups at the port: created less destroyed."""
+    gc.collect()
+    device.synchronize()
+    backend = _backend(device)
+    backend.recorder.flush()
+    backend.pool.trim(0)
+    backend.recorder.flush()
+    port: Any = backend.port
+    alive = {k: port.created[k] - port.destroyed[k] for k in ("buffers", "bytes", "groups")}
+    return alive["buffers"], alive["bytes"], alive["groups"]
+
+
+def test_sizes_of_the_pool_waste_little() -> None:
+    for n in (1, 4, 255, 256, 257, 1000, 4097, 10**6, 10**8 + 1):
+        size = size_class(n)
+        assert size >= n and size % 256 == 0
+        assert size <= max(256 + n, n * 1.26)
+
+
+def test_ten_thousand_ops_leak_nothing(gpu: rl.Device) -> None:
+    x = rl.ones(64, device=gpu)
+
+    def work(count: int) -> None:
+        y = x
+        for i in range(count):
+            y = (y + 1) * 0.5 if i % 3 else y[1:].clone().exp().log()
+            if y.numel() < 8:
+                y = x
+        y.numpy()
+
+    work(300)
+    before = _held(gpu)
+    work(10_000)
+    assert _held(gpu) == before
+
+
+def test_freed_memory_is_used_again(gpu: rl.Device) -> None:
+    def step() -> None:
+        (rl.ones(1000, device=gpu) + 1).numpy()
+
+    step()
+    created = _port(gpu).created["buffers"]
+    for _ in range(50):
+        step()
+    assert _port(gpu).created["buffers"] <= created + 4
+
+
+def test_the_pool_keeps_no_more_than_its_bound(gpu: rl.Device) -> None:
+    pool = _backend(gpu).pool
+    before, pool.bound = pool.bound, 1 << 20
+    try:
+        for n in range(1, 40):
+            rl.ones(50_000 + 9000 * n, device=gpu).numpy()
+        gpu.synchronize()
+        assert pool.kept <= 1 << 20
+    finally:
+        pool.bound = before
+
+
+def test_a_budget_refuses_before_the_device_is_asked(gpu: rl.Device) -> None:
+    gc.collect()
+    gpu.synchronize()
+    _backend(gpu).pool.collect()
+    used = _backend(gpu).pool.used
+    created = _port(gpu).created["buffers"]
+    gpu.set_memory_budget(used + 4096)
+    with pytest.raises(DeviceMemoryError, match=r"exceed the memory budget of \d+"):
+        rl.zeros(100_000, device=gpu)
+    assert _port(gpu).created["buffers"] == created
+    rl.zeros(16, device=gpu).numpy()
+    gpu.set_memory_budget(None)
+    assert rl.zeros(100_000, device=gpu)[-1].item() == 0
+    with pytest.raises(ValueError, match="must not be negative"):
+        gpu.set_memory_budget(-1)
+    with pytest.raises(ValueError, match="the cpu device has none"):
+        rl.device("cpu").set_memory_budget(1)
+
+
+def test_a_buffer_beyond_the_adapters_largest_is_refused(gpu: rl.Device) -> None:
+    most = _port(gpu).limits["maxBufferSize"]
+    with pytest.raises(DeviceMemoryError, match=f"the adapter's largest is {most}"):
+        rl.zeros(most // 4 + 1000, device=gpu)
+    assert isinstance(DeviceMemoryError("x"), MemoryError)
+
+
+def test_a_lost_device_says_so_and_can_be_opened_again(gpu: rl.Device) -> None:
+    x = rl.arange(8, device=gpu).to(rl.float32)
+    y = x + 1
+    _port(gpu).device.destroy()  # in the middle of a run: y is still pending
+    with pytest.raises(DeviceLostError, match="was lost"):
+        y.numpy()
+    with pytest.raises(DeviceLostError, match="was lost"):
+        (x * 2).numpy()
+    assert _port(gpu).lost
+    gpu.reset()
+    z = rl.arange(8, device=gpu).to(rl.float32) + 1
+    assert z.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    with pytest.raises(DeviceLostError, match="has been closed or lost since"):
+        (x + z).numpy()
+    with pytest.raises(DeviceLostError, match="has been closed or lost since"):
+        x.tolist()
+
+
+def test_a_closed_device_starts_anew(gpu: rl.Device) -> None:
+    x = rl.ones(3, device=gpu)
+    gpu.reset()
+    assert (rl.ones(3, device=gpu) + 1).tolist() == [2, 2, 2]
+    with pytest.raises(DeviceLostError):
+        x.tolist()
+
+
+BAD = "@compute @workgroup_size(1) fn main() { let x: f32 = 1u; }"
+
+
+def test_a_validation_error_names_the_op(gpu: rl.Device) -> None:
+    backend = _backend(gpu)
+    with pytest.raises(DeviceError, match="bad_op"):
+        backend.recorder.dispatch("bad_op", Kernel(BAD, "", "bad"), [], [], (1, 1, 1))
+    assert (rl.ones(2, device=gpu) + 1).tolist() == [2, 2], "the device goes on"
+
+
+def test_debug_names_exactly_one_op(gpu: rl.Device) -> None:
+    backend = _backend(gpu)
+    x = rl.ones(4, device=gpu)
+    gpu.synchronize()
+    before = backend.recorder.submits
+    with rl.debug():
+        (x + 1).exp()
+        assert backend.recorder.submits - before >= 2
+        assert not backend.recorder.ops
+    (x + 1).exp()
+    assert len(backend.recorder.ops) >= 2, "outside they wait for one batch"
+
+
+def test_a_grid_over_two_axes(gpu: rl.Device) -> None:
+    from rushlight.core.backends.webgpu.emit import grid
+
+    assert grid(65535) == (65535, 1, 1)
+    for count in (65536, 10**6, 65535 * 7 + 1):
+        x, y, z = grid(count)
+        assert max(x, y) <= 65535 and z == 1 and count <= x * y < count + y
+    n = 65536 * 64 + 100  # more groups of 64 than one axis holds
+    line = rl.arange(n, device=gpu)
+    assert line[-1].item() == n - 1 and line[12345].item() == 12345
+
+
+def test_two_threads_share_a_device(gpu: rl.Device) -> None:
+    import threading
+
+    wrong: list[Any] = []
+
+    def work(k: int) -> None:
+        try:
+            for i in range(40):
+                x = rl.full((257,), float(k + i), device=gpu)
+                got = ((x + 1) * 2).numpy()
+                if not np.array_equal(got, np.full(257, 2.0 * (k + i + 1), np.float32)):
+                    wrong.append((k, i, got[:3]))
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_devices_are_listed(gpu: rl.Device) -> None:
+    names = [str(d) for d in rl.devices()]
+    assert names[0] == "cpu" and "webgpu" in names
+    assert gpu is rl.device("webgpu:0")
+    assert gpu.info["limits"]["maxBufferSize"] > 0 and gpu.info["device"]
+    with pytest.raises(DeviceError, match="no adapter 99; there are: webgpu:0"):
+        rl.ones(2, device="webgpu:99")
+    with pytest.raises(ValueError, match="no device 'webgpu:x'"):
+        rl.device("webgpu:x")
