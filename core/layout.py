@@ -61,8 +61,13 @@ class Layout:
         """First and one past the last element of the storage that this layout reaches."""
         if 0 in self.shape:
             return self.offset, self.offset
-        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
-        return self.offset, self.offset + last + 1
+        low = high = self.offset
+        for n, s in zip(self.shape, self.strides, strict=True):
+            if s > 0:
+                high += (n - 1) * s
+            else:  # a backend may walk backwards
+                low += (n - 1) * s
+        return low, high + 1
 
     def permute(self, dims: Sequence[int]) -> Layout:
         """The dims in another order; `dims` is a permutation of range(ndim)."""

@@ -25,6 +25,12 @@ def _text(*parts: str) -> str:
 
 
 @cache
+def text(file: str) -> str:
+    """The contents of FILE.wgsl: for the files that complete another, as those of map.wgsl do."""
+    return _text(f"{file}.wgsl")
+
+
+@cache
 def library() -> dict[str, str]:
     """Every definition of library/*.wgsl by its name, with the comment above it."""
     found: dict[str, str] = {}

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid
+from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int16, uint8, uint32
 from rushlight.core.layout import Layout, Shape
@@ -82,8 +82,18 @@ def emit_map(
     the row-major number of the element.
     """
     in_place = bool(inputs) and inputs[0].buffer is out.buffer
+    per = access.per_word(out.dtype)
     for shape, layouts in _pieces(e, [*inputs, out]):
-        _emit_piece(e, expression, inputs, out, shape, layouts, in_place, label, extra)
+        target = layouts[-1]
+        shares = target is not out.layout and (target.offset % per or target.numel % per)
+        if per == 1 or not shares:
+            _emit_piece(e, expression, inputs, out, shape, layouts, in_place, label, extra)
+            continue
+        # A piece of a narrow result that shares words with its neighbours.
+        made = e.temporary(shape, out.dtype)
+        layouts[-1] = made.layout
+        _emit_piece(e, expression, inputs, made, shape, layouts, False, label, extra)
+        scatter_narrow(e, made, Value(out.buffer, target, out.dtype))
 
 
 def _emit_piece(
@@ -111,7 +121,7 @@ def _emit_piece(
         last = k == len(inputs)
         parameters[1 if last else 2 + k] = start
         base = 40 if last else 16 + 8 * k
-        parameters[base : base + len(sizes)] = strides[k]
+        parameters[base : base + len(sizes)] = map(word, strides[k])
         if not (in_place and k == 0):
             bindings.append(bound)
     parameters[0], parameters[5] = count, len(sizes)
@@ -186,7 +196,7 @@ def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
         count = source.numel
         parameters[0], parameters[1], parameters[2], parameters[5] = count, at, start, len(sizes)
         parameters[8 : 8 + len(sizes)] = sizes
-        parameters[16 : 16 + len(sizes)] = strides[0]
+        parameters[16 : 16 + len(sizes)] = map(word, strides[0])
         parameters[40 : 40 + len(sizes)] = strides[1]
         kernel = e.kernel(
             "scatter_narrow", "rw", access.reader("a", 0, bits),

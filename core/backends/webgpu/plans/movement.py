@@ -1,0 +1,183 @@
+"""Plans of the ops that move elements: as bits, whatever the dtype, so every nan survives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, Value, grid, view
+from rushlight.core.backends.webgpu.plans import creation
+from rushlight.core.backends.webgpu.plans.map import emit_map, move, scatter_narrow
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.dtype import DType, int16, uint8, uint32
+from rushlight.core.layout import Layout
+from rushlight.wgsl_kernels import compose, text
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+
+
+def as_bits(dtype: DType) -> DType:
+    """The integers that stand for the elements of `dtype` where nothing is computed."""
+    return {4: uint32, 2: int16, 1: uint8}[access.width(dtype)]
+
+
+def given(*inputs: Operand | None) -> list[Operand]:
+    """The inputs of an op that has them all."""
+    return [x for x in inputs if x is not None]
+
+
+def whole_words(x: Operand) -> bool:
+    """Whether the elements fill words that they share with no others."""
+    per = access.per_word(x.dtype)
+    return per == 1 or (
+        x.layout.is_contiguous and x.layout.offset % per == 0 and x.layout.numel % per == 0
+    )
+
+
+def place(e: Emitter, x: Operand, region: Operand) -> None:
+    """Copy `x` over `region`, of the same shape, and touch nothing beside it.
+
+    Two dispatches' worth of care for the narrow dtypes: elements that share a word with others
+    are put in by atomic operations.
+    """
+    if 0 in region.layout.shape:
+        return
+    if whole_words(region):
+        move(e, x, region)
+    else:
+        scatter_narrow(e, x, region)
+
+
+def apart(e: Emitter, x: Operand, out: Operand) -> Operand:
+    """`x`, or a copy of it where it lies in the buffer that is about to be written."""
+    if x.buffer is not out.buffer or 0 in x.layout.shape:
+        return x
+    made = e.temporary(x.layout.shape, x.dtype)
+    move(e, x, made)
+    return made
+
+
+def begin(e: Emitter, x: Operand, out: Operand) -> None:
+    """Let `out` hold what `x` holds, which it does already where it is written in place."""
+    if x.buffer is not out.buffer:
+        place(e, x, out)
+
+
+def region(out: Operand, ranges: Sequence[tuple[int, int, int]]) -> Value:
+    """The part of `out` that start, stop and step of every dim name."""
+    layout = out.layout
+    for d, (start, stop, step) in enumerate(ranges):
+        layout = layout.slice(d, start, stop, step)
+    return view(out, layout)
+
+
+def assign(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """A region of the first input replaced; in place nothing else is touched."""
+    x, value = given(*inputs)
+    value = apart(e, value, out)
+    begin(e, x, out)
+    part = region(out, attrs["ranges"])
+    if 0 in part.layout.shape:
+        return
+    # The same elements, with dims of size one added or taken away.
+    layout = part.layout.reshape(value.layout.shape)
+    assert layout is not None
+    place(e, value, view(out, layout))
+
+
+def slice_backward(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Zeros but for a region."""
+    (g,) = given(*inputs)
+    creation.full(e, [], out, {"value": 0})
+    place(e, g, region(out, attrs["ranges"]))
+
+
+def pad(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """One value but for a region."""
+    (x,) = given(*inputs)
+    creation.full(e, [], out, {"value": attrs["value"]})
+    ranges = [(a, a + n, 1) for n, (a, _) in zip(x.layout.shape, attrs["pads"], strict=True)]
+    place(e, x, region(out, ranges))
+
+
+def cat(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """One dispatch per input, so any number of them."""
+    dim, start = attrs["dim"], 0
+    for x in given(*inputs):
+        stop = start + x.layout.shape[dim]
+        place(e, x, view(out, out.layout.slice(dim, start, stop)))
+        start = stop
+
+
+def flip(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """A copy of a view whose strides are negative."""
+    (x,) = given(*inputs)
+    strides, offset = list(x.layout.strides), x.layout.offset
+    for d in attrs["dims"]:
+        offset += (x.layout.shape[d] - 1) * strides[d]
+        strides[d] = -strides[d]
+    move(e, view(x, Layout(x.layout.shape, tuple(strides), offset)), out)
+
+
+def where(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """A choice between two values, each element by a bool."""
+    condition, a, b = given(*inputs)
+    bits = as_bits(out.dtype)
+    chosen = [condition, view(a, a.layout, bits), view(b, b.layout, bits)]
+    emit_map(e, "select(c, b, a != 0u)", chosen, view(out, out.layout, bits), "where")
+
+
+def unfold_backward(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """The sum of a gradient over the windows that each element stood in.
+
+    Every element of the result gathers its own, window after window: the same sum on every run.
+    """
+    (g,) = given(*inputs)
+    dim, shape = attrs["dim"], out.layout.shape
+    per = access.value_type(out.dtype)
+    kernel = Kernel(
+        compose("map", access.reader("g", 0, g.dtype), access.writer(1, out.dtype),
+                text("unfold_backward")),
+        "rw", "unfold_backward",
+    )  # fmt: skip
+    assert per == access.value_type(g.dtype)
+    outer = inner = 1
+    for n in shape[:dim]:
+        outer *= n
+    for n in shape[dim + 1 :]:
+        inner *= n
+    steady = contiguous(e, g)
+    bound, start = e.bind(steady)
+    made, at = e.bind(out)
+    parameters = [0] * 48
+    count = out.layout.numel
+    parameters[:3] = count, at, start
+    parameters[8:14] = [
+        shape[dim], inner, g.layout.shape[dim], attrs["size"], attrs["step"], attrs["dilation"],
+    ]  # fmt: skip
+    words = -(-count // access.per_word(out.dtype))
+    e.dispatch(kernel, [bound, made], parameters, grid(-(-words // 64)))
+
+
+def contiguous(e: Emitter, x: Operand) -> Operand:
+    """`x`, or a copy of it that lies row-major."""
+    if x.layout.is_contiguous:
+        return x
+    made = e.temporary(x.layout.shape, x.dtype)
+    move(e, x, made)
+    return made
+
+
+PLANS = {
+    "assign": assign,
+    "slice_backward": slice_backward,
+    "pad": pad,
+    "cat": cat,
+    "flip": flip,
+    "where": where,
+    "unfold_backward": unfold_backward,
+}
+IN_PLACE = frozenset({"assign"})
