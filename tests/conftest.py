@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,3 +81,40 @@ def readme_blocks() -> Callable[[str], list[str]]:
         return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
     return blocks
+
+
+# The sdist whose models/ has vocabularies with expected ids, and chat templates.
+_LLAMA_CPP = (
+    "llama-cpp-python",
+    "llama_cpp_python-0.3.36.tar.gz",
+    "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+)
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_models() -> Path:
+    """The folder models/ of llama.cpp, out of a pinned sdist; unpacked once into the cache."""
+    from rushlight.core.io.fetch import cache_dir, package_file
+    from rushlight.core.io.fetch.http import alone_in
+
+    package, name, sha256 = _LLAMA_CPP
+    folder = cache_dir() / "tests" / "llama-cpp-0.3.36"
+    done = folder / "complete"
+    if done.exists():
+        return folder
+    with alone_in(folder):
+        if done.exists():
+            return folder
+        package_file(package, name, folder / name, sha256)
+        with tarfile.open(folder / name, "r:gz") as archive:
+            for member in archive:
+                inside = member.name.partition("/vendor/llama.cpp/models/")[2]
+                if member.isfile() and inside:
+                    place = folder / inside
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    data = archive.extractfile(member)
+                    assert data is not None
+                    place.write_bytes(data.read())
+        (folder / name).unlink()
+        done.touch()
+    return folder

@@ -28,7 +28,9 @@ from rushlight.site.serve import Handler, Server
 playwright = pytest.importorskip("playwright.sync_api")
 
 HERE = Path(__file__).parent
-OTHER_PAGES = ("test_core_in_tab", "test_bare_page", "test_readme_page")
+OTHER_PAGES = ("test_core_in_tab", "test_templates_in_tab", "test_bare_page", "test_readme_page")
+# Milliseconds without a new test, after which the tab counts as hung.
+PATIENCE = 300_000
 TAB_REQUIREMENTS = HERE / "tab-requirements.txt"
 # As the platform notes give them: no sandbox for root, SwiftShader's WebGPU, no chatter.
 FLAGS = [
@@ -411,6 +413,64 @@ def pages(browser: Any) -> Iterator[Pages]:
     opened = Pages(browser)
     yield opened
     assert opened.close() == []
+
+
+@pytest.fixture
+def tab_pytest(
+    pages: Pages, site: Path, serve: Any, tab_wheels: list[Path], tmp_path: Path
+) -> Callable[[bytes, list[str]], dict[str, Any]]:
+    """Runs pytest with arguments in a tab, in the folder that a zip holds (data/tab_tests.js)."""
+
+    def run(packed: bytes, args: list[str]) -> dict[str, Any]:
+        place = tmp_path / "site"
+        place.mkdir()
+        (place / "rushlight").symlink_to(site / "rushlight")
+        (place / "tab_tests.js").write_bytes((HERE / "data" / "tab_tests.js").read_bytes())
+        (place / "index.html").write_text("<!doctype html><title>tests</title>", encoding="utf-8")
+        (place / "tests.zip").write_bytes(packed)
+        for wheel in tab_wheels:
+            (place / wheel.name).symlink_to(wheel)
+        inside = [next((site / "rushlight" / "pyodide").glob("numpy-*.whl")),
+                  next((site / "rushlight").glob("rushlight-*.whl"))]  # fmt: skip
+        url = serve(place, plain=True).url
+        page = pages.open(url)
+        return page.evaluate(
+            """async ({ patience, ...task }) => {
+          const worker = new Worker("./tab_tests.js", { type: "module" });
+          let test = "none", watch = 0;
+          const result = await new Promise((resolve) => {
+            // An interpreter that dies may leave its promise open for ever.
+            const wait = () => {
+              clearTimeout(watch);
+              watch = setTimeout(() => resolve({ code: -2, said: `no sign of life in ${test}` }),
+                                 patience);
+            };
+            worker.onmessage = ({ data }) => {
+              wait();
+              if (data.test) test = data.test;
+              else resolve(data);
+            };
+            worker.onerror = (event) => resolve({ code: -3, said: `${event.message} in ${test}` });
+            wait();
+            worker.postMessage(task);
+          });
+          clearTimeout(watch);
+          worker.terminate();
+          return result;
+        }""",
+            {
+                "root": f"{url}rushlight/",
+                "wheels": [
+                    *(f"{url}{path.relative_to(site).as_posix()}" for path in inside),
+                    *(f"{url}{wheel.name}" for wheel in tab_wheels),
+                ],
+                "tests": f"{url}tests.zip",
+                "patience": PATIENCE,
+                "args": args,
+            },
+        )
+
+    return run
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,6 @@ ROOT = HERE.parents[1]
 ARGS = ["-m", "not native", "-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error"]
 # Halves of the files, so that no single test takes very long.
 SHARES = 2
-# Milliseconds without a new test, after which the tab counts as hung.
-PATIENCE = 300_000
 
 
 def _files() -> list[Path]:
@@ -49,56 +48,10 @@ def _collected(files: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_core_passes_in_the_tab(
-    share: int, pages: Any, site: Path, serve: Any, tab_wheels: list[Path], tmp_path: Path
+    share: int, tab_pytest: Callable[[bytes, list[str]], dict[str, Any]]
 ) -> None:
-    place = tmp_path / "site"
-    place.mkdir()
-    (place / "rushlight").symlink_to(site / "rushlight")
-    (place / "tab_tests.js").write_bytes((HERE / "data" / "tab_tests.js").read_bytes())
-    (place / "index.html").write_text("<!doctype html><title>tests</title>", encoding="utf-8")
-    (place / "tests.zip").write_bytes(_zipped())
-    for wheel in tab_wheels:
-        (place / wheel.name).symlink_to(wheel)
-    inside = [next((site / "rushlight" / "pyodide").glob("numpy-*.whl")),
-              next((site / "rushlight").glob("rushlight-*.whl"))]  # fmt: skip
-    url = serve(place, plain=True).url
     files = [f"tests/core/{path.name}" for path in _files()[share::SHARES]]
-    page = pages.open(url)
-    result = page.evaluate(
-        """async ({ patience, ...task }) => {
-          const worker = new Worker("./tab_tests.js", { type: "module" });
-          let test = "none", watch = 0;
-          const result = await new Promise((resolve) => {
-            // An interpreter that dies may leave its promise open for ever.
-            const wait = () => {
-              clearTimeout(watch);
-              watch = setTimeout(() => resolve({ code: -2, said: `no sign of life in ${test}` }),
-                                 patience);
-            };
-            worker.onmessage = ({ data }) => {
-              wait();
-              if (data.test) test = data.test;
-              else resolve(data);
-            };
-            worker.onerror = (event) => resolve({ code: -3, said: `${event.message} in ${test}` });
-            wait();
-            worker.postMessage(task);
-          });
-          clearTimeout(watch);
-          worker.terminate();
-          return result;
-        }""",
-        {
-            "root": f"{url}rushlight/",
-            "wheels": [
-                *(f"{url}{path.relative_to(site).as_posix()}" for path in inside),
-                *(f"{url}{wheel.name}" for wheel in tab_wheels),
-            ],
-            "tests": f"{url}tests.zip",
-            "patience": PATIENCE,
-            "args": [*ARGS, *files],
-        },
-    )
+    result = tab_pytest(_zipped(), [*ARGS, *files])
     print(result["said"][-3000:])
     assert result["code"] == 0, result["said"]
     assert (result["failed"], result["skipped"]) == (0, 0), result["said"]

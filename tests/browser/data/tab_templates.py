@@ -1,0 +1,31 @@
+"""Runs inside a tab, in the folder that test_templates_in_tab.py packs: one test per template."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rushlight.core.errors import FormatError
+from rushlight.core.io.template import load_template
+
+HERE = Path(__file__).parent
+CASES = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+CONVERSATIONS = json.loads((HERE / "conversations.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_published_template(name: str) -> None:
+    assert sys.platform == "emscripten" and "jinja2" not in sys.modules
+    case = CASES[name]
+    template = load_template(case["source"], bos_token="<s>", eos_token="</s>")
+    for conversation, (messages, extra) in CONVERSATIONS.items():
+        expected = case["expected"][conversation]
+        if "text" in expected:
+            assert template.render(messages, **extra) == expected["text"], conversation
+        else:
+            with pytest.raises(FormatError) as found:
+                template.render(messages, **extra)
+            assert str(found.value).partition(":")[0] == expected["line"], conversation
