@@ -135,7 +135,7 @@ def rows_of(weight: Operand) -> Array | Rows:
     """A matrix for a product: as it is where NumPy can multiply it, else in pieces of rows."""
     if compute_dtype(weight.dtype) is weight.dtype:
         return view(weight)
-    return Rows(view(weight), weight.layout.shape[1], lambda stored: widen(weight.dtype, stored))
+    return Rows(weight.dtype, view(weight), weight.layout.shape[1], widen)
 
 
 def _stored_attrs(dtype: DType, attrs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -40,8 +40,10 @@ def _linear(out: Array, x: Array, weight: Array | Rows, bias: Array | None) -> N
     rows = x.reshape(_rows(x), x.shape[-1])
     flat = out.reshape(rows.shape[0], weight.shape[0])
     if isinstance(weight, Rows):
-        for some, values in weight.pieces():
-            flat[:, some] = _product(rows, values.astype(x.dtype, copy=False).T)
+        # One row, as in every step of generation: there is a shorter way for blocks.
+        if rows.shape[0] != 1 or not weight.times_vector(rows[0], flat[0]):
+            for some, values in weight.pieces():
+                flat[:, some] = _product(rows, values.astype(x.dtype, copy=False).T)
     else:
         _matmul(flat, rows, weight.astype(x.dtype, copy=False).T)
     if bias is not None:
