@@ -14,15 +14,12 @@ import argparse
 import json
 import os
 import platform
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import high_water, machine, opened, renderer_peaks, served
 
 HERE = Path(__file__).resolve().parent
 PARITY = HERE.parent / "tests" / "parity" / "data"
@@ -32,14 +29,6 @@ SENTENCES = [
     f"Sentence number {i}: the quick brown fox jumps over the lazy dog near the river bank."
     for i in range(64)
 ]
-
-
-def high_water(pid: int | str = "self") -> float:
-    """Peak resident memory of a process in MB (VmHWM)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"process {pid} has no VmHWM")
 
 
 def check(vectors: Any) -> None:
@@ -119,67 +108,9 @@ window.info = async () => (await window.run).rl.info();
 </script>""".replace("NAME", NAME)
 
 
-@contextmanager
-def served(site: Path) -> Iterator[str]:
-    """The address of `site`, with the benchmark's page in it, on loopback."""
-    page = site / "benchmark.html"
-    page.write_text(PAGE, encoding="utf-8")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", str(site)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        yield f"http://127.0.0.1:{line.split('port ')[1].split()[0]}/benchmark.html"
-    finally:
-        server.terminate()
-        server.wait()
-        page.unlink()
-
-
-def renderer_peaks(root: int) -> dict[int, float]:
-    """VmHWM of each renderer process below the browser process `root`."""
-    parents: dict[int, int] = {}
-    renderers = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-            if b"--type=renderer" in command:
-                renderers.add(int(entry.name))
-    found = {}
-    for pid in renderers:
-        above = pid
-        while above in parents and above != root:
-            above = parents[above]
-        if above == root:
-            found[pid] = high_water(pid)
-    return found
-
-
 def tab(site: Path) -> dict[str, Any]:
     """Open the page in a new browser, and again with everything cached."""
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--no-first-run"]  # fmt: skip
-    system = Path("/usr/bin/chromium")
-    with served(site) as address, sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=str(system) if system.exists() else None, args=flags
-        )
-        context = browser.new_context()
-        page = context.new_page()
-        page.set_default_timeout(600_000)
-        page.goto(address)
+    with served(site, PAGE) as address, opened(address) as page:
         cold = page.evaluate("times()")
         cached = []
         for _ in range(ROUNDS):
@@ -189,8 +120,7 @@ def tab(site: Path) -> dict[str, Any]:
         seconds = [page.evaluate("(t) => encode(t)", SENTENCES)["seconds"] for _ in range(ROUNDS)]
         info = page.evaluate("info()")
         peaks = renderer_peaks(os.getpid())
-        version = browser.version
-        browser.close()
+        version = page.context.browser.version
     return {
         "cold": cold,
         "cached": cached,
@@ -200,16 +130,6 @@ def tab(site: Path) -> dict[str, Any]:
         "renderer_peak_mb": max(peaks.values()),
         "versions": {**info, "chromium": version},
     }
-
-
-def machine() -> str:
-    """The processor's name and how many cores there are."""
-    names = [
-        line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
 
 
 def main() -> None:
