@@ -86,7 +86,7 @@ class Op:
     grads: one Rule or None per input; or `joint`: one Rule that gives a tuple, told by
     `context.needs` which of them are wanted. view: the result shares the first input's Storage.
     differentiable=False: results never need a gradient (integers, booleans, draws). blocks: the
-    indices of the inputs that may be block-quantized.
+    indices of the inputs that may be block-quantized. register=False: not one of the library's own.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class Op:
         view: bool = False,
         differentiable: bool = True,
         blocks: Sequence[int] = (),
+        register: bool = True,
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"there is an op {name!r} already")
@@ -109,7 +110,8 @@ class Op:
         self.view = view
         self.differentiable = differentiable
         self.blocks = frozenset(blocks)
-        REGISTRY[name] = self
+        if register:
+            REGISTRY[name] = self
 
     def __call__(
         self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any

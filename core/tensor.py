@@ -292,12 +292,13 @@ class Tensor(Methods):
                 device = a
             else:
                 dtype = a
-        out = self
-        if device is not None and _device(device) is not self.device:
-            out = _transfer(out, _device(device))
+        # Where both change, cpu converts: it has every dtype.
+        out, there = self, self.device if device is None else _device(device)
+        if there.type == "cpu" and there is not self.device:
+            out = _transfer(out, there)
         if dtype is not None and as_dtype(dtype) is not out.dtype:
             out = ops.cast(out, as_dtype(dtype))
-        return out
+        return out if there is out.device else _transfer(out, there)
 
     def dequantize(self) -> Tensor:
         """Quantized blocks as float32; other dtypes give the tensor itself."""

@@ -43,6 +43,18 @@ def library() -> dict[str, str]:
     return found
 
 
+def define(source: str) -> None:
+    """Add the definitions of `source` to the library, for kernels that mention them.
+
+    ValueError where one has a name that the library has already.
+    """
+    names = _DEFINES.findall(source)
+    taken = sorted(set(names) & library().keys())
+    if taken:
+        raise ValueError(f"WGSL: the library defines {', '.join(taken)} already; rename it")
+    library().update(dict.fromkeys(names, source.strip()))
+
+
 @cache
 def _mentions(name: str) -> frozenset[str]:
     return frozenset(_WORD.findall(library()[name])) & library().keys()

@@ -48,6 +48,7 @@ from rushlight.core.ops.creation import (
     zeros,
     zeros_like,
 )  # fmt: skip
+from rushlight.core.ops.custom import custom_op
 from rushlight.core.ops.indexing import (
     embedding,
     gather,
@@ -169,7 +170,7 @@ __all__ = [
     "argmin", "argsort", "asin", "atan", "attention", "avg_pool2d", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_tensors", "broadcast_to", "cast",
     "cat", "ceil", "chunk", "clamp", "clamp_", "clone", "contiguous", "conv1d", "conv2d",
-    "conv_transpose2d", "copy_", "cos", "cosh", "cumsum", "div", "div_", "dropout",
+    "conv_transpose2d", "copy_", "cos", "cosh", "cumsum", "custom_op", "div", "div_", "dropout",
     "embedding", "empty", "empty_like", "eq", "erf", "exp", "expand", "expm1", "eye",
     "fill_", "flatten", "flip", "floor", "floor_divide", "full", "full_like", "gather",
     "ge", "gelu", "getitem", "gt", "index_add", "index_select", "isfinite", "isinf",

@@ -1,0 +1,91 @@
+"""Elementwise ops of the user: a NumPy function, a WGSL function and a gradient rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.backends.elementwise import ELEMENTWISE, elementwise
+from rushlight.core.dtype import float32
+from rushlight.core.op import Context, Meta, Op, Rule
+from rushlight.core.ops.common import TensorLike, numbers, operands
+from rushlight.wgsl_kernels import define
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
+
+_LETTERS = "abc"
+Gradient = Callable[..., "Tensor | Sequence[Tensor | None]"]
+
+
+def custom_op(
+    name: str, *, numpy: Callable[..., Any], wgsl: str, gradient: Gradient | None = None
+) -> Callable[..., Tensor]:
+    """An elementwise op of one to three inputs that runs on every device.
+
+    name: a new WGSL identifier. numpy: takes arrays of one shape and floating dtype and gives one.
+    wgsl: source that defines `fn NAME(a: f32, ...) -> f32` and whatever that calls. gradient:
+    takes the gradient of the result, the inputs and the result, all tensors, and gives the
+    gradient of each input (None for one that has none), written in ops; left out, results need no
+    gradient.
+
+    The op takes tensors and numbers, broadcasts them to one shape and computes in float32 (on cpu
+    also in float64). ValueError where `name` is taken or `wgsl` does not define it.
+    """
+    found = re.search(rf"\bfn\s+{re.escape(name)}\s*\(([^)]*)\)\s*->\s*f32\b", wgsl)
+    if not name.isidentifier() or found is None:
+        raise ValueError(
+            f"custom_op: the WGSL does not define `fn {name}(a: f32, ...) -> f32`, which is to be "
+            "the op"
+        )
+    arity = len([p for p in found[1].split(",") if p.strip()])
+    if not 1 <= arity <= len(_LETTERS):
+        raise ValueError(f"custom_op: {name} takes {arity} values; one to three are possible")
+    label = f"custom {name}"
+    if name in ELEMENTWISE or label in ELEMENTWISE:
+        raise ValueError(f"custom_op: there is an op {name!r} already")
+    define(wgsl)
+
+    def kernel(*arrays: Any, out: Any) -> None:
+        np.copyto(out, numpy(*arrays), casting="same_kind")
+
+    elementwise(label, arity, kernel, f"{name}({', '.join(_LETTERS[:arity])})")
+    op = Op(
+        label, infer=_infer, joint=None if gradient is None else _joint(name, gradient, arity),
+        differentiable=gradient is not None, register=False,
+    )  # fmt: skip
+
+    def call(*inputs: TensorLike) -> Tensor:
+        if len(inputs) != arity:
+            raise TypeError(f"{name}: takes {arity} operands, got {len(inputs)}")
+        given = numbers(name, inputs)
+        floats = [
+            v if isinstance(v, (bool, int, float)) or v.dtype.is_floating_point else v.to(float32)
+            for v in given
+        ]
+        tensors = operands(name, *floats)
+        return op(*tensors)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"The custom op {name} of {arity} operands, broadcast to one shape."
+    return call
+
+
+def _infer(*inputs: Meta) -> Meta:
+    return inputs[0].fresh()
+
+
+def _joint(name: str, gradient: Gradient, arity: int) -> Rule:
+    def rule(c: Context, grad: Tensor, *saved: Tensor) -> tuple[Tensor | None, ...]:
+        given = gradient(grad, *saved)
+        found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        if len(found) != arity:
+            raise ValueError(
+                f"{name}: its gradient rule gave {len(found)} gradients for {arity} inputs"
+            )
+        return found
+
+    return Rule(rule, (*range(arity), "out"))
