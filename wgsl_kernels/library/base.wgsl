@@ -39,3 +39,18 @@ fn is_finite(v: f32) -> bool {
 fn from_bits(bits: u32) -> f32 {
   return bitcast<f32>(bits ^ (P(63u) & 0u));
 }
+
+// Say that `value` was out of range for `size`, unless something was said before.
+fn note(code: u32, value: i32, size: u32) {
+  loop {
+    let seen = atomicCompareExchangeWeak(&status[0], 0u, code);
+    if (seen.exchanged) {
+      atomicStore(&status[1], bitcast<u32>(value));
+      atomicStore(&status[2], size);
+      return;
+    }
+    if (seen.old_value != 0u) {
+      return;
+    }
+  }
+}

@@ -1,0 +1,29 @@
+// gather: element i of the result is the one of x that an index names along one dim.
+//
+// The element of map.wgsl. `missing()`, put in front, stands for an index out of range.
+// Parameters: 2 offset of x, 3 offset of the index, 4 stride of x along the dim, 5 dims, 6 size of
+// the dim, 7 status code, 8.. sizes, 16.. strides of x (zero along the dim), 24.. of the index.
+
+fn element(i: u32) -> out_value {
+  var rest = i;
+  var at = P(2u);
+  var at_index = P(3u);
+  for (var d = P(5u); d > 0u;) {
+    d--;
+    let place = rest % P(8u + d);
+    rest /= P(8u + d);
+    at += place * P(16u + d);
+    at_index += place * P(24u + d);
+  }
+  let k = i32(load_index(at_index));
+  if (k < 0 || u32(k) >= P(6u)) {
+    note(P(7u), k, P(6u));
+    return missing();
+  }
+  return load_x(at + u32(k) * P(4u));
+}
+
+// The result is row-major.
+fn place(i: u32) -> u32 {
+  return i;
+}

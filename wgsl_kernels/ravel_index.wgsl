@@ -1,0 +1,32 @@
+// ravel_index: the index so far times the size of the next dim, plus the index into that.
+//
+// The element of map.wgsl; negative indices count from the end, -1 stands for one out of range.
+// Parameters: 1 offset of the result, 2 offset of the index, 5 dims, 6 size, 7 status code,
+// 8.. sizes, 16.. strides of the index.
+
+fn element(i: u32) -> out_value {
+  var rest = i;
+  var at = P(2u);
+  for (var d = P(5u); d > 0u;) {
+    d--;
+    at += (rest % P(8u + d)) * P(16u + d);
+    rest /= P(8u + d);
+  }
+  let size = i32(P(6u));
+  let k = i32(load_index(at));
+  if (k < -size || k >= size) {
+    note(P(7u), k, P(6u));
+    return -1;
+  }
+  let here = select(k, k + size, k < 0);
+  if (FIRST) {
+    return here;
+  }
+  let before = bitcast<i32>(out_words[i + P(1u)]);
+  return select(before * size + here, -1, before < 0);
+}
+
+// The result is row-major.
+fn place(i: u32) -> u32 {
+  return i;
+}
