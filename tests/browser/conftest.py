@@ -434,7 +434,7 @@ def tab_pytest(
                   next((site / "rushlight").glob("rushlight-*.whl"))]  # fmt: skip
         url = serve(place, plain=True).url
         page = pages.open(url)
-        return page.evaluate(
+        outcome: dict[str, Any] = page.evaluate(
             """async ({ patience, ...task }) => {
           const worker = new Worker("./tab_tests.js", { type: "module" });
           let test = "none", watch = 0;
@@ -469,6 +469,7 @@ def tab_pytest(
                 "args": args,
             },
         )
+        return outcome
 
     return run
 

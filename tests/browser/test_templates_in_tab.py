@@ -44,7 +44,7 @@ def test_published_templates_in_the_tab(
 ) -> None:
     files = sorted((llama_cpp_models / "templates").glob("*.jinja"))
     assert len(files) == 70
-    cases = {
+    cases: dict[str, dict[str, Any]] = {
         file.name: {"source": file.read_text(encoding="utf-8"), "expected": _expected(file)}
         for file in files
     }
