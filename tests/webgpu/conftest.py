@@ -1,22 +1,20 @@
-"""Fixtures of the tests of the webgpu device; they run where it is among the test devices."""
+"""Fixtures of the tests of the webgpu device; skipped where no adapter can be opened."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 import rushlight as rl
+from rushlight.core.errors import DeviceError
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where webgpu is not asked for, say so instead of failing for want of an adapter."""
-    if "webgpu" in os.environ.get("RUSHLIGHT_TEST_DEVICES", "cpu").split(","):
-        return
-    reason = "webgpu is not among RUSHLIGHT_TEST_DEVICES"
-    for item in items:
-        if "/webgpu/" in item.path.as_posix():
-            item.add_marker(pytest.mark.skip(reason=reason))
+@pytest.fixture(scope="session", autouse=True)
+def adapter() -> None:
+    """Skip where there is no adapter; under RUSHLIGHT_REQUIRE that is a failure."""
+    try:
+        _ = rl.device("webgpu").info
+    except DeviceError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
