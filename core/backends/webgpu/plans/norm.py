@@ -1,0 +1,136 @@
+"""Plans of softmax and its logarithm, of the normalisations, and of rotary positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, bits, grid
+from rushlight.core.backends.webgpu.plans.indexing import fill, walk
+from rushlight.core.backends.webgpu.plans.map import emit_map
+from rushlight.core.backends.webgpu.plans.movement import given
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.dtype import float32
+from rushlight.core.layout import contiguous_strides
+from rushlight.wgsl_kernels import compose, text
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+# Invocations per row, by the row's length: (up to, lanes).
+LANES = ((256, 32), (2048, 64))
+MOST_LANES = 256
+
+
+def lanes_for(length: int) -> int:
+    """How many invocations share a row of `length` elements."""
+    return next((lanes for most, lanes in LANES if length <= most), MOST_LANES)
+
+
+def _rows(
+    e: Emitter, file: str, x: Operand, parts: Sequence[tuple[str, Operand | None]], out: Operand,
+    dim: int, lines: Sequence[str], extra: Sequence[int] = (),
+) -> None:  # fmt: skip
+    """One workgroup per row along `dim`; parts: weights along it, each under a name."""
+    shape = x.layout.shape
+    inner = contiguous_strides(shape)[dim]
+    per = access.per_word(out.dtype)
+    if per > 1 and (inner > 1 or shape[dim] % per):
+        # Rows share words: computed in float32, then rounded whole word by whole word.
+        made = e.temporary(shape, float32)
+        _rows(e, file, x, parts, made, dim, lines, extra)
+        emit_map(e, "a", [made], out, "cast")
+        return
+    bindings, parameters = [], [0] * 48
+    declared = []
+    for name, part in [("x", x), *parts]:
+        if part is None:
+            declared.append(f"fn load_{name}(i: u32) -> f32 {{ return {_neutral(name)}; }}")
+            continue
+        bound, at = e.bind(part)
+        declared.append(access.reader(name, len(bindings), part.dtype))
+        bindings.append(bound)
+        if name == "x":
+            parameters[2] = at
+        else:
+            place = 40 if name == "weight" else 42
+            parameters[place : place + 2] = at, part.layout.strides[0]
+    bound, parameters[1] = e.bind(out)
+    declared.append(access.writer(len(bindings), out.dtype))
+    rest = [d for d in range(len(shape)) if d != dim]
+    outer = tuple(shape[d] for d in rest)
+    made_strides = contiguous_strides(shape)
+    sizes, steps = walk(
+        e, outer, [tuple(x.layout.strides[d] for d in rest), tuple(made_strides[d] for d in rest)]
+    )
+    rows = out.layout.numel // shape[dim]
+    parameters[0], parameters[3], parameters[4] = rows, shape[dim], x.layout.strides[dim]
+    parameters[5], parameters[6] = len(sizes), inner
+    for at, values in zip((8, 16, 24), (sizes, *steps), strict=True):
+        fill(parameters, at, values)
+    fill(parameters, 32, extra)
+    kernel = e.kernel(
+        file, "r" * len(bindings) + "w", *declared, *lines,
+        f"const LANES = {lanes_for(shape[dim])}u;",
+    )  # fmt: skip
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(rows))
+
+
+def _neutral(name: str) -> str:
+    return "1.0" if name == "weight" else "0.0"
+
+
+def softmax(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Along any dim, of any layout."""
+    (x,) = given(*inputs)
+    log = "true" if e.op == "log_softmax" else "false"
+    _rows(e, "softmax_rows", x, (), out, attrs["dim"], [f"const LOG = {log};"])
+
+
+def norm(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """layer_norm and rms_norm over the last dim."""
+    x, weight, bias = [*inputs, None][:3]
+    assert x is not None
+    centre = "true" if e.op == "layer_norm" else "false"
+    _rows(
+        e, "norm_rows", x, (("weight", weight), ("bias", bias)), out, len(x.layout.shape) - 1,
+        [f"const CENTRE = {centre};"], [bits(attrs["eps"])],
+    )  # fmt: skip
+
+
+def rope(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Pairs of the last dim turned; cos and sin may repeat by strides of zero."""
+    x, cos, sin = operands = given(*inputs)
+    interleaved = "true" if attrs["interleaved"] else "false"
+    kernel = Kernel(
+        compose(
+            "map", *(access.reader(n, i, p.dtype) for i, (n, p) in
+                     enumerate(zip(("x", "cos", "sin"), operands, strict=True))),
+            access.writer(3, out.dtype), f"const INTERLEAVED = {interleaved};", text("rope"),
+        ),
+        "rrrw", "rope",
+    )  # fmt: skip
+    bound = [e.bind(p) for p in operands]
+    made, at = e.bind(out)
+    shape = out.layout.shape
+    sizes, steps = walk(e, shape[:-1], [p.layout.strides[:-1] for p in operands])
+    parameters = [0] * 43
+    count = out.layout.numel
+    parameters[:8] = [
+        count, at, *(start for _, start in bound), len(sizes), shape[-1], cos.layout.shape[-1],
+    ]  # fmt: skip
+    for place, values in zip((8, 16, 24, 32), (sizes, *steps), strict=True):
+        fill(parameters, place, values)
+    fill(parameters, 40, [p.layout.strides[-1] for p in operands])
+    words = -(-count // access.per_word(out.dtype))
+    e.dispatch(kernel, [*(b for b, _ in bound), made], parameters, grid(-(-words // 64)))
+
+
+PLANS = {
+    "softmax": softmax,
+    "log_softmax": softmax,
+    "layer_norm": norm,
+    "rms_norm": norm,
+    "rope": rope,
+}

@@ -1,0 +1,67 @@
+// norm_rows: x over its root mean square along the last dim, times a weight, plus a bias; with
+// CENTRE the mean is taken off first.
+//
+// declare:  load_x, load_weight, load_bias, out_words and their kin; const LANES, a power of two;
+//           const CENTRE
+// dispatch: one workgroup per row, over x and y
+//
+// Parameters: 0 rows, 1 offset of the result, 2 offset of x, 3 length, 4 stride of x along the
+// row, 5 other dims, 6 stride of the result along the row, 8.. sizes of the other dims, 16.. their
+// strides in x, 24.. in the result, 32 epsilon, 40 and 41 offset and stride of the weight, 42 and
+// 43 of the bias.
+
+var<workgroup> parts: array<f32, LANES>;
+
+// The sum of `v` over all lanes; every lane calls it.
+fn total(v: f32, lane: u32) -> f32 {
+  parts[lane] = v;
+  workgroupBarrier();
+  for (var s = LANES / 2u; s > 0u; s /= 2u) {
+    if (lane < s) {
+      parts[lane] += parts[lane + s];
+    }
+    workgroupBarrier();
+  }
+  let sum = parts[0];
+  workgroupBarrier();
+  return sum;
+}
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3<u32>,
+        @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) lane: u32) {
+  let row = group_number(group, groups);
+  if (row >= P(0u)) {
+    return;
+  }
+  let from_ = row_start(row, P(2u), 16u);
+  let to = row_start(row, P(1u), 24u);
+  let length = P(3u);
+  let step = P(4u);
+
+  var mean = 0.0;
+  if (CENTRE) {
+    var sum = 0.0;
+    for (var k = lane; k < length; k += LANES) {
+      sum += load_x(from_ + k * step);
+    }
+    mean = total(sum, lane) / f32(length);
+  }
+  var squares = 0.0;
+  for (var k = lane; k < length; k += LANES) {
+    let v = load_x(from_ + k * step) - mean;
+    squares += v * v;
+  }
+  let root = sqrt(total(squares, lane) / f32(length) + F(32u));
+
+  for (var k = lane * PER; k < length; k += LANES * PER) {
+    var packed = 0u;
+    for (var j = 0u; j < PER; j++) {
+      var y = (load_x(from_ + (k + j) * step) - mean) / root;
+      y = y * load_weight(P(40u) + (k + j) * P(41u)) + load_bias(P(42u) + (k + j) * P(43u));
+      packed |= encode(y) << (j * BITS);
+    }
+    out_words[(to + k) / PER] = packed;
+  }
+}
