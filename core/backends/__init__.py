@@ -100,7 +100,7 @@ class _MetaBackend:
         return None
 
     def info(self) -> Mapping[str, Any]:
-        return {"name": "shapes and dtypes without values"}
+        return {"device": "shapes and dtypes without values"}
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         return None

@@ -45,8 +45,7 @@ def embed(
     import rushlight as rl
     from rushlight import models
 
-    if device not in (names := [str(d) for d in rl.devices()]):
-        raise typer.BadParameter(f"no device {device!r} here; there are: {', '.join(names)}")
+    check_device(device)
     folder = fetched(model)
     began = time.perf_counter()
     loaded = models.load(folder, device=device)
@@ -140,7 +139,7 @@ def info(as_json: Json = False) -> None:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "numpy": np.__version__,
-        "devices": [str(d) for d in rl.devices()],
+        "devices": [_device_facts(d) for d in rl.devices()],
         "kernels": _kernels(),
         "cache": str(cache),
         "models": models,
@@ -149,8 +148,59 @@ def info(as_json: Json = False) -> None:
         print(json.dumps(facts))
         return
     for key, value in facts.items():
+        if key == "devices":
+            for each in value:
+                print(f"{'device':9} {_device_line(each)}")
+            continue
         shown = ", ".join(value) or "none" if isinstance(value, list) else value
         print(f"{key:9} {shown}")
+
+
+def check_device(name: str) -> None:
+    """BadParameter that lists the devices there are, where `name` cannot be used here."""
+    import rushlight as rl
+    from rushlight.core.errors import DeviceError
+
+    if name == "cpu":  # without asking for adapters, which takes a second
+        return
+    try:
+        if rl.device(name).type != "meta":
+            _ = rl.device(name).info
+            return
+    except DeviceError as error:
+        raise typer.BadParameter(str(error)) from None
+    except ValueError:
+        pass
+    names = ", ".join(str(d) for d in rl.devices())
+    raise typer.BadParameter(f"no device {name!r} here; there are: {names}")
+
+
+def _device_facts(device: Any) -> dict[str, Any]:
+    """What `info` says of a device; an adapter that does not open gives its error."""
+    from rushlight.core.errors import DeviceError
+
+    try:
+        return {"name": str(device), **device.info}
+    except DeviceError as error:
+        return {"name": str(device), "error": str(error)}
+
+
+# Of an adapter's limits those that bound what can be computed.
+_LIMITS = ("maxBufferSize", "maxStorageBufferBindingSize", "maxComputeWorkgroupStorageSize")
+
+
+def _device_line(facts: dict[str, Any]) -> str:
+    """A device as a line: its adapter, driver, sizes and features."""
+    if "error" in facts:
+        return f"{facts['name']}: {facts['error']}"
+    if "limits" not in facts:
+        return f"{facts['name']}: {facts['device']}"
+    limits = ", ".join(f"{name} {_size(facts['limits'][name])}" for name in _LIMITS)
+    features = ", ".join(facts["features"]) or "no optional features"
+    return (
+        f"{facts['name']}: {facts['device']}, {facts['backend']}, {facts['description']}\n"
+        f"{'':9}   {limits}\n{'':9}   {features}"
+    )
 
 
 def _kernels() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rushlight.core.cli.commands import Json, Model, fetched
+from rushlight.core.cli.commands import Json, Model, check_device, fetched
 
 if TYPE_CHECKING:
     from rushlight.models.generate import Generator, Token
@@ -158,8 +158,7 @@ def _loaded(name: str, device: str, options: dict[str, Any]) -> Generator:
     from rushlight.models.sampling import Options
 
     Options(**options)
-    if device not in (names := [str(d) for d in rl.devices()]):
-        raise typer.BadParameter(f"no device {device!r} here; there are: {', '.join(names)}")
+    check_device(device)
     loaded = rl.models.load(fetched(name), device=device)
     if not isinstance(loaded, Generator):
         raise ValueError(f"{name} is no language model: it generates no text")

@@ -340,7 +340,9 @@ def test_info(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     (tmp_path / "models" / "some-model").mkdir(parents=True)
     found = json.loads(_ok(capsys, "info", "--json"))
     assert found["version"] == rl.__version__ and found["numpy"] == np.__version__
-    assert "cpu" in found["devices"]
+    assert found["devices"][0]["name"] == "cpu"
+    adapters = [d for d in found["devices"] if d["name"].startswith("webgpu")]
+    assert all(d["limits"]["maxBufferSize"] > 0 and d["device"] for d in adapters)
     assert found["kernels"].startswith("numpy")
     assert (found["cache"], found["models"]) == (str(tmp_path), ["some-model"])
     text = _ok(capsys, "info")

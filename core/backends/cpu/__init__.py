@@ -110,7 +110,7 @@ class CpuBackend:
 
     def info(self) -> Mapping[str, Any]:
         """The processor's name, as far as Python knows it."""
-        return {"name": platform.processor() or platform.machine()}
+        return {"device": platform.processor() or platform.machine()}
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """ValueError: memory on cpu is the process's own."""
