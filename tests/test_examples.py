@@ -52,6 +52,20 @@ def test_spirals_are_learned() -> None:
     assert accuracy and float(accuracy.group(1)) > 0.95
 
 
+def test_mandelbrot_is_the_same_everywhere(tmp_path: Path) -> None:
+    pictures = []
+    for device in ("cpu", "webgpu"):
+        out = tmp_path / f"{device}.pgm"
+        said = _run("mandelbrot.py", "--device", device, "--size", "64", "--out", str(out))
+        assert said.startswith("80 x 64 points in ")
+        head, data = out.read_bytes()[:13], out.read_bytes()[13:]
+        assert head == b"P5 80 64 255\n" and len(data) == 80 * 64
+        pictures.append(data)
+    same = sum(a == b for a, b in zip(*pictures, strict=True))
+    assert same > 0.97 * 80 * 64, "only at the edge rounding decides when a point escapes"
+    assert 0.15 < pictures[0].count(0) / len(pictures[0]) < 0.45
+
+
 def test_every_example_is_run_by_a_test() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     assert EXAMPLES and all(f'_run("{name}"' in source for name in EXAMPLES)

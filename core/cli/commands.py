@@ -42,7 +42,6 @@ def embed(
         raise typer.BadParameter("give texts, or a file of texts with --file")
     chosen = _lines(file) if file is not None else list(texts or ())
 
-    import rushlight as rl
     from rushlight import models
 
     check_device(device)
