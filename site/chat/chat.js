@@ -184,11 +184,15 @@ function promptFor(model, messages) {
   return model.chatTemplate ? messages : messages.map(({ content }) => content).join("\n\n");
 }
 
-/** Has the last message answered. */
+/** Has the last message answered, again if it has been: then the new answer replaces the old one,
+ *  if a word comes of it. */
 function answer() {
   const mine = chat;
   return job(async (signal) => {
     const current = await ensure(signal);
+    const answered = mine.messages.at(-1)?.role === "assistant";
+    const before = answered ? mine.messages.pop() : undefined;
+    if (before) show();
     const given = messagesFor(mine.messages);
     /** @type {Message} */
     const reply = { role: "assistant", content: "" };
@@ -239,6 +243,7 @@ function answer() {
         store.keep(mine);
       } else {
         place.remove();
+        if (before) mine.messages.push(before);
       }
     }
   }, again);
@@ -309,8 +314,6 @@ async function edit(index, text) {
 /** Another answer to the last message, or the one it lacks. */
 function again() {
   if (running || chat.messages.length === 0) return;
-  if (chat.messages.at(-1)?.role === "assistant") chat.messages.pop();
-  show();
   void answer();
 }
 

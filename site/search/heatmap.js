@@ -111,7 +111,8 @@ export class HeatMap {
     };
     const label = (/** @type {string} */ text, /** @type {string} */ size) => {
       const element = document.createElement("span");
-      element.textContent = text;
+      element.append(document.createElement("span"));
+      element.children[0].textContent = text;
       element.style.flexBasis = size;
       return element;
     };

@@ -192,6 +192,32 @@ def test_regenerate_and_edit(chat: Any) -> None:
     assert answers(chat)[0].startswith("Look:")
 
 
+def test_an_answer_stays_where_another_does_not_come(chat: Any) -> None:
+    say(chat, "light")
+    settle(chat, maxNewTokens=0)
+    before = chat.get_attribute("html", "data-round")
+    chat.click("text=Regenerate")
+    done(chat, before)
+    assert chat.is_visible("#error") and answers(chat) == [LIGHT]
+    chat.evaluate("document.getElementById('defaults').click()")
+
+
+def test_a_long_title_leaves_room_to_remove_the_conversation(chat: Any) -> None:
+    say(chat, "tell me about everything that has ever given anybody light")
+    item = chat.locator("#chats li").first
+    item.scroll_into_view_if_needed()
+    box, inside = item.bounding_box(), chat.locator("#chats").bounding_box()
+    assert box["x"] + box["width"] <= inside["x"] + inside["width"]
+    item.locator("button[aria-label^=Remove]").click()
+    chat.wait_for_function("document.querySelectorAll('#messages li').length === 0")
+
+
+def test_a_short_talk_fits_the_window(chat: Any) -> None:
+    say(chat, "light")
+    assert chat.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
+    assert chat.evaluate("scrollY") == 0
+
+
 def test_conversations_are_kept_and_cleared(chat: Any) -> None:
     say(chat, "first light")
     chat.click("#new")
