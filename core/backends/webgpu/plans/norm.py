@@ -11,7 +11,7 @@ from rushlight.core.backends.webgpu.emit import Emitter, bits, grid
 from rushlight.core.backends.webgpu.plans.indexing import fill, walk
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.movement import given
-from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.backends.webgpu.recorder import Kernel, Slice
 from rushlight.core.dtype import float32
 from rushlight.core.layout import contiguous_strides
 from rushlight.wgsl_kernels import compose, text
@@ -42,7 +42,8 @@ def _rows(
         _rows(e, file, x, parts, made, dim, lines, extra)
         emit_map(e, "a", [made], out, "cast")
         return
-    bindings, parameters = [], [0] * 48
+    bindings: list[Slice] = []
+    parameters = [0] * 48
     declared = []
     for name, part in [("x", x), *parts]:
         if part is None:
