@@ -8,6 +8,7 @@
 import { annotate, lineOfError } from "./template_lines.js";
 import { Render } from "./template_render.js";
 import { Break, Continue } from "./template_scope.js";
+import { prepare } from "./template_syntax.js";
 import { unpack } from "./template_values.js";
 
 /** @typedef {import("./template_values.js").Value} Value */
@@ -33,11 +34,12 @@ function reason(error) {
  * @param {Library} library @param {string} source
  */
 export function createTemplate(library, source) {
-  const text = source.replace(/\r\n?/g, "\n");
+  const { source: text, restore } = prepare(source.replace(/\r\n?/g, "\n"));
   /** @type {Node} */
   let program;
   try {
     const tokens = library.tokenize(text, OPTIONS);
+    for (const token of tokens) if (token.type === "Text") token.value = restore(token.value);
     program = annotate(library, text, tokens);
   } catch (error) {
     const line = lineOfError(library, text, OPTIONS);

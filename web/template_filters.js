@@ -325,6 +325,10 @@ export const TESTS = Object.assign(Object.create(null), {
   boolean: (/** @type {Value} */ v) => typeof v === "boolean",
   callable: (/** @type {Value} */ v) => typeof v === "function" || v instanceof Missing,
   defined: (/** @type {Value} */ v) => !(v instanceof Missing),
+  divisibleby: (/** @type {any} */ v, /** @type {any} */ by) =>
+    isNumber(v) && isNumber(by) && toNumber(by)
+      ? toNumber(v) % toNumber(by) === 0
+      : fail(`${kind(v)} is not to be divided by ${str(by)}`),
   eq: equal,
   even: (/** @type {any} */ v) => toNumber(v) % 2 === 0,
   false: (/** @type {Value} */ v) => v === false,

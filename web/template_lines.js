@@ -1,5 +1,7 @@
 /** The lines of a chat template that tokens and nodes come from, which the parser does not keep. */
 
+import { Syntax } from "./template_syntax.js";
+
 /** @typedef {import("./template_render.js").Node} Node */
 /** @typedef {import("./template.js").Library} Library */
 /** @typedef {{ type: string, value: string, line?: number }} Token */
@@ -67,7 +69,7 @@ const PARTS = {
   BinaryExpression: ["left", "right"],
   FilterExpression: ["operand", "filter"],
   SelectExpression: ["lhs", "test"],
-  TestExpression: ["operand", "test"],
+  TestExpression: ["operand", "test", "args"],
   UnaryExpression: ["argument"],
   SliceExpression: ["start", "stop", "step"],
   KeywordArgumentExpression: ["key", "value"],
@@ -84,8 +86,10 @@ const LEAVES = new Set(["Identifier", "StringLiteral", "IntegerLiteral", "FloatL
  * @param {Library} library @param {string} source @param {Token[]} tokens @returns {Node}
  */
 export function annotate(library, source, tokens) {
-  const program = library.parse(tokens);
   place(source, tokens);
+  const syntax = new Syntax();
+  const program = library.parse(syntax.rewrite(tokens));
+  const args = syntax.args.map((one) => library.parse(syntax.call(one)).body[0].args);
   let at = 0;
   /** @param {any} node @returns {number | undefined} */
   const visit = (node) => {
@@ -104,6 +108,10 @@ export function annotate(library, source, tokens) {
         }
       }
       return undefined;
+    }
+    if (node.type === "TestExpression") {
+      const [name, id] = node.test.value.split(" ");
+      Object.assign(node, { test: { ...node.test, value: name }, args: id ? args[id] : [] });
     }
     if (node.type === "ObjectLiteral") {
       const lines = [...node.value].map(([name, item]) => visit(name) ?? visit(item));
@@ -139,19 +147,29 @@ export function lineOfError(library, source, options) {
     return lineAt(source.length);
   }
   place(source, tokens);
-  let last = 0;
-  const watched = new Proxy(tokens, {
-    get(target, name) {
-      const at = typeof name === "string" ? Number(name) : NaN;
-      if (at < target.length) last = Math.max(last, at);
-      return Reflect.get(target, name);
-    },
-  });
+  const syntax = new Syntax();
+  /** @type {Token[]} */
+  let rewritten;
   try {
-    library.parse(watched);
+    rewritten = syntax.rewrite(tokens);
   } catch {
-    // Expected: it says how far the parser came.
+    return syntax.line;
   }
-  while (last > 0 && !tokens[last].line) last--;
-  return tokens[last]?.line ?? 1;
+  for (const one of [rewritten, ...syntax.args.map((args) => syntax.call(args))]) {
+    let last = 0;
+    const watched = new Proxy(one, {
+      get(target, name) {
+        const at = typeof name === "string" ? Number(name) : NaN;
+        if (at < target.length) last = Math.max(last, at);
+        return Reflect.get(target, name);
+      },
+    });
+    try {
+      library.parse(watched);
+    } catch {
+      while (last > 0 && !one[last].line) last--;
+      return one[last]?.line ?? 1;
+    }
+  }
+  return 1;
 }

@@ -4,6 +4,7 @@ import { arithmetic, attribute, item, slice } from "./template_access.js";
 import { assign, functions } from "./template_functions.js";
 import { filterNamed, tested } from "./template_filters.js";
 import { Break, Continue, Scope, constant } from "./template_scope.js";
+import { WITH } from "./template_syntax.js";
 import {
   Float, Meter, Missing, Namespace, Tuple, compare, contains, equal, fail, integer, isNumber,
   iterate, key, kind, str, toNumber, truth,
@@ -80,6 +81,7 @@ export class Render {
       case "CallStatement":
         return this.callBlock(node, scope);
       case "FilterStatement": {
+        if (node.filter.value === WITH) return this.block(node.body, new Scope(scope));
         const text = this.capture(() => this.block(node.body, new Scope(scope)));
         return this.write(this.filter(text, node.filter, scope));
       }
@@ -162,10 +164,14 @@ export class Render {
 
   /** @param {Node} node @param {Scope} scope */
   set(node, scope) {
-    const value = node.value
-      ? this.value(node.value, scope)
-      : this.capture(() => this.block(node.body, new Scope(scope)));
-    this.bind(node.assignee, value, scope);
+    if (node.value) return this.bind(node.assignee, this.value(node.value, scope), scope);
+    /** @type {Value} */
+    let value = this.capture(() => this.block(node.body, new Scope(scope)));
+    let target = node.assignee;
+    const filters = [];
+    for (; target.type === "FilterExpression"; target = target.operand) filters.push(target.filter);
+    for (const filter of filters.reverse()) value = this.filter(value, filter, scope);
+    this.bind(target, value, scope);
   }
 
   /**
@@ -289,7 +295,10 @@ export class Render {
       case "FilterExpression":
         return this.filter(this.value(node.operand, scope), node.filter, scope);
       case "TestExpression": {
-        const found = tested(this, node.test.value, [])(this.value(node.operand, scope));
+        const operand = this.value(node.operand, scope);
+        const [args, kwargs] = this.arguments(node.args, scope);
+        if (kwargs.size) fail("a test takes no arguments by name");
+        const found = tested(this, node.test.value, args)(operand);
         return found !== node.negate;
       }
       case "Ternary":

@@ -1,6 +1,7 @@
 /** The names that a chat template knows at a place, in the tab. */
 
-import { Missing } from "./template_values.js";
+import { TUPLE } from "./template_syntax.js";
+import { Missing, Tuple } from "./template_values.js";
 
 /** @typedef {import("./template_values.js").Value} Value */
 
@@ -41,6 +42,8 @@ export function constant(name, scope) {
     case "none":
     case "None":
       return null;
+    case TUPLE:
+      return (/** @type {Value[]} */ args) => Tuple.from(args);
     default:
       return scope.get(name);
   }

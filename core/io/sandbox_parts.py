@@ -41,9 +41,9 @@ FILTERS = (
     "title trim unique upper"
 ).split()
 TESTS = (
-    "!= < <= == > >= boolean callable defined eq equalto even false float ge greaterthan gt in "
-    "integer iterable le lessthan lower lt mapping ne none number odd sameas sequence string true "
-    "undefined upper"
+    "!= < <= == > >= boolean callable defined divisibleby eq equalto even false float ge "
+    "greaterthan gt in integer iterable le lessthan lower lt mapping ne none number odd sameas "
+    "sequence string true undefined upper"
 ).split()
 _SHALLOW = frozenset(("count", "d", "default", "first", "items", "last", "length", "list", "map"))
 
