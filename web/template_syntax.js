@@ -19,8 +19,9 @@ const ENDS = new Set(["CloseStatement", "CloseExpression"]);
 const VALUES = new Set(["Identifier", "StringLiteral", "NumericLiteral"]);
 const KEYWORDS = new Set(["and", "or", "not", "in", "is", "if", "else", "elif", "recursive"]);
 
-const SPECIAL =
-  /\{#[^]*?#\}|\{%([-+]?)(\s*)raw(\s*)(-?)%\}([^]*?)\{%([-+]?)(\s*)endraw(\s*)([-+]?)%\}|\{%\+|\+%\}/g;
+const RAW = /\{%([-+]?)(\s*)raw(\s*)(-?)%\}([^]*?)\{%([-+]?)(\s*)endraw(\s*)([-+]?)%\}/;
+/** Comments, which come first and stay, and what is replaced. */
+const SPECIAL = new RegExp(`\\{#[^]*?#\\}|${RAW.source}|\\{%\\+|\\+%\\}`, "g");
 
 /**
  * A source without raw blocks, {%+ and +%}, with as many lines, and what gives a text of it back.
