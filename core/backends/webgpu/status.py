@@ -30,7 +30,10 @@ class Status:
         self.armed = False
 
     def code(self, op: str, kind: str) -> int:
-        """The code that a kernel sets for `op`; kind is "index" or "overflow". Arms the check."""
+        """The code that a kernel sets for `op`; kind: "index", "capacity" or "overflow".
+
+        Arms the check of the next read.
+        """
         key = (op, kind)
         if key not in self._numbers:
             self.codes.append(key)
@@ -82,6 +85,8 @@ class Status:
         op, kind = self.codes[code - 1]
         if kind == "index":
             raise IndexError(f"{op}: index {value} is out of range for size {size}")
+        if kind == "capacity":
+            raise IndexError(f"{op}: new tokens at {value} do not fit the capacity {size}")
         raise OverflowError(
             f"{op}: an int64 result is beyond the 32 bits that webgpu holds it in; convert with "
             ".to(rl.int32) to wrap around, or compute on cpu"

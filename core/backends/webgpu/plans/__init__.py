@@ -12,7 +12,7 @@ from typing import Any
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu.emit import Emitter
-from rushlight.core.backends.webgpu.plans import creation, indexing, map, movement, norm
+from rushlight.core.backends.webgpu.plans import attention, creation, indexing, map, movement, norm
 
 Plan = Callable[[Emitter, Sequence[Operand | None], Operand, Mapping[str, Any]], None]
 
@@ -22,9 +22,10 @@ PLANS: dict[str, Plan] = {
     **movement.PLANS,
     **indexing.PLANS,
     **norm.PLANS,
+    **attention.PLANS,
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
-IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE
+IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE
 
 
 def plan_of(name: str) -> Plan | None:

@@ -37,15 +37,30 @@ def whole_words(x: Operand) -> bool:
     )
 
 
+def words_view(x: Operand) -> Value | None:
+    """`x` as whole 32-bit words along its last dim, or None where it is not made of such."""
+    per, layout = access.per_word(x.dtype), x.layout
+    if per == 1:
+        return view(x, layout, uint32)
+    fits = layout.shape and layout.strides[-1] == 1
+    if not fits or any(n % per for n in (layout.shape[-1], layout.offset, *layout.strides[:-1])):
+        return None
+    shape = (*layout.shape[:-1], layout.shape[-1] // per)
+    strides = (*(s // per for s in layout.strides[:-1]), 1)
+    return view(x, Layout(shape, strides, layout.offset // per), uint32)
+
+
 def place(e: Emitter, x: Operand, region: Operand) -> None:
     """Copy `x` over `region`, of the same shape, and touch nothing beside it.
 
-    Two dispatches' worth of care for the narrow dtypes: elements that share a word with others
-    are put in by atomic operations.
+    Elements of the narrow dtypes that share a word with others are put in by atomic operations.
     """
     if 0 in region.layout.shape:
         return
-    if whole_words(region):
+    words, target = words_view(x), words_view(region)
+    if words is not None and target is not None:
+        move(e, words, target)
+    elif whole_words(region):
         move(e, x, region)
     else:
         scatter_narrow(e, x, region)

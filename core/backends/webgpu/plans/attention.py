@@ -1,0 +1,233 @@
+"""Plans of attention and of writing keys and values into a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, bits, grid, view, word
+from rushlight.core.backends.webgpu.plans import creation
+from rushlight.core.backends.webgpu.plans.indexing import status_line, storer
+from rushlight.core.backends.webgpu.plans.movement import (
+    apart,
+    as_bits,
+    begin,
+    given,
+    place,
+    words_view,
+)
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.dtype import float32
+from rushlight.wgsl_kernels import compose, text
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+
+LANES = 128
+# Workgroups that keep a GPU busy; keys are split where there would be fewer.
+BUSY = 64
+# Keys that a split has at least.
+SPLIT_KEYS = 128
+_NAMES = ("q", "k", "v", "bias", "mask", "offset", "length")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What a workgroup holds: `rows` queries, `keys` of them at a time, `chunk` features of keys.
+
+    features: the most features it takes.
+    """
+
+    features: int
+    rows: int
+    keys: int
+    chunk: int
+
+    def lines(self) -> list[str]:
+        """The constants of attention.wgsl."""
+        values = {
+            "LANES": LANES, "DMAX": self.features, "TQ": self.rows, "TK": self.keys,
+            "DC": self.chunk, "VK": 1024 // self.features,
+            "RPL": self.rows * self.features // 4 // LANES, "SPL": self.rows * self.keys // LANES,
+        }  # fmt: skip
+        return [f"const {name} = {value}u;" for name, value in values.items()]
+
+
+# For many queries, and for the few of a decoding step.
+MANY = (Tile(64, 32, 16, 64), Tile(128, 16, 32, 32), Tile(256, 8, 32, 32), Tile(512, 4, 32, 32))
+FEW = (Tile(64, 8, 32, 32), Tile(128, 8, 32, 32), *MANY[2:])
+
+
+def tile_for(features: int, rows: int) -> Tile:
+    """The tile for heads of `features` and `rows` queries that share their keys."""
+    for tile in FEW if rows <= FEW[0].rows else MANY:
+        if features <= tile.features:
+            return tile
+    raise ValueError(
+        f"attention: heads have {features} features, webgpu takes up to {MANY[-1].features}; "
+        "compute on cpu"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How the work is cut: query heads folded into one unit, and splits of the keys."""
+
+    fold: int
+    tile: Tile
+    splits: int
+
+
+def schedule(batch: int, heads: int, kv_heads: int, queries: int, keys: int,
+             features: int) -> Schedule:  # fmt: skip
+    """Few queries: all heads that share keys in one workgroup, and the keys split among several."""
+    fold = heads // kv_heads if queries < FEW[0].rows else 1
+    rows = fold * queries
+    tile = tile_for(features, rows)
+    groups = batch * (heads // fold) * -(-rows // tile.rows)
+    splits = max(1, min(-(-BUSY // groups), keys // SPLIT_KEYS, 64))
+    return Schedule(fold, tile, splits)
+
+
+def attention(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """softmax(q k^T) v without the scores ever being in memory, by pieces that can be bound."""
+    keys = inputs[1]
+    assert keys is not None
+    if keys.layout.shape[2] == 0:
+        creation.full(e, [], out, {"value": 0})
+        return
+    if all(e.fits(x, x.layout) for x in (*given(*inputs), out)):
+        _attend(e, inputs, out, attrs)
+        return
+    batch, kv_heads = keys.layout.shape[:2]
+    if batch == kv_heads == 1:
+        _attend(e, inputs, out, attrs)  # says which operand cannot be bound
+        return
+    dim, n = (0, batch) if batch > 1 else (1, kv_heads)
+    for start, stop in ((0, n // 2), (n // 2, n)):
+        parts = [None if x is None else _part(x, dim, start, stop, n) for x in inputs]
+        target = _part(out, dim, start, stop, n)
+        made = e.temporary(target.layout.shape, out.dtype)
+        attention(e, parts, made, attrs)
+        place(e, made, target)
+
+
+def _part(x: Operand, dim: int, start: int, stop: int, n: int) -> Operand:
+    """Batches, or key heads and what belongs to them, from start to stop of n."""
+    if len(x.layout.shape) == 1:
+        return view(x, x.layout.slice(0, start, stop)) if dim == 0 else x
+    size = x.layout.shape[dim]
+    if size == 1:
+        return x
+    each = size // n
+    return view(x, x.layout.slice(dim, start * each, stop * each))
+
+
+def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    q, k, v = given(*inputs[:3])
+    batch, heads, queries, features = q.layout.shape
+    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    plan = schedule(batch, heads, kv_heads, queries, keys, max(features, values))
+    per = access.per_word(out.dtype)
+    # Rows that share words are rounded by the kernel that joins the splits.
+    splits = plan.splits > 1 or values % per != 0
+    made: Operand = out
+    if splits:
+        made = e.temporary((batch, heads, queries, plan.splits, values + 2), float32)
+    parameters = [0] * 49
+    lines = [*plan.tile.lines(), f"const SPLIT = {'true' if splits else 'false'};"]
+    bindings = []
+    for i, (name, x) in enumerate(zip(_NAMES, inputs, strict=True)):
+        if x is None:
+            lines.append(_MISSING[name])
+            continue
+        lines.append(access.reader(name, len(bindings), x.dtype))
+        bound, at = e.bind(x)
+        bindings.append(bound)
+        parameters[1 + i] = at
+        strides = x.layout.strides
+        if len(strides) == 1:
+            parameters[36 + i - 5] = strides[0]
+        else:
+            sizes = x.layout.shape
+            parameters[16 + 4 * i : 20 + 4 * i] = [
+                0 if n == 1 else s for n, s in zip(sizes, strides, strict=True)
+            ]
+    bound, at = e.bind(made)
+    lines.append(access.writer(len(bindings), made.dtype))
+    rows = plan.fold * queries
+    tiles = -(-rows // plan.tile.rows)
+    units = heads // plan.fold
+    total = batch * units * tiles * plan.splits
+    parameters[0], parameters[8] = queries, at
+    parameters[9:16] = [
+        heads, keys, features, values, heads // kv_heads, bits(attrs["scale"]),
+        bits(attrs["softcap"] or 0.0),
+    ]  # fmt: skip
+    parameters[38:44] = [
+        word(attrs["window"] or 0), int(attrs["causal"]), plan.fold, tiles, plan.splits,
+        -(-keys // plan.splits),
+    ]  # fmt: skip
+    parameters[44] = total
+    kernel = e.kernel("attention", "r" * len(bindings) + "w", *lines)
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(total))
+    if splits:
+        _combine(e, made, out, plan.splits, values)
+
+
+# What stands for an operand that was not given.
+_MISSING = {
+    "bias": "fn load_bias(i: u32) -> f32 { return 0.0; }",
+    "mask": "fn load_mask(i: u32) -> u32 { return 1u; }",
+    "offset": "fn load_offset(i: u32) -> i32 { return 0; }",
+    "length": "fn load_length(i: u32) -> i32 { return i32(P(10u)); }",
+}
+
+
+def _combine(e: Emitter, made: Operand, out: Operand, splits: int, values: int) -> None:
+    kernel = Kernel(
+        compose("map", access.reader("part", 0, float32), access.writer(1, out.dtype),
+                text("attention_combine")),
+        "rw", "attention_combine",
+    )  # fmt: skip
+    parts, start = e.bind(made)
+    bound, at = e.bind(out)
+    count = out.layout.numel
+    words = -(-count // access.per_word(out.dtype))
+    e.dispatch(kernel, [parts, bound], [count, at, start, splits, values], grid(-(-words // 64)))
+
+
+def cache_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """New rows of a cache at the offsets that a tensor gives; in place only those are written."""
+    cache, values, offsets = given(*inputs)
+    values = apart(e, values, out)
+    begin(e, cache, out)
+    if values.layout.numel == 0:
+        return
+    dtype = as_bits(out.dtype)
+    given_words, out_words = words_view(values), words_view(out)
+    if given_words is not None and out_words is not None:
+        values, target, dtype = given_words, out_words, out_words.dtype
+    else:
+        values, target = view(values, values.layout, dtype), view(out, out.layout, dtype)
+    kernel = e.kernel(
+        "cache_write", "rrww", access.reader("value", 0, dtype),
+        access.reader("offset", 1, offsets.dtype), storer(2, dtype), status_line(3),
+    )  # fmt: skip
+    v_bound, v_at = e.bind(values)
+    i_bound, i_at = e.bind(offsets)
+    o_bound, o_at = e.bind(target)
+    parameters = [
+        values.layout.numel, o_at, v_at, i_at, offsets.layout.strides[0], 0,
+        out.layout.shape[2], e.status.code("cache_write_", "capacity"),
+        *values.layout.shape, *values.layout.strides, *target.layout.strides,
+    ]  # fmt: skip
+    e.dispatch(kernel, [v_bound, i_bound, o_bound, e.status.slice()], parameters,
+               grid(-(-values.layout.numel // 64)))  # fmt: skip
+
+
+PLANS = {"attention": attention, "cache_write": cache_write}
+IN_PLACE = frozenset({"cache_write"})
