@@ -107,12 +107,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   }
   let column = (lane % (DMAX / 4u)) * 4u;
   let my_row = lane / (DMAX / 4u) * RPL;
-  var sums: array<vec4<f32>, RPL>;
+  var sums = array<vec4<f32>, RPL>();
   let k_start = P(2u) + batch * P(20u) + head_0 / P(13u) * P(21u);
   let v_start = P(3u) + batch * P(24u) + head_0 / P(13u) * P(25u);
 
   for (var key_0 = begin; key_0 < end; key_0 += i32(TK)) {
-    var products: array<f32, SPL>;
+    var products = array<f32, SPL>();
     for (var d_0 = 0u; d_0 < features; d_0 += DC) {
       for (var i = lane; i < TK * DC; i += LANES) {
         let key = key_0 + i32(i / DC);
