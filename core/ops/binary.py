@@ -112,8 +112,9 @@ def _by_kind(name: str) -> dict[str, str]:
 
 
 def _truths(operator: str) -> dict[str, str]:
-    zeros = {"f": "0.0", "i": "0", "u": "0u", "b": "0u"}
-    return {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
+    zeros = {"i": "0", "u": "0u", "b": "0u"}
+    whole = {kind: f"(a != {zero}) {operator} (b != {zero})" for kind, zero in zeros.items()}
+    return {**whole, "f": f"not_zero(a) {operator} not_zero(b)"}
 
 
 _CONVERT = "convert one with .long()"
@@ -145,7 +146,8 @@ minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a
                  rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
 
 eq = comparison("eq", np.equal, "a == b", "a == b.")
-ne = comparison("ne", np.not_equal, "a != b", "a != b.")
+ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
+                "a != b.")  # fmt: skip
 lt = comparison("lt", np.less, "a < b", "a < b.")
 le = comparison("le", np.less_equal, "a <= b", "a <= b.")
 gt = comparison("gt", np.greater, "a > b", "a > b.")

@@ -108,4 +108,4 @@ def test_widening_is_exact_and_narrowing_rounds_to_even(device: str) -> None:
     assert x.bfloat16().tolist() == [1, 1 + 2.0**-6, -1, 1 + 2.0**-7]
     y = rl.tensor([2049.0, 2051.0, 65519.0, 65520.0, 1e-8], device=device)
     assert y.half().tolist() == [2048, 2052, 65504, float("inf"), 0]
-    assert rl.tensor(0.1, device=device).bfloat16().double().item() == 0.10009765625
+    assert rl.tensor(0.1, device=device).bfloat16().cpu().double().item() == 0.10009765625

@@ -35,6 +35,11 @@ fn is_finite(v: f32) -> bool {
   return (bitcast<u32>(v) & 0x7f800000u) != 0x7f800000u;
 }
 
+// Neither zero nor minus zero; a nan is not zero.
+fn not_zero(v: f32) -> bool {
+  return (bitcast<u32>(v) << 1u) != 0u;
+}
+
 // A nan that the compiler cannot see as one: `from_bits` reads it through a parameter.
 fn from_bits(bits: u32) -> f32 {
   return bitcast<f32>(bits ^ (P(63u) & 0u));

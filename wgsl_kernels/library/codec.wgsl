@@ -53,3 +53,61 @@ fn bf16_bits(v: f32) -> u32 {
   }
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
+
+// The low 8 bits of w as float8 (Micikevicius et al., 2022): 4 bits of exponent, 3 of mantissa; no
+// infinity, nan where all bits are ones.
+fn f8e4m3_value(w: u32) -> f32 {
+  let sign = (w & 0x80u) << 24u;
+  let size = w & 0x7fu;
+  if (size < 8u) {
+    return bitcast<f32>(bitcast<u32>(f32(size) * 0x1p-9f) | sign);
+  }
+  return from_bits(sign | select((size << 20u) + 0x3c000000u, 0x7fc00000u, size == 0x7fu));
+}
+
+// The bits of v as that, to the nearest, ties to even; what is too large is the largest.
+fn f8e4m3_bits(v: f32) -> u32 {
+  let sign = (bitcast<u32>(v) >> 24u) & 0x80u;
+  let size = bitcast<u32>(v) & 0x7fffffffu;
+  if (size > 0x7f800000u) {
+    return sign | 0x7fu;
+  }
+  return sign | min(f8_rounded(size, 3u, 121u), 0x7eu);
+}
+
+// The low 8 bits of w as float8 of 5 bits of exponent and 2 of mantissa: the top of a float16.
+fn f8e5m2_value(w: u32) -> f32 {
+  return f16_value((w & 0xffu) << 8u);
+}
+
+// The bits of v as that, to the nearest, ties to even; what is too large is infinite.
+fn f8e5m2_bits(v: f32) -> u32 {
+  let sign = (bitcast<u32>(v) >> 24u) & 0x80u;
+  let size = bitcast<u32>(v) & 0x7fffffffu;
+  if (size > 0x7f800000u) {
+    return sign | 0x7fu;
+  }
+  return sign | min(f8_rounded(size, 2u, 113u), 0x7cu);
+}
+
+// The bits of a positive float32 with `digits` bits of mantissa, the smallest normal exponent
+// being `least` in float32's count.
+fn f8_rounded(size: u32, digits: u32, least: u32) -> u32 {
+  let exponent = size >> 23u;
+  if (exponent < least) { // a multiple of the smallest number
+    let shift = 23u - digits + least - exponent;
+    if (shift > 24u) {
+      return 0u;
+    }
+    return even_shift((size & 0x7fffffu) | 0x800000u, shift);
+  }
+  return even_shift(min(size, 0x7f800000u) - ((least - 1u) << 23u), 23u - digits);
+}
+
+// v >> shift, rounded to the nearest, ties to even; shift from 1 to 31.
+fn even_shift(v: u32, shift: u32) -> u32 {
+  let kept = v >> shift;
+  let rest = v & ((1u << shift) - 1u);
+  let half = 1u << (shift - 1u);
+  return kept + select(0u, 1u, rest > half || (rest == half && (kept & 1u) == 1u));
+}

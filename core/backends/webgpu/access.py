@@ -109,3 +109,8 @@ def writer(binding: int, dtype: DType) -> str:
         f"alias out_value = {kind_};\n"
         f"fn encode(v: {kind_}) -> u32 {{ return {_WRITE[dtype]}; }}"
     )
+
+
+def status(binding: int) -> str:
+    """The line that binds the status word, for kernels that call `note`."""
+    return f"@group(0) @binding({binding}) var<storage, read_write> status: array<atomic<u32>>;"

@@ -82,14 +82,31 @@ def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if x.dtype is out.dtype:
         move(e, x, out)
         return
+    if out.dtype is int64 and access.value_type(x.dtype) != "i32" and not _fits(x.dtype):
+        # What 32 bits do not hold is not silently something else.
+        expression = "whole_64(a)" if x.dtype.kind == "f" else "unsigned_64(a)"
+        code = e.status.code("to", "overflow")
+        emit_map(e, expression, [x], out, "cast", extra=[code], notes=True)
+        return
     emit_map(e, cast_expression(x.dtype, out.dtype), [x], out, "cast")
+
+
+def _fits(dtype: DType) -> bool:
+    """Whether 32 bits with a sign hold every number of an unsigned or floating dtype."""
+    return dtype.itemsize == 1 and dtype.name != "float8_e5m2"
 
 
 def cast_expression(source: DType, target: DType) -> str:
     """WGSL that converts `a`."""
     have, want = access.value_type(source), access.value_type(target)
     if target is bool_:
-        return "u32(a != 0)" if have == "i32" else "u32(a != 0.0)" if have == "f32" else "a"
+        return (
+            "u32(a != 0)"
+            if have == "i32"
+            else "u32(not_zero(a))"
+            if have == "f32"
+            else "u32(a != 0u)"
+        )
     if want == "f32":
         return "a" if have == "f32" else "f32(a)"
     if have != "f32":

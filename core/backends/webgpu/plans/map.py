@@ -11,7 +11,7 @@ from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
 from rushlight.core.backends.webgpu.recorder import Kernel
-from rushlight.core.dtype import DType, bool_, int16, uint8, uint32
+from rushlight.core.dtype import DType, bool_, int16, int64, uint8, uint32
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
@@ -19,15 +19,29 @@ NAMES = "abc"
 _DIMS = 8  # parameters 8 to 15 hold the sizes, then 8 strides for each of up to 5 operands
 
 
+# int64 is held in 32 bits: where a result could be beyond them, the kernel notes it in the status
+# word, and the next read raises OverflowError. P(6) is the code.
+_CHECKED = {
+    "neg": "sub_64(0, a)",
+    "abs": "select(a, sub_64(0, a), a < 0)",
+    "square": "mul_64(a, a)",
+    "add": "add_64(a, b)",
+    "sub": "sub_64(a, b)",
+    "mul": "mul_64(a, b)",
+    "pow": "pow_64(a, b)",
+    "floor_divide": "floor_divide_64(a, b)",
+}
+
+
 @cache
 def _kernel(
     expression: str, inputs: tuple[DType, ...], out: DType, walks: bool, strided_out: bool,
-    in_place: bool, label: str,
+    in_place: bool, label: str, notes: bool,
 ) -> Kernel:  # fmt: skip
     """The kernel of `expression` in a, b and c.
 
     walks: operands are found by their strides, else all lie row-major. in_place: the first input
-    is what is written.
+    is what is written. notes: the expression may write to the status word.
     """
     lines = []
     bound = 0
@@ -64,7 +78,9 @@ def _kernel(
         )
     else:
         lines.append("fn place(i: u32) -> u32 { return i; }")
-    return Kernel(compose("map", *lines), "r" * bound + "w", label)
+    if notes:
+        lines.append(access.status(bound + 1))
+    return Kernel(compose("map", *lines), "r" * bound + ("ww" if notes else "w"), label)
 
 
 def emit_map(
@@ -74,12 +90,13 @@ def emit_map(
     out: Operand,
     label: str = "map",
     extra: Sequence[int] = (),
+    notes: bool = False,
 ) -> None:
     """Record out = expression(a, b, c) over operands of one shape, in pieces that can be bound.
 
     A narrow `out` must be contiguous and begin on a word; the first input may be `out` itself.
     The expression may use up to two `extra` parameters, P(6u) and P(7u), and without inputs `i`,
-    the row-major number of the element.
+    the row-major number of the element. notes: it may call `note`; the status word is bound last.
     """
     in_place = bool(inputs) and inputs[0].buffer is out.buffer
     per = access.per_word(out.dtype)
@@ -87,18 +104,19 @@ def emit_map(
         target = layouts[-1]
         shares = target is not out.layout and (target.offset % per or target.numel % per)
         if per == 1 or not shares:
-            _emit_piece(e, expression, inputs, out, shape, layouts, in_place, label, extra)
+            _emit_piece(e, expression, inputs, out, shape, layouts, in_place, label, extra, notes)
             continue
         # A piece of a narrow result that shares words with its neighbours.
         made = e.temporary(shape, out.dtype)
         layouts[-1] = made.layout
-        _emit_piece(e, expression, inputs, made, shape, layouts, False, label, extra)
+        _emit_piece(e, expression, inputs, made, shape, layouts, False, label, extra, notes)
         scatter_narrow(e, made, Value(out.buffer, target, out.dtype))
 
 
 def _emit_piece(
     e: Emitter, expression: str, inputs: Sequence[Operand], out: Operand, shape: Shape,
     layouts: Sequence[Layout], in_place: bool, label: str, extra: Sequence[int],
+    notes: bool,
 ) -> None:  # fmt: skip
     sizes, strides = collapse(shape, [x.strides for x in layouts])
     if len(sizes) > _DIMS:
@@ -109,7 +127,7 @@ def _emit_piece(
     flat_out = strides[-1] == Layout.contiguous(sizes).strides or sizes == (1,)
     kernel = _kernel(
         expression, tuple(x.dtype for x in inputs), out.dtype, not plain, not flat_out, in_place,
-        label,
+        label, notes,
     )  # fmt: skip
     count = 1
     for n in sizes:
@@ -127,6 +145,8 @@ def _emit_piece(
     parameters[0], parameters[5] = count, len(sizes)
     parameters[6 : 6 + len(extra)] = extra
     parameters[8 : 8 + len(sizes)] = sizes
+    if notes:
+        bindings.append(e.status.slice())
     words = -(-count // access.per_word(out.dtype))
     e.dispatch(kernel, bindings, parameters, grid(-(-words // 64)))
 
@@ -162,6 +182,10 @@ def elementwise(
     expression = row.wgsl if isinstance(row.wgsl, str) else row.wgsl[kind]
     if out.dtype is bool_ and row.truth:
         expression = f"select(0u, 1u, {expression})"
+    if out.dtype is int64 and e.op in _CHECKED:
+        code = e.status.code(e.op, "overflow")
+        emit_map(e, _CHECKED[e.op], given, out, e.op, extra=[code], notes=True)
+        return
     emit_map(e, expression, given, out, e.op)
 
 
