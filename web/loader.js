@@ -1,6 +1,6 @@
 // loader.js: from "where a model lies" to its bytes in the WebAssembly memory, each exactly once.
 
-import { WeightsError, concatenate } from "./ranges.js";
+import { WeightsError, concatenate, refusedByServer } from "./ranges.js";
 
 /**
  * @typedef {import("./ranges.js").FileSpec} FileSpec
@@ -56,7 +56,7 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
 export async function list(store, source, signal) {
   if (source.kind === "local") return listLocal(source.files);
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
-  if (isGguf(new URL(source.url).pathname)) return listGguf(source.url, signal);
+  if (isGguf(new URL(source.url).pathname)) return listGguf(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const text = await store.document(new URL("manifest.json", folder).href, signal);
   const manifest = text === null ? null : parseManifest(text);
@@ -90,20 +90,24 @@ function parseManifest(text) {
 /** @param {string} path */
 const isGguf = (path) => /\.gguf$/i.test(path);
 
-/** One GGUF file by its address. @param {string} address @param {AbortSignal} [signal]
- *  @returns {Promise<Listing>} */
-async function listGguf(address, signal) {
+/** One GGUF file by its address. @param {WeightStore} store @param {string} address
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+async function listGguf(store, address, signal) {
   // The hub's page of a file, instead of the file.
   const url = address.replace(/^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
   const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
   const name = path.replace(/\.gguf$/i, "");
-  let size;
+  /** @type {Response | undefined} */
+  let response;
   try {
-    const response = await fetch(url, { method: "HEAD", signal });
-    size = Number((response.ok && response.headers.get("content-length")) || NaN);
+    response = await fetch(url, { method: "HEAD", signal });
   } catch {
     signal?.throwIfAborted(); // otherwise: offline, or only known once it is read
   }
+  if (response?.status === 404 && !(await store.list()).some((row) => row.url === url)) {
+    throw refusedByServer(path, response);
+  }
+  const size = Number((response?.ok && response.headers.get("content-length")) || NaN);
   return { name, origin: "folder", files: [{ path, url, size: size || undefined }] };
 }
 

@@ -124,7 +124,7 @@ export function refusedByServer(what, response) {
     response.status === 401 || response.status === 403
       ? "The file needs an access right that this page does not have."
       : response.status === 404
-        ? "Check the address: it should be the folder that holds config.json."
+        ? "Check the address: a model is a .gguf file, or the folder that holds config.json."
         : "Retry in a moment.";
   const details = { hint, url: response.url, status: response.status };
   return new WeightsError(`${what}: the server answered ${response.status}`, details);

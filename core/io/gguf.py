@@ -233,10 +233,14 @@ def _table(
                 f"{dtype.name} blocks of {dtype.block}"
             )
         nbytes = math.prod(shape) // dtype.block * dtype.itemsize
-        if offset % alignment or base + offset + nbytes > source.size:
+        if offset % alignment:
             raise FormatError(
-                f"{where}: {nbytes} bytes at {base + offset} do not fit a file of {source.size} "
-                f"bytes aligned to {alignment}"
+                f"{where}: {nbytes} bytes at {base + offset} do not fit an alignment of {alignment}"
+            )
+        if base + offset + nbytes > source.size:
+            raise FormatError(
+                f"{where}: {nbytes} bytes at {base + offset} do not fit a file of {source.size}",
+                hint="the end of the file is missing; download it again",
             )
         entries[name] = Entry(name, dtype, shape, base + offset, nbytes)
     return Table(dict(sorted(entries.items(), key=lambda item: item[1].offset)), {})

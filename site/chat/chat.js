@@ -119,7 +119,14 @@ function measure() {
 
 /** @param {AbortSignal} signal */
 async function ensure(signal) {
-  model = await chosen.load(signal, showLoading);
+  try {
+    model = await chosen.load(signal, showLoading);
+  } catch (error) {
+    model = null;
+    byId("device").textContent = "";
+    byId("context").hidden = true;
+    throw error;
+  }
   byId("status").hidden = true;
   byId("device").textContent =
     `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on the CPU, ` +
@@ -148,7 +155,7 @@ function job(act, retry) {
       await act(control.signal);
     } catch (error) {
       byId("status").hidden = true;
-      if (error !== control.signal.reason) showError(error, retry);
+      if (error !== control.signal.reason) showError(settings.inPageWords(error), retry);
     } finally {
       if (running === control) running = null;
       busy(false);

@@ -39,6 +39,16 @@ export function options() {
   };
 }
 
+/** A full context is an option of a call in Python, and a setting here. @param {any} error */
+export function inPageWords(error) {
+  const { message } = error;
+  if (!message?.includes('overflow="shift"')) return error;
+  return {
+    message: message.replace(/^generate: (.*?);.*$/s, "$1."),
+    hint: 'Make it shorter, or let it forget the oldest: see Settings, "When the context is full".',
+  };
+}
+
 /** Fills the form with what was kept, and follows it. @param {() => void} changed */
 export function start(changed) {
   const kept = settings();

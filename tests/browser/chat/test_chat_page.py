@@ -252,7 +252,8 @@ def test_settings_are_kept_and_used(chat: Any) -> None:
 
 def test_a_context_that_is_full_says_so(chat: Any) -> None:
     say(chat, "x" * 2100)
-    assert "context holds 2000" in chat.inner_text("#error-title")
+    assert chat.inner_text("#error-title").endswith("the context holds 2000.")
+    assert "forget the oldest" in chat.inner_text("#error-hint")
     assert chat.is_visible("#retry")
     settle(chat, overflow="shift")
     before = chat.get_attribute("html", "data-round")
@@ -308,7 +309,19 @@ def test_a_model_from_a_local_file(chat: Any, chain: Path) -> None:
     assert answers(chat) == [LIGHT]
 
 
-def test_a_model_from_an_address(chat: Any) -> None:
+def test_a_cut_file_says_so_and_leaves_no_model(chat: Any, chain: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes((chain / "chain.gguf").read_bytes()[:-1000])
+    chat.check('input[name="kind"][value="files"]', force=True)
+    chat.set_input_files("#model-files", str(cut))
+    say(chat, "light")
+    assert "do not fit a file of" in chat.inner_text("#error-title")
+    assert "download it again" in chat.inner_text("#error-hint")
+    assert chat.inner_text("#device") == "" and chat.is_hidden("#context")
+    chat.check('input[name="kind"][value="site"]', force=True)
+
+
+def test_a_model_from_an_address(chat: Any, module_pages: Any) -> None:
     chat.check('input[name="kind"][value="url"]', force=True)
     chat.fill("#model-url", "../models/chain/chain.gguf")
     chat.press("#model-url", "Tab")
@@ -319,6 +332,11 @@ def test_a_model_from_an_address(chat: Any) -> None:
     chat.press("#model-url", "Tab")
     say(chat, "light")
     assert "does not write text" in chat.inner_text("#error-title")
+    module_pages.expect("404")
+    chat.fill("#model-url", "../models/gone.gguf")
+    chat.press("#model-url", "Tab")
+    chat.wait_for_function("document.getElementById('model-note').innerText.includes('404')")
+    assert "a model is a .gguf file" in chat.inner_text("#model-note")
     chat.check('input[name="kind"][value="site"]', force=True)
 
 
