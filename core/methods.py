@@ -110,6 +110,7 @@ class Methods(Meta):
     gather, scatter, scatter_add = ops.gather, ops.scatter, ops.scatter_add
     index_select, index_add = ops.index_select, ops.index_add
     masked_select, nonzero = ops.masked_select, ops.nonzero
+    masked_select_async, nonzero_async = ops.masked_select_async, ops.nonzero_async
     sort, argsort, topk = ops.sort, ops.argsort, ops.topk
 
     # Linear algebra and networks.

@@ -12,17 +12,15 @@ import numpy.typing as npt
 from rushlight.core import autograd, op, ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.backends.cpu import codec
-from rushlight.core.backends.cpu.blocks import stored_view
 from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
 from rushlight.core.layout import Layout, Shape
-from rushlight.core.methods import Methods
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.printing import format_tensor
+from rushlight.core.reading import Reading
 from rushlight.core.storage import Storage
 
 
-class Tensor(Methods):
+class Tensor(Reading):
     """An array of one dtype on one device; views share its Storage.
 
     Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like. Operators and methods are
@@ -149,102 +147,6 @@ class Tensor(Methods):
         gradient: of the tensor's shape; may be left out for one element. See `rl.autograd`.
         """
         autograd.backward([self], [gradient], retain_graph=retain_graph, create_graph=create_graph)
-
-    # Reading values.
-
-    def host_values(self) -> npt.NDArray[Any]:
-        """The elements as a NumPy array; bfloat16 and float8 as float32. May share memory."""
-        if self.dtype.kind == "q":
-            raise TypeError(f"{self.dtype.name} is quantized; dequantize() it, or use raw_bytes()")
-        stored = self.stored()
-        return codec.decode(self.dtype, stored) if self.dtype.encoded else stored
-
-    def stored(self) -> npt.NDArray[Any]:
-        """The elements as NumPy holds their bits (blocks as rows of bytes); may share memory."""
-        layout, size = self.layout, self.dtype.itemsize
-        first, last = layout.extent
-        if self.dtype.kind == "q":
-            rows = Layout(layout.shape, layout.strides)
-            start, stop = self.dtype.nbytes(first), self.dtype.nbytes(last)
-            return stored_view(
-                self.dtype, rows, self.device.backend.download(self.buffer, start, stop, self.dtype)
-            )
-        data = self.device.backend.download(self.buffer, first * size, last * size, self.dtype)
-        if 0 in layout.shape:
-            return np.empty(layout.shape, self.dtype.numpy)
-        strides = [s * size for s in layout.strides]
-        return np.ndarray(layout.shape, self.dtype.numpy, data, 0, strides)
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """A NumPy array of the elements; on cpu it shares memory with the tensor.
-
-        RuntimeError for a tensor that requires grad; TypeError for bfloat16 and float8.
-        """
-        if self.requires_grad:
-            raise RuntimeError("numpy: the tensor requires grad; use detach().numpy()")
-        if self.dtype.encoded:
-            raise TypeError(f"numpy: NumPy has no {self.dtype.name}; use float().numpy()")
-        if self.dtype.kind == "q":
-            raise TypeError(f"numpy: {self.dtype.name} is quantized; use dequantize() first")
-        return self.stored()
-
-    async def numpy_async(self) -> npt.NDArray[Any]:
-        """`numpy()` that waits without blocking: it works in every browser."""
-        return self.numpy()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        array = self.numpy()
-        if dtype is not None and np.dtype(dtype) != array.dtype:
-            if copy is False:
-                raise ValueError(f"a {self.dtype.name} tensor is not {dtype} without a copy")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        if self.device.type != "cpu":
-            raise BufferError(f"a tensor on {self.device} has no DLPack form; use .to('cpu')")
-        return 1, 0
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers; a number for a 0-d tensor."""
-        return self.host_values().tolist()
-
-    def item(self) -> Any:
-        """The one element as a Python number; ValueError where there are more, or none."""
-        if self.numel() != 1:
-            raise ValueError(f"item: shape {self.shape} does not hold exactly one element")
-        return self.host_values().reshape(()).item()
-
-    def raw_bytes(self) -> bytes:
-        """The elements row-major as they are stored."""
-        return np.ascontiguousarray(self.stored()).tobytes()
-
-    def __bool__(self) -> bool:
-        if self.numel() != 1:
-            raise ValueError(
-                f"the truth of shape {self.shape} is not one value; use any(), all() or item()"
-            )
-        return bool(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.ndim == 0 else str(self)
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "ui":
-            raise TypeError(f"a {self.dtype.name} tensor is no index")
-        return int(self.item())
 
     def __len__(self) -> int:
         if not self.ndim:

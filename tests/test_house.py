@@ -61,7 +61,7 @@ LAYERS: list[tuple[str, str]] = [
     ("storage", r"rushlight\.core\.storage"),
     ("op", r"rushlight\.core\.(op|autograd|random)"),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
-    ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing)"),
+    ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing|reading)"),
     ("library", r"rushlight\.(core\.(nn|optim|io|jit|testing)(\..+)?|web\.download)"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),

@@ -48,6 +48,9 @@ class Backend(Protocol):
     def download(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of a buffer, after all pending work; may share memory with it."""
 
+    async def download_async(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
+        """`download` that waits without blocking."""
+
     def supports(self, name: str) -> bool:
         """Whether there is a kernel for the op `name`."""
 
@@ -87,6 +90,9 @@ class _MetaBackend:
             "a tensor on the meta device has no values; call .init_() on its module or load "
             "weights into it, or make it on a device that computes"
         )
+
+    async def download_async(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
+        return self.download(buffer, start, stop, dtype)
 
     def supports(self, name: str) -> bool:
         return True

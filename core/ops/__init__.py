@@ -55,6 +55,7 @@ from rushlight.core.ops.indexing import (
     index_add,
     index_select,
     nonzero,
+    nonzero_async,
     scatter,
     scatter_add,
 )  # fmt: skip
@@ -122,7 +123,7 @@ from rushlight.core.ops.reduce import (
     var,
 )  # fmt: skip
 from rushlight.core.ops.sort import argsort, sort, topk
-from rushlight.core.ops.subscript import getitem, masked_select, setitem
+from rushlight.core.ops.subscript import getitem, masked_select, masked_select_async, setitem
 from rushlight.core.ops.unary import (
     abs,
     acos,
@@ -176,8 +177,10 @@ __all__ = [
     "ge", "gelu", "getitem", "gt", "index_add", "index_select", "isfinite", "isinf",
     "isnan", "layer_norm", "le", "linear", "linear_t", "linspace", "log", "log10", "log1p",
     "log2", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "lt", "masked_fill", "masked_select", "matmul", "max", "max_pool2d",
+    "logsumexp", "lt", "masked_fill", "masked_select", "masked_select_async", "matmul", "max",
+    "max_pool2d",
     "maximum", "mean", "min", "minimum", "mul", "mul_", "narrow", "ne", "neg", "nonzero",
+    "nonzero_async",
     "norm", "ones", "ones_like", "pad", "permute", "pow", "prod", "rand", "rand_like",
     "randint", "randn", "randn_like", "randperm", "rdiv", "reciprocal", "relu", "remainder",
     "repeat", "repeat_interleave", "reshape", "rfloordiv", "rmod", "rms_norm", "roll",

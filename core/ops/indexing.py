@@ -171,6 +171,11 @@ def embedding(weight: Tensor, index: Tensor) -> Tensor:
 def nonzero(x: Tensor) -> Tensor:
     """Indices (count, ndim), int64, of the elements that are not zero, in row-major order.
 
-    The shape depends on the values, so this reads them.
+    The shape depends on the values, so this reads them; `nonzero_async` waits without blocking.
     """
     return x.from_host(np.argwhere(x.detach().host_values()))
+
+
+async def nonzero_async(x: Tensor) -> Tensor:
+    """`nonzero` that waits for the values without blocking: it works in every browser."""
+    return x.from_host(np.argwhere(await x.detach().host_values_async()))

@@ -16,7 +16,7 @@ from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import arange, full
-from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero
+from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero, nonzero_async
 from rushlight.core.ops.movement import Ranges, owned, slices
 
 if TYPE_CHECKING:
@@ -151,11 +151,26 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `x` where `mask` (bool, broadcast with x) holds: a 1-d tensor."""
+    """The elements of `x` where `mask` (bool, broadcast with x) holds: a 1-d tensor.
+
+    The shape depends on the values, so this reads the mask; `masked_select_async` waits for it
+    without blocking.
+    """
+    return getitem(*_masked(x, mask))
+
+
+async def masked_select_async(x: Tensor, mask: Tensor) -> Tensor:
+    """`masked_select` that waits for the mask without blocking: it works in every browser."""
+    x, mask = _masked(x, mask)
+    return getitem(x, (await nonzero_async(mask)).unbind(1))
+
+
+def _masked(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """`x` and `mask` in their common shape."""
     if mask.dtype is not bool_:
         raise TypeError(f"masked_select: mask is {mask.dtype.name}; it must be bool")
     shape = broadcast_shapes("masked_select", x.shape, mask.shape) or (1,)
-    return getitem(x.expand(*shape), mask.expand(*shape))
+    return x.expand(*shape), mask.expand(*shape)
 
 
 def _infer_assign(x: Meta, value: Meta, *, ranges: Ranges, shape: Shape) -> Meta:

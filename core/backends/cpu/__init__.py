@@ -78,6 +78,10 @@ class CpuBackend:
         """A view of the bytes from start to stop."""
         return buffer[start:stop]
 
+    async def download_async(self, buffer: Bytes, start: int, stop: int, dtype: DType) -> Bytes:
+        """`download`: there is nothing to wait for."""
+        return self.download(buffer, start, stop, dtype)
+
     def supports(self, name: str) -> bool:
         """Whether there is a kernel for the op `name`."""
         return name in KERNELS or name in ELEMENTWISE or name == "cast"

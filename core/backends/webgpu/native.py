@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -78,6 +80,19 @@ def open_port(index: int = 0) -> NativePort:
 def _camel(name: str) -> str:
     head, *rest = name.split("-")
     return head + "".join(w.capitalize() for w in rest)
+
+
+def _again(error: Exception) -> None:
+    raise error
+
+
+def _cut(whole: Bytes, ranges: Sequence[Range]) -> list[Bytes]:
+    """The contents of each range of what was read in one piece."""
+    out, at = [], 0
+    for _, _, nbytes in ranges:
+        out.append(whole[at : at + nbytes])
+        at += nbytes
+    return out
 
 
 class NativePort:
@@ -202,13 +217,7 @@ class NativePort:
             size = max(total, 1 << 16)
             self._staging = self.device.create_buffer(size=size, usage=u.MAP_READ | u.COPY_DST)
         staging = self._staging
-        encoder = self.device.create_command_encoder()
-        at = 0
-        for handle, offset, nbytes in ranges:
-            if nbytes:
-                encoder.copy_buffer_to_buffer(self._buffers[handle], offset, staging, at, nbytes)
-            at += nbytes
-        self.device.queue.submit([encoder.finish()])
+        self._copy(ranges, staging)
         staging.map_sync(self._w.MapMode.READ, 0, total)
         try:
             whole = np.frombuffer(staging.read_mapped(0, total), np.uint8)
@@ -217,15 +226,38 @@ class NativePort:
         if staging.size > 64 << 20:  # large ones are not kept
             staging.destroy()
             self._staging = None
-        out, at = [], 0
-        for _, _, nbytes in ranges:
-            out.append(whole[at : at + nbytes])
-            at += nbytes
-        return out
+        return _cut(whole, ranges)
 
     async def read_async(self, ranges: Sequence[Range]) -> list[Bytes]:
-        """`read`; a native read does not hold up an event loop for long."""
-        return self.read(ranges)
+        """`read` that lets an event loop run while the device works; without a loop it blocks."""
+        total = sum(n for _, _, n in ranges)
+        if total == 0 or asyncio._get_running_loop() is None:
+            return self.read(ranges)
+        u = self._w.BufferUsage
+        staging = self._guard(
+            lambda: self.device.create_buffer(size=total, usage=u.MAP_READ | u.COPY_DST)
+        )
+        try:
+            self._guard(lambda: self._copy(ranges, staging))
+            pending = self._guard(lambda: staging.map_async(self._w.MapMode.READ, 0, total))
+            try:
+                await pending
+            except self._w.GPUError as error:
+                self._guard(partial(_again, error))
+            whole = np.frombuffer(staging.read_mapped(0, total), np.uint8)
+        finally:
+            staging.destroy()
+        return _cut(whole, ranges)
+
+    def _copy(self, ranges: Sequence[Range], staging: Any) -> None:
+        """Submit the copies of some ranges, one after another, into a buffer that is mapped."""
+        encoder = self.device.create_command_encoder()
+        at = 0
+        for handle, offset, nbytes in ranges:
+            if nbytes:
+                encoder.copy_buffer_to_buffer(self._buffers[handle], offset, staging, at, nbytes)
+            at += nbytes
+        self.device.queue.submit([encoder.finish()])
 
     def pipeline(self, source: str, access: str, label: str) -> int:
         """Compile WGSL."""

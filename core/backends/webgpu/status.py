@@ -27,7 +27,13 @@ class Status:
         recorder.write(self.buffer, np.zeros(_BYTES, np.uint8))
         self.codes: list[tuple[str, str]] = []
         self._numbers: dict[tuple[str, str], int] = {}
-        self.armed = False
+        # Dispatches that may note something, and how many of them a read has answered for.
+        self.noting = self.checked = 0
+
+    @property
+    def armed(self) -> bool:
+        """Whether the next read has to look at the status words."""
+        return self.noting > self.checked
 
     def code(self, op: str, kind: str) -> int:
         """The code that a kernel sets for `op`; kind: "index", "capacity" or "overflow".
@@ -38,7 +44,7 @@ class Status:
         if key not in self._numbers:
             self.codes.append(key)
             self._numbers[key] = len(self.codes)
-        self.armed = True
+        self.noting += 1
         return self._numbers[key]
 
     def slice(self) -> Slice:
@@ -50,13 +56,13 @@ class Status:
         if not self.armed:
             return self.recorder.read([wanted])[0]
         data, words = self.recorder.read([wanted, Slice(self.buffer, 0, _BYTES)])
-        self._raise(words)
+        self._raise(words, self.noting)
         return data
 
     def read_async(self, wanted: Slice) -> Coroutine[Any, Any, Bytes]:
         """`read` that waits without blocking; what is pending is submitted at once."""
         self.recorder.flush()
-        armed = self.armed
+        armed, noting = self.armed, self.noting
         ranges = [wanted, Slice(self.buffer, 0, _BYTES)] if armed else [wanted]
         pending = self.recorder.port.read_async(
             [(r.buffer.handle, r.offset, r.nbytes) for r in ranges]
@@ -66,7 +72,7 @@ class Status:
             found = await pending
             _keep = wanted  # its buffer stays out of the pool until it is read
             if armed:
-                self._raise(found[1])
+                self._raise(found[1], noting)
             return found[0]
 
         return finish()
@@ -74,10 +80,11 @@ class Status:
     def check(self) -> None:
         """Raise what a kernel noted, if any kernel could have."""
         if self.armed:
-            self._raise(self.recorder.read([Slice(self.buffer, 0, _BYTES)])[0])
+            self._raise(self.recorder.read([Slice(self.buffer, 0, _BYTES)])[0], self.noting)
 
-    def _raise(self, words: Bytes) -> None:
-        self.armed = False
+    def _raise(self, words: Bytes, noting: int) -> None:
+        """Raise what the words say of the first `noting` dispatches, and clear them."""
+        self.checked = max(self.checked, noting)
         code, value, size, _ = words.view(np.int32).tolist()
         if code == 0:
             return

@@ -19,7 +19,7 @@ from rushlight.core.backends.webgpu.plans.movement import (
     place,
     words_view,
 )
-from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.backends.webgpu.recorder import Kernel, Slice
 from rushlight.core.dtype import float32
 from rushlight.wgsl_kernels import compose, text
 
@@ -139,7 +139,7 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         made = e.temporary((batch, heads, queries, plan.splits, values + 2), float32)
     parameters = [0] * 49
     lines = [*plan.tile.lines(), f"const SPLIT = {'true' if splits else 'false'};"]
-    bindings = []
+    bindings: list[Slice] = []
     for i, (name, x) in enumerate(zip(_NAMES, inputs, strict=True)):
         if x is None:
             lines.append(_MISSING[name])
