@@ -97,6 +97,7 @@ export function annotate(library, source, tokens) {
     if (Array.isArray(node)) return node.map(visit).find(Boolean);
     if (LEAVES.has(node.type)) {
       const wanted = String(node.value);
+      if (node.type === "Identifier" && wanted.includes(" ")) return undefined; // put in
       const fits = (/** @type {Token} */ token) =>
         node.type === "Identifier" || node.type === "StringLiteral"
           ? wanted.startsWith(token.value) && token.type !== "OpenStatement"

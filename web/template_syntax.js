@@ -19,6 +19,9 @@ const ENDS = new Set(["CloseStatement", "CloseExpression"]);
 const VALUES = new Set(["Identifier", "StringLiteral", "NumericLiteral"]);
 const KEYWORDS = new Set(["and", "or", "not", "in", "is", "if", "else", "elif", "recursive"]);
 
+/** Tests in the arguments of tests. */
+const DEPTH = 50;
+
 const RAW = /\{%([-+]?)(\s*)raw(\s*)(-?)%\}([^]*?)\{%([-+]?)(\s*)endraw(\s*)([-+]?)%\}/;
 /** Comments, which come first and stay, and what is replaced. */
 const SPECIAL = new RegExp(`\\{#[^]*?#\\}|${RAW.source}|\\{%\\+|\\+%\\}`, "g");
@@ -89,6 +92,21 @@ function parts(tokens, places) {
   return [...places, tokens.length].map((to, i) => tokens.slice(i ? places[i - 1] + 1 : 0, to));
 }
 
+/** The opening brackets of () and of what ends in a comma. @param {Token[]} tokens */
+function bareTuples(tokens) {
+  /** @type {Set<number>} */
+  const found = new Set();
+  /** @type {number[]} */
+  const open = [];
+  tokens.forEach((token, i) => {
+    if (OPENS.has(token.type)) open.push(i);
+    if (!CLOSES.has(token.type)) return;
+    const start = open.pop();
+    if (start !== undefined && (start === i - 1 || comma(tokens[i - 1]))) found.add(start);
+  });
+  return found;
+}
+
 /** Rewrites the tokens of one template. */
 export class Syntax {
   /**
@@ -99,6 +117,7 @@ export class Syntax {
   /** How many filters each open filter block has. @type {number[]} */
   filters = [];
   line = 1;
+  depth = 0;
 
   /** @param {string} type @param {string} value @returns {Token} */
   token(type, value) {
@@ -194,6 +213,7 @@ export class Syntax {
     const out = [];
     /** Whether a comparison is open, by depth of brackets. */
     const compared = [false];
+    const bare = bareTuples(tokens);
     for (let i = 0; i < tokens.length; i++) {
       const token = tokens[i];
       const before = tokens[i - 1];
@@ -203,7 +223,9 @@ export class Syntax {
         const [to, args] = this.arguments(tokens, at + 1);
         out.push(...tokens.slice(i, at));
         if (args) {
+          if (++this.depth > DEPTH) throw new RangeError("it nests too deeply");
           const id = this.args.push(this.expression(args)) - 1;
+          this.depth--;
           out.push({ ...tokens[at], value: `${tokens[at].value} ${id}` });
         } else if (tokens[at]) {
           out.push(tokens[at]);
@@ -215,10 +237,8 @@ export class Syntax {
         before &&
         (CLOSES.has(before.type) ||
           (VALUES.has(before.type) && (attribute || !KEYWORDS.has(before.value))));
-      if (token.type === "OpenParen" && !called) {
-        const inner = tokens.slice(i + 1, after(tokens, i) - 1);
-        const bare = inner.length === 0 || inner.at(-1)?.type === "Comma";
-        if (bare) out.push(this.token("Identifier", TUPLE));
+      if (token.type === "OpenParen" && !called && bare.has(i)) {
+        out.push(this.token("Identifier", TUPLE));
       }
       // The parser takes no comma before the end of a call's arguments.
       if (token.type === "Comma" && tokens[i + 1]?.type === "CloseParen") continue;

@@ -170,6 +170,31 @@ def test_what_only_a_process_has_is_refused_in_the_tab(node: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("part", "count", "end"),
+    [
+        ("{#", 32_000, " raw"),
+        ("{%raw%}", 9_300, ""),
+        ("1 is eq(", 7_000, " }}"),
+        ("(", 60_000, " }}"),
+        ("(1,", 20_000, " }}"),
+        ("(),", 20_000, ") }}"),
+        ("1 is in [", 7_000, "]" * 2_000 + " }}"),
+        ("{% with a = 1 %}", 4_000, ""),
+        ("{% filter a|b|c|d %}", 3_000, ""),
+    ],
+)
+def test_much_of_what_is_rewritten_takes_no_time(
+    node: Any, part: str, count: int, end: str
+) -> None:
+    source = (part if part.startswith("{") else "{{ f(" + part) + part * (count - 1) + end
+    assert len(source) <= 1 << 16
+    start = time.perf_counter()
+    with pytest.raises(FormatError, match="^chat template, line 1: "):
+        node.template(source)({"messages": []})
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize(
     "source", ["{{ 1 < 2 < 3 }}", "{{ 1 in [1] == true }}", "{{ 1 not in [2] in [3] }}"]
 )
 def test_comparisons_of_three_are_refused_in_both(node: Any, source: str) -> None:
