@@ -12,7 +12,15 @@ from typing import Any
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu.emit import Emitter
-from rushlight.core.backends.webgpu.plans import attention, creation, indexing, map, movement, norm
+from rushlight.core.backends.webgpu.plans import (
+    attention,
+    creation,
+    indexing,
+    map,
+    movement,
+    norm,
+    reduce,
+)
 
 Plan = Callable[[Emitter, Sequence[Operand | None], Operand, Mapping[str, Any]], None]
 
@@ -23,6 +31,7 @@ PLANS: dict[str, Plan] = {
     **indexing.PLANS,
     **norm.PLANS,
     **attention.PLANS,
+    **reduce.PLANS,
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
 IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE
