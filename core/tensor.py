@@ -13,6 +13,7 @@ from rushlight.core import autograd, op, ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
+from rushlight.core.errors import BlockingReadError
 from rushlight.core.layout import Layout, Shape
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.printing import format_tensor
@@ -170,7 +171,11 @@ class Tensor(Reading):
         elif self.requires_grad:
             notes.append("requires_grad=True")
         hidden = self.device.type == "meta" or self.dtype.kind == "q"
-        values = None if hidden else self.host_values()
+        try:
+            values = None if hidden else self.host_values()
+        except BlockingReadError:
+            known = [] if notes[:1] == [f"dtype={self.dtype!r}"] else [f"dtype={self.dtype!r}"]
+            values, notes = None, [*known, *notes, "values not read"]
         return format_tensor(values, self.shape, notes)
 
     # Dtype, device and memory.

@@ -7,7 +7,7 @@ use. A backend sees buffers, layouts and dtypes, never a Tensor's history.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -154,6 +154,15 @@ class Device:
                     self._backend = _make_backend(self)
         return self._backend
 
+    async def _adopt(self, opening: Awaitable[Backend]) -> None:
+        """Take the backend that is being opened, unless there is one by then."""
+        backend = await opening
+        with self._lock:
+            if self._backend is None:
+                self._backend = backend
+                return
+        backend.close()
+
     @property
     def info(self) -> Mapping[str, Any]:
         """What the device is: its name, and on webgpu the adapter's limits and features."""
@@ -227,6 +236,22 @@ def device(name: str | Device) -> Device:
         raise ValueError(f"no device {name!r}; there are: {', '.join(_TYPES)}")
     with _devices_lock:
         return _devices.setdefault((kind, int(index or 0)), Device(kind, int(index or 0)))
+
+
+async def device_async(name: str | Device) -> Device:
+    """`device(name)`, opened: what else happens at its first use, and needs to wait.
+
+    In a browser that cannot wait in the middle of Python (Safari), await this once before the
+    webgpu device is used; elsewhere it is not needed. DeviceError where there is no adapter.
+    """
+    found = device(name)
+    if found.type == "webgpu" and found._backend is None:
+        from rushlight.core.backends.webgpu import open_backend_async
+
+        await found._adopt(open_backend_async(found.index))
+    else:
+        _ = found.backend
+    return found
 
 
 def manual_seed(seed: int) -> None:

@@ -12,7 +12,15 @@ if not (_Path(__file__).parent / "core").is_dir():
 from rushlight import models
 from rushlight.core import autograd, errors, nn, optim
 from rushlight.core.autograd import enable_grad, is_grad_enabled, no_grad
-from rushlight.core.backends import Device, Generator, debug, device, devices, manual_seed
+from rushlight.core.backends import (
+    Device,
+    Generator,
+    debug,
+    device,
+    device_async,
+    devices,
+    manual_seed,
+)
 from rushlight.core.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.dtype import (
     DType,
@@ -46,7 +54,7 @@ from rushlight.core.tensor import Tensor, from_numpy
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
     "LoadError", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "debug", "device",
-    "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
+    "device_async", "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "from_dlpack", "from_numpy", "int16", "int32", "int64", "int8",
     "is_grad_enabled", "jit", "load", "manual_seed", "models", "nn", "no_grad", "optim",
     "promote_types", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "save", "tensor", "uint32", "uint8",

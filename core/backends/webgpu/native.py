@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -228,17 +228,24 @@ class NativePort:
             self._staging = None
         return _cut(whole, ranges)
 
-    async def read_async(self, ranges: Sequence[Range]) -> list[Bytes]:
+    def read_async(self, ranges: Sequence[Range]) -> Coroutine[Any, Any, list[Bytes]]:
         """`read` that lets an event loop run while the device works; without a loop it blocks."""
         total = sum(n for _, _, n in ranges)
-        if total == 0 or asyncio._get_running_loop() is None:
-            return self.read(ranges)
         u = self._w.BufferUsage
         staging = self._guard(
-            lambda: self.device.create_buffer(size=total, usage=u.MAP_READ | u.COPY_DST)
+            lambda: self.device.create_buffer(size=max(total, 4), usage=u.MAP_READ | u.COPY_DST)
         )
+        self._guard(lambda: self._copy(ranges, staging))
+        return self._mapped(ranges, staging, total)
+
+    async def _mapped(self, ranges: Sequence[Range], staging: Any, total: int) -> list[Bytes]:
+        """The ranges that were copied to `staging`."""
         try:
-            self._guard(lambda: self._copy(ranges, staging))
+            if total == 0:
+                return _cut(np.empty(0, np.uint8), ranges)
+            if asyncio._get_running_loop() is None:
+                self._guard(lambda: staging.map_sync(self._w.MapMode.READ, 0, total))
+                return _cut(np.frombuffer(staging.read_mapped(0, total), np.uint8), ranges)
             pending = self._guard(lambda: staging.map_async(self._w.MapMode.READ, 0, total))
             try:
                 await pending
@@ -294,7 +301,7 @@ class NativePort:
         del self._groups[group]
         self.destroyed["groups"] += 1
 
-    def submit(self, plan: array[int], uniforms: bytes) -> None:
+    def submit(self, plan: array[int], uniforms: bytes, ops: Sequence[str] = ()) -> None:
         """Run a plan in one pass and one submit."""
         self._guard(lambda: self._submit(plan, uniforms))
 

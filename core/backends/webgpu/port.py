@@ -6,8 +6,8 @@ Buffers, pipelines and bind groups are small integers, so that the same calls cr
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
 from rushlight.core.backends import Bytes
 
@@ -43,8 +43,8 @@ class Port(Protocol):
     def read(self, ranges: Sequence[Range]) -> list[Bytes]:
         """Contents of some ranges after all that was submitted; blocks. Sizes in fours."""
 
-    async def read_async(self, ranges: Sequence[Range]) -> list[Bytes]:
-        """`read` that waits without blocking."""
+    def read_async(self, ranges: Sequence[Range]) -> Coroutine[Any, Any, list[Bytes]]:
+        """`read` that waits without blocking: contents as they are when this is called."""
 
     def pipeline(self, source: str, access: str, label: str) -> int:
         """Compile WGSL whose entry point is `main`.
@@ -59,11 +59,21 @@ class Port(Protocol):
     def free_group(self, group: int) -> None:
         """Forget a bind group that no plan still to be submitted uses."""
 
-    def submit(self, plan: array[int], uniforms: bytes) -> None:
-        """Run a plan: STRIDE words a dispatch, parameters in slots of SLOT bytes of `uniforms`."""
+    def submit(self, plan: array[int], uniforms: bytes, ops: Sequence[str] = ()) -> None:
+        """Run a plan: STRIDE words a dispatch, parameters in slots of SLOT bytes of `uniforms`.
+
+        ops: the op of each dispatch, for errors that a browser reports later.
+        """
 
     def check(self) -> None:
         """Wait for all that was submitted and raise what went wrong in it."""
 
     def close(self) -> None:
         """Destroy the device; `lost` says so afterwards."""
+
+
+def summary(ops: Sequence[str]) -> str:
+    """The distinct names of some ops in order, shortened when there are many."""
+    names = list(dict.fromkeys(ops))
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rushlight.core.backends import Bytes, debugging
 from rushlight.core.backends.webgpu.pool import Buffer, Pool
-from rushlight.core.backends.webgpu.port import SLOT, Port, Range
+from rushlight.core.backends.webgpu.port import SLOT, Port, Range, summary
 from rushlight.core.errors import DeviceError
 
 WORDS = SLOT // 4
@@ -112,7 +112,7 @@ class Recorder:
             self.touched, self.touched_bytes = {}, 0
             self.submits += 1
             try:
-                self.port.submit(plan, uniforms)
+                self.port.submit(plan, uniforms, ops)
                 if debugging[0]:
                     self.port.check()
             except DeviceError as error:
@@ -146,10 +146,3 @@ class Recorder:
         """Contents of some ranges after everything that waits."""
         self.flush()
         return self.port.read([(r.buffer.handle, r.offset, r.nbytes) for r in ranges])
-
-
-def summary(ops: Sequence[str]) -> str:
-    """The distinct names of some ops in order, shortened when there are many."""
-    names = list(dict.fromkeys(ops))
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more

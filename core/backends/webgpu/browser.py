@@ -1,0 +1,232 @@
+"""The port over the tab's own WebGPU: the same integers, handed to web/gpu.js.
+
+A plan crosses into JavaScript in one call, by its address in the WebAssembly memory.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rushlight.core.backends import Bytes
+from rushlight.core.backends.webgpu.port import Range, summary
+from rushlight.core.errors import (
+    BlockingReadError,
+    DeviceError,
+    DeviceLostError,
+    DeviceMemoryError,
+)
+
+R = TypeVar("R")
+
+
+def can_wait() -> bool:
+    """Whether Python can wait here in the middle of a call (JavaScript Promise Integration)."""
+    from pyodide.ffi import can_run_sync  # type: ignore[import-not-found, unused-ignore]
+
+    return bool(can_run_sync())
+
+
+def has_webgpu() -> bool:
+    """Whether this tab has WebGPU; whether there is an adapter, only asking it tells."""
+    from pyodide.code import run_js  # type: ignore[import-not-found, unused-ignore]
+
+    return bool(run_js("Boolean(globalThis.navigator?.gpu)"))
+
+
+def _run(coroutine: Coroutine[Any, Any, R]) -> R:
+    from pyodide.ffi import run_sync
+
+    result: R = run_sync(coroutine)
+    return result
+
+
+def open_port(index: int = 0) -> BrowserPort:
+    """The port of the tab's adapter; waits for it, which needs JavaScript Promise Integration.
+
+    Raises BlockingReadError where that is missing, DeviceError where there is no adapter.
+    """
+    if not can_wait():
+        raise BlockingReadError(
+            "webgpu: opening the device would block, and this browser cannot wait in the middle "
+            "of Python",
+            hint='`await rl.device_async("webgpu")` once, before the device is used',
+        )
+    return _run(open_port_async(index))
+
+
+async def open_port_async(index: int = 0) -> BrowserPort:
+    """The port of the tab's adapter. Raises DeviceError saying what to do where there is none."""
+    if index:
+        raise DeviceError(
+            f"webgpu: no adapter {index}; a tab has the one that the browser chooses",
+            hint='use device="webgpu"',
+        )
+    import pyodide_js  # type: ignore[import-not-found, unused-ignore]
+    from pyodide.ffi import JsException
+
+    from rushlight.web import import_js
+
+    module = await import_js("gpu.js")
+    try:
+        return BrowserPort(await module.open(pyodide_js))
+    except JsException as error:
+        text, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
+        raise DeviceError(f"webgpu: {text}", hint=hint) from None
+
+
+class BrowserPort:
+    """One device of the tab. See the protocol in port.py.
+
+    WebGPU in a browser reports errors later than the call: they are raised at the next read.
+    """
+
+    def __init__(self, js: Any) -> None:
+        self.js = js
+        info = json.loads(js.info)
+        name = info["description"] or info["device"] or info["architecture"] or info["vendor"]
+        self.info: Mapping[str, str] = {
+            "vendor": info["vendor"], "device": name or "unnamed adapter",
+            "description": info["description"], "backend": "browser",
+            "type": info["architecture"],
+        }  # fmt: skip
+        self.limits: Mapping[str, int] = json.loads(js.limits)
+        self.features = frozenset(js.features.split())
+        self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
+        self.destroyed = {"buffers": 0, "bytes": 0, "groups": 0}
+        self._sizes: dict[int, int] = {}
+        # The ops of the batches whose errors are not known yet.
+        self._batches: deque[tuple[int, Sequence[str]]] = deque(maxlen=1024)
+
+    @property
+    def lost(self) -> str | None:
+        """Why the device was lost, or None while it works."""
+        why = self.js.lost
+        return None if why is None else str(why)
+
+    def _guard(self, call: Callable[..., R], *arguments: Any) -> R:
+        """Call JavaScript; its exceptions become ours."""
+        from pyodide.ffi import JsException
+
+        try:
+            return call(*arguments)
+        except JsException as error:
+            self._raise()
+            raise DeviceError(f"webgpu: {getattr(error, 'message', error)}") from error
+
+    def _raise(self) -> None:
+        """Raise what went wrong since the last read, if anything did."""
+        found = self.js.problem()
+        if found is None:
+            return
+        problem = json.loads(found)
+        kind, text = problem["kind"], " ".join(problem["message"].split())
+        if kind == "lost":
+            raise DeviceLostError(
+                f"webgpu: the device was lost: {text}",
+                hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
+            )
+        ops = next((ops for batch, ops in self._batches if batch == problem["batch"]), ())
+        what = f"{summary(ops)}: " if ops else ""
+        if kind == "memory":
+            raise DeviceMemoryError(f"{what}webgpu: out of memory: {text}")
+        raise DeviceError(f"{what}webgpu: {text}")
+
+    def buffer(self, nbytes: int) -> int:
+        """A new storage buffer."""
+        handle: int = self._guard(self.js.buffer, nbytes)
+        self._sizes[handle] = nbytes
+        self.created["buffers"] += 1
+        self.created["bytes"] += nbytes
+        return handle
+
+    def free(self, buffer: int) -> None:
+        """Destroy a buffer."""
+        self.destroyed["buffers"] += 1
+        self.destroyed["bytes"] += self._sizes.pop(buffer)
+        self.js.free(buffer)
+
+    def write(self, buffer: int, offset: int, data: Bytes) -> None:
+        """Write to a buffer before everything not yet submitted."""
+        if data.size:
+            self._guard(self.js.write, buffer, offset, data.ctypes.data, data.size)
+
+    def read(self, ranges: Sequence[Range]) -> list[Bytes]:
+        """Contents of some ranges; blocks. BlockingReadError where the browser cannot wait."""
+        if not can_wait():
+            raise BlockingReadError(
+                "webgpu: reading values would block, and this browser cannot wait in the middle "
+                "of Python",
+                hint="use `await t.numpy_async()`",
+            )
+        return _run(self.read_async(ranges))
+
+    def read_async(self, ranges: Sequence[Range]) -> Coroutine[Any, Any, list[Bytes]]:
+        """`read` that waits without blocking; the copy is submitted at once."""
+        rows = array("I", [word for r in ranges for word in r])
+        total = sum(n for _, _, n in ranges)
+        reading: int = self._guard(self.js.read, rows.buffer_info()[0], len(ranges), total)
+        return self._finish(reading, [n for _, _, n in ranges], total)
+
+    async def _finish(self, reading: int, sizes: Sequence[int], total: int) -> list[Bytes]:
+        try:
+            await self.js.wait(reading)
+            self._raise()
+            # Memory for it is only taken now: nothing writes to it after a cancelled wait.
+            whole = np.empty(total, np.uint8)
+            if total:
+                self._guard(self.js.take, reading, whole.ctypes.data)
+        finally:
+            self.js.release(reading)
+        self._batches.clear()
+        found, at = [], 0
+        for n in sizes:
+            found.append(whole[at : at + n])
+            at += n
+        return found
+
+    def pipeline(self, source: str, access: str, label: str) -> int:
+        """Compile WGSL; what the compiler says comes with the next read."""
+        self.created["pipelines"] += 1
+        handle: int = self._guard(self.js.pipeline, source, access, label)
+        return handle
+
+    def bind_group(self, access: str, ranges: Sequence[Range]) -> int:
+        """The buffers of group 0."""
+        rows = array("I", [word for r in ranges for word in r])
+        self.created["groups"] += 1
+        handle: int = self._guard(self.js.group, access, rows.buffer_info()[0])
+        return handle
+
+    def free_group(self, group: int) -> None:
+        """Forget a bind group."""
+        self.destroyed["groups"] += 1
+        self.js.freeGroup(group)
+
+    def submit(self, plan: array[int], uniforms: bytes, ops: Sequence[str] = ()) -> None:
+        """Run a plan in one pass and one submit, with one call."""
+        data = np.frombuffer(uniforms, np.uint8)
+        address, words = plan.buffer_info()
+        batch = self._guard(self.js.submit, address, words, data.ctypes.data, data.size)
+        self._batches.append((batch, ops))
+        if self.lost is not None:
+            self._raise()
+
+    def check(self) -> None:
+        """Wait for all that was submitted; without a way to wait, the next read tells."""
+        if can_wait():
+            _run(self.check_async())
+
+    async def check_async(self) -> None:
+        """`check` that waits without blocking."""
+        await self.js.finished()
+        self._raise()
+
+    def close(self) -> None:
+        """Destroy the device."""
+        self.js.close()

@@ -1,0 +1,371 @@
+// gpu.js: the tab's WebGPU behind small integers, for core/backends/webgpu/browser.py.
+//
+// Python hands over addresses in the WebAssembly memory, whose views are taken anew in each call:
+// a memory that grows leaves the old ones empty.
+
+/**
+ * @typedef {{ kind: "lost" | "memory" | "error", message: string, batch: number }} Problem
+ * @typedef {{ buffer: GPUBuffer, size: number, mapped: boolean, done: Promise<unknown> }} Reading
+ */
+
+const ARENA = 1 << 16;
+const SLOT = 256; // bytes of one dispatch's parameters
+const STRIDE = 6; // words of one dispatch in a plan
+const KEPT = 1 << 20; // staging buffers up to this size are kept
+const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups", "timestamp-query"]);
+
+/** Why there is no device: the reason, and what to do. @param {string} why @param {string} hint */
+function refuse(why, hint) {
+  return Object.assign(new Error(why), { hint });
+}
+
+/**
+ * The device of this tab's adapter. Throws an error with a `hint` where there is none.
+ * @param {{ _module: { HEAPU8: Uint8Array } }} py
+ */
+export async function open(py) {
+  const gpu = navigator.gpu;
+  if (!gpu) {
+    const secure = globalThis.isSecureContext;
+    throw refuse(
+      secure ? "this browser has no WebGPU" : "this page is no secure context, so it has no WebGPU",
+      secure
+        ? "use a browser that has it (Chrome or Edge 113, Safari 26, Firefox 141 or newer), or " +
+            'device="cpu"'
+        : 'serve the page over https or from localhost, or use device="cpu"',
+    );
+  }
+  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+  if (!adapter) {
+    throw refuse(
+      "the browser offers no WebGPU adapter",
+      "switch graphics acceleration on in its settings, update the graphics driver, or use " +
+        'device="cpu"',
+    );
+  }
+  const features = FEATURES.filter((name) => adapter.features.has(name));
+  /** @type {Record<string, number>} */
+  const limits = {};
+  for (const name in adapter.limits) limits[name] = /** @type {any} */ (adapter.limits)[name];
+  const device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits: limits });
+  return new Port(py, adapter, device, features);
+}
+
+export class Port {
+  /** @param {{ _module: { HEAPU8: Uint8Array } }} py @param {GPUAdapter} adapter
+   *  @param {GPUDevice} device @param {string[]} features */
+  constructor(py, adapter, device, features) {
+    this.py = py;
+    this.device = device;
+    this.queue = device.queue;
+    this.features = features.join(" ");
+    const { vendor, architecture, device: name, description } = adapter.info;
+    this.info = JSON.stringify({ vendor, architecture, device: name, description });
+    /** @type {Record<string, number>} */
+    const limits = {};
+    for (const key in device.limits) limits[key] = /** @type {any} */ (device.limits)[key];
+    this.limits = JSON.stringify(limits);
+    /** @type {string | null} */
+    this.lost = null;
+    /** @type {Problem[]} */
+    this.problems = [];
+    /** @type {Set<Promise<unknown>>} scopes whose outcome is not known yet */
+    this.scopes = new Set();
+    this.batch = 0;
+    this.next = 0;
+    /** @type {Map<number, GPUBuffer>} */
+    this.buffers = new Map();
+    /** @type {Map<number, GPUBindGroup>} */
+    this.groups = new Map();
+    /** @type {Map<number, GPUComputePipeline>} */
+    this.pipelines = new Map();
+    /** @type {Map<string, GPUBindGroupLayout>} */
+    this.layouts = new Map();
+    /** @type {Map<number, Reading>} */
+    this.readings = new Map();
+    /** @type {GPUBuffer[]} */
+    this.staging = [];
+    /** @type {GPUBuffer | null} */
+    this.arena = null;
+    /** @type {GPUBindGroup | null} */
+    this.arenaGroup = null;
+    device.lost.then(({ reason, message }) => {
+      this.lost ??= message || reason;
+    });
+    device.onuncapturederror = ({ error }) => {
+      this.#note(error, "");
+    };
+  }
+
+  /** @param {GPUError} error @param {string} what @param {number} [batch] */
+  #note(error, what, batch = -1) {
+    const kind = error instanceof GPUOutOfMemoryError ? "memory" : "error";
+    if (this.problems.length < 16) {
+      this.problems.push({ kind, message: what + error.message, batch });
+    }
+  }
+
+  /**
+   * Runs `work`; what goes wrong in it is noted, and raised at the next read.
+   * @template T @param {GPUErrorFilter[]} filters @param {string} what @param {() => T} work
+   * @param {number} [batch] @returns {T}
+   */
+  #scoped(filters, what, work, batch) {
+    for (const filter of filters) this.device.pushErrorScope(filter);
+    try {
+      return work();
+    } finally {
+      for (let i = 0; i < filters.length; i += 1) {
+        const outcome = this.device.popErrorScope().then(
+          (error) => error && this.#note(error, what, batch),
+          () => {}, // the device was lost, which `lost` says
+        );
+        this.scopes.add(outcome);
+        outcome.finally(() => this.scopes.delete(outcome));
+      }
+    }
+  }
+
+  /** @returns {Uint8Array<ArrayBuffer>} */
+  get heap() {
+    return /** @type {any} */ (this.py._module.HEAPU8);
+  }
+
+  /** @param {number} address @param {number} count */
+  words(address, count) {
+    return new Uint32Array(this.heap.buffer, address, count);
+  }
+
+  /** The oldest problem as JSON, or null. */
+  problem() {
+    if (this.lost !== null) {
+      return JSON.stringify({ kind: "lost", message: this.lost, batch: -1 });
+    }
+    const first = this.problems[0];
+    this.problems = []; // the others follow from it
+    return first ? JSON.stringify(first) : null;
+  }
+
+  /** @param {string} access */
+  layout(access) {
+    let made = this.layouts.get(access);
+    if (!made) {
+      const kinds = /** @type {Record<string, GPUBufferBindingLayout>} */ ({
+        r: { type: "read-only-storage" },
+        w: { type: "storage" },
+        u: { type: "uniform", hasDynamicOffset: true, minBindingSize: SLOT },
+      });
+      const entries = [...access].map((letter, binding) => ({
+        binding,
+        visibility: GPUShaderStage.COMPUTE,
+        buffer: kinds[letter],
+      }));
+      made = this.device.createBindGroupLayout({ entries });
+      this.layouts.set(access, made);
+    }
+    return made;
+  }
+
+  /** @param {number} size */
+  buffer(size) {
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+    const made = this.#scoped(["validation", "out-of-memory"], `a buffer of ${size} bytes: `, () =>
+      this.device.createBuffer({ size, usage }),
+    );
+    this.buffers.set(++this.next, made);
+    return this.next;
+  }
+
+  /** @param {number} handle */
+  free(handle) {
+    this.buffers.get(handle)?.destroy();
+    this.buffers.delete(handle);
+  }
+
+  /** @param {number} handle @param {number} offset @param {number} address @param {number} size */
+  write(handle, offset, address, size) {
+    const target = /** @type {GPUBuffer} */ (this.buffers.get(handle));
+    this.queue.writeBuffer(target, offset, this.heap, address, size);
+  }
+
+  /** For weights that stream in: whole words of an array of JavaScript's own.
+   *  @param {number} handle @param {number} offset @param {Uint8Array<ArrayBuffer>} bytes */
+  writeBytes(handle, offset, bytes) {
+    const target = /** @type {GPUBuffer} */ (this.buffers.get(handle));
+    this.queue.writeBuffer(target, offset, bytes);
+  }
+
+  /** @param {string} code @param {string} access @param {string} label */
+  pipeline(code, access, label) {
+    const { device } = this;
+    const made = this.#scoped(["validation", "internal", "out-of-memory"], `${label}: `, () =>
+      device.createComputePipeline({
+        label,
+        layout: device.createPipelineLayout({
+          bindGroupLayouts: [this.layout(access), this.layout("u")],
+        }),
+        compute: { module: device.createShaderModule({ label, code }), entryPoint: "main" },
+      }),
+    );
+    this.pipelines.set(++this.next, made);
+    return this.next;
+  }
+
+  /** @param {string} access @param {number} address  of (buffer, offset, size) per binding */
+  group(access, address) {
+    const words = this.words(address, 3 * access.length);
+    const entries = [];
+    for (let i = 0; i < access.length; i += 1) {
+      const buffer = /** @type {GPUBuffer} */ (this.buffers.get(words[3 * i]));
+      const resource = { buffer, offset: words[3 * i + 1], size: words[3 * i + 2] };
+      entries.push({ binding: i, resource });
+    }
+    const made = this.#scoped(["validation"], "", () =>
+      this.device.createBindGroup({ layout: this.layout(access), entries }),
+    );
+    this.groups.set(++this.next, made);
+    return this.next;
+  }
+
+  /** @param {number} handle */
+  freeGroup(handle) {
+    this.groups.delete(handle);
+  }
+
+  /**
+   * Runs a plan in one pass and one submit; returns the batch's number.
+   * @param {number} plan  address @param {number} count  words of it
+   * @param {number} uniforms  address @param {number} size  bytes of them
+   */
+  submit(plan, count, uniforms, size) {
+    this.batch += 1;
+    this.#scoped(["validation"], "", () => this.#submit(plan, count, uniforms, size), this.batch);
+    return this.batch;
+  }
+
+  /** @param {number} plan @param {number} count @param {number} uniforms @param {number} size */
+  #submit(plan, count, uniforms, size) {
+    const { device } = this;
+    if (!this.arena || this.arena.size < size) {
+      const room = Math.max(ARENA, 2 ** Math.ceil(Math.log2(size)));
+      this.arena?.destroy();
+      const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+      this.arena = device.createBuffer({ size: room, usage });
+      this.arenaGroup = device.createBindGroup({
+        layout: this.layout("u"),
+        entries: [{ binding: 0, resource: { buffer: this.arena, size: SLOT } }],
+      });
+    }
+    this.queue.writeBuffer(this.arena, 0, this.heap, uniforms, size);
+    const words = this.words(plan, count);
+    const encoder = device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    let pipeline = -1;
+    let group = -1;
+    let slot = -1;
+    for (let i = 0; i < count; i += STRIDE) {
+      if (words[i] !== pipeline) {
+        pipeline = words[i];
+        pass.setPipeline(/** @type {GPUComputePipeline} */ (this.pipelines.get(pipeline)));
+      }
+      if (words[i + 1] !== group) {
+        group = words[i + 1];
+        pass.setBindGroup(0, /** @type {GPUBindGroup} */ (this.groups.get(group)));
+      }
+      if (words[i + 2] !== slot) {
+        slot = words[i + 2];
+        pass.setBindGroup(1, this.arenaGroup, words, i + 2, 1);
+      }
+      pass.dispatchWorkgroups(words[i + 3], words[i + 4], words[i + 5]);
+    }
+    pass.end();
+    this.queue.submit([encoder.finish()]);
+  }
+
+  /**
+   * Begins to read ranges, one behind the other, as they are after all that was submitted.
+   * @param {number} address  of (buffer, offset, size) per range @param {number} count
+   * @param {number} total  bytes @returns {number}
+   */
+  read(address, count, total) {
+    const words = this.words(address, 3 * count);
+    const buffer = this.staging.find(({ size }) => size >= total) ?? this.#stage(total);
+    this.staging = this.staging.filter((other) => other !== buffer);
+    const done = this.#scoped(["validation", "out-of-memory"], "a read: ", () => {
+      const encoder = this.device.createCommandEncoder();
+      let at = 0;
+      for (let i = 0; i < words.length; i += 3) {
+        const source = /** @type {GPUBuffer} */ (this.buffers.get(words[i]));
+        if (words[i + 2]) {
+          encoder.copyBufferToBuffer(source, words[i + 1], buffer, at, words[i + 2]);
+        }
+        at += words[i + 2];
+      }
+      this.queue.submit([encoder.finish()]);
+      return buffer.mapAsync(GPUMapMode.READ, 0, total);
+    });
+    /** @type {Reading} */
+    const reading = { buffer, size: total, mapped: false, done };
+    done.then(
+      () => {
+        reading.mapped = true;
+      },
+      () => {}, // `wait` tells
+    );
+    this.readings.set(++this.next, reading);
+    return this.next;
+  }
+
+  /** @param {number} total */
+  #stage(total) {
+    const size = Math.max(ARENA, Math.ceil(total / 4) * 4);
+    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    return this.device.createBuffer({ size, usage });
+  }
+
+  /** Resolves when a read is there and every error before it is known. @param {number} handle */
+  async wait(handle) {
+    const { done } = /** @type {Reading} */ (this.readings.get(handle));
+    try {
+      await done;
+    } catch (error) {
+      // A lost device rejects this first and says so a little later.
+      const second = new Promise((resolve) => setTimeout(resolve, 1000));
+      await Promise.race([this.device.lost, second]);
+      if (this.lost === null && !this.problems.length) {
+        const message = `a read: ${/** @type {Error} */ (error).message}`;
+        this.problems.push({ kind: "error", message, batch: -1 });
+      }
+    }
+    await Promise.all(this.scopes);
+  }
+
+  /** Copies what was read to an address. @param {number} handle @param {number} address */
+  take(handle, address) {
+    const { buffer, size } = /** @type {Reading} */ (this.readings.get(handle));
+    this.heap.set(new Uint8Array(buffer.getMappedRange(0, size)), address);
+  }
+
+  /** Ends a read, also one that is not there yet. @param {number} handle */
+  release(handle) {
+    const { buffer, mapped } = /** @type {Reading} */ (this.readings.get(handle));
+    this.readings.delete(handle);
+    if (mapped && buffer.size <= KEPT && this.staging.length < 4) {
+      buffer.unmap();
+      this.staging.push(buffer);
+    } else {
+      buffer.destroy();
+    }
+  }
+
+  /** Resolves when all that was submitted has run. */
+  async finished() {
+    await this.queue.onSubmittedWorkDone().catch(() => {});
+    await Promise.all(this.scopes);
+  }
+
+  close() {
+    this.lost ??= "it was closed";
+    this.device.destroy();
+  }
+}
