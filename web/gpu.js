@@ -214,6 +214,7 @@ export class Port {
   /** @param {string} access @param {number} address  of (buffer, offset, size) per binding */
   group(access, address) {
     const words = this.words(address, 3 * access.length);
+    /** @type {GPUBindGroupEntry[]} */
     const entries = [];
     for (let i = 0; i < access.length; i += 1) {
       const buffer = /** @type {GPUBuffer} */ (this.buffers.get(words[3 * i]));

@@ -65,6 +65,11 @@ export interface Reply {
 }
 
 declare global {
+  // WebGPU's constants, which TypeScript's library leaves out.
+  const GPUBufferUsage: Record<"MAP_READ" | "COPY_SRC" | "COPY_DST" | "UNIFORM" | "STORAGE", number>;
+  const GPUMapMode: Record<"READ", number>;
+  const GPUShaderStage: Record<"COMPUTE", number>;
+
   /** Left by sha256.js (hash-wasm). */
   // eslint-disable-next-line no-var
   var hashwasm: { createSHA256(): Promise<import("./weights.js").Hash> };

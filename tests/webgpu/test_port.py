@@ -25,12 +25,15 @@ HEAD = """
 @group(0) @binding(1) var<storage, read_write> b: array<u32>;
 """
 # b[i] = a[i + parameter 1] * parameter 0, one word per workgroup.
-SCALE = HEAD + """
+SCALE = (
+    HEAD
+    + """
 @compute @workgroup_size(1) fn main(@builtin(workgroup_id) group: vec3<u32>) {
   let i = group.x + 4u * group.y + 8u * group.z;
   b[i] = a[i + parameters[0][1]] * parameters[0][0];
 }
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ def open_backend(index: int) -> WebGpuBackend:
     if sys.platform == "emscripten":
         from rushlight.core.backends.webgpu import browser as place
     else:
-        from rushlight.core.backends.webgpu import native as place  # type: ignore[no-redef]
+        from rushlight.core.backends.webgpu import native as place
     return WebGpuBackend(place.open_port(index))
 
 

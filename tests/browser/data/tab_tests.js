@@ -7,12 +7,13 @@ async function fetched(url) {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-self.onmessage = async ({ data: { root, wheels, tests, args } }) => {
+self.onmessage = async ({ data: { root, wheels, tests, args, env } }) => {
   try {
     const { loadPyodide } = await import(`${root}pyodide/pyodide.mjs`);
     /** @type {string[]} */
     const said = [];
     const py = await loadPyodide({
+      env,
       stdout: (/** @type {string} */ line) => said.push(line),
       stderr: (/** @type {string} */ line) => said.push(line),
     });

@@ -95,8 +95,9 @@ def emit_map(
     """Record out = expression(a, b, c) over operands of one shape, in pieces that can be bound.
 
     A narrow `out` must be contiguous and begin on a word; the first input may be `out` itself.
-    The expression may use up to two `extra` parameters, P(6u) and P(7u), and without inputs `i`,
-    the row-major number of the element. notes: it may call `note`; the status word is bound last.
+    The expression may use up to two `extra` parameters, P(6u) and P(7u), and without inputs
+    i + P(3u), the row-major number of the element. notes: it may call `note`; the status word is
+    bound last.
     """
     in_place = bool(inputs) and inputs[0].buffer is out.buffer
     per = access.per_word(out.dtype)
@@ -143,6 +144,8 @@ def _emit_piece(
         if not (in_place and k == 0):
             bindings.append(bound)
     parameters[0], parameters[5] = count, len(sizes)
+    if not inputs:
+        parameters[3] = layouts[-1].offset - out.layout.offset
     parameters[6 : 6 + len(extra)] = extra
     parameters[8 : 8 + len(sizes)] = sizes
     if notes:
