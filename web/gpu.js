@@ -47,7 +47,8 @@ export async function open(py) {
   /** @type {Record<string, number>} */
   const limits = {};
   for (const name in adapter.limits) limits[name] = /** @type {any} */ (adapter.limits)[name];
-  const device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits: limits });
+  const requiredLimits = limits;
+  const device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits });
   return new Port(py, adapter, device, features);
 }
 
