@@ -6,11 +6,13 @@ install never fetches; run ``python hatch_build.py`` (the Makefile does) to fill
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import importlib.util
 import re
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -98,6 +100,33 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
     return kept
 
 
+def shrink(wheel: Path) -> None:
+    """Rewrite a wheel without the whole-line comments of its JavaScript and WGSL.
+
+    Every page that uses the wheel downloads it; the sources stay in the checkout and the sdist.
+    What the build fetched (web/build) is pinned by hash and stays as it is.
+    """
+
+    def smaller(name: str, content: bytes) -> bytes:
+        if not name.endswith((".js", ".wgsl")) or "/build/" in name:
+            return content
+        content = re.sub(rb"^ *//.*\n", b"", content, flags=re.M)
+        return re.sub(rb"^ */\*\*(?:(?!\*/).)*\*/\n", b"", content, flags=re.M | re.S)
+
+    with zipfile.ZipFile(wheel) as archive:
+        members = [(i, smaller(i.filename, archive.read(i))) for i in archive.infolist()]
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        lines = []
+        for info, content in members:
+            if info.filename.endswith(".dist-info/RECORD"):
+                lines.append(f"{info.filename},,\n")
+                content = "".join(lines).encode()
+            else:
+                digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+                lines.append(f"{info.filename},sha256={digest.decode()},{len(content)}\n")
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED, 9)
+
+
 if __name__ == "__main__":  # by hand: hatchling need not be installed
     for path in fill_web_build():
         print(path.relative_to(ROOT))
@@ -113,3 +142,8 @@ else:
             """Called by hatchling; `version` is "editable" for an editable install."""
             if version != "editable":
                 fill_web_build(Path(self.root))
+
+        def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+            """Called by hatchling with what it has built."""
+            if version != "editable" and self.target_name == "wheel":
+                shrink(Path(artifact_path))

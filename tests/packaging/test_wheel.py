@@ -96,6 +96,26 @@ def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, roo
     assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
 
 
+def test_its_scripts_do_what_the_sources_do(built: Any, root: Path, node_compare: Any) -> None:
+    """Whole-line comments are gone, and nothing else: the tokens are the same."""
+    members = _members(built.wheel)
+    scripts = {
+        name: content.decode()
+        for name, content in members.items()
+        if name.startswith("rushlight/web/") and name.endswith(".js") and "/build/" not in name
+    }
+    assert len(scripts) > 15
+    pairs = {
+        name: (content, (root / name.removeprefix("rushlight/")).read_text(encoding="utf-8"))
+        for name, content in scripts.items()
+    }
+    assert all(len(small) < len(source) for small, source in pairs.values())
+    assert node_compare(pairs) == []
+    assert node_compare({"a": ("let a=1", "let a = 2")}) == ["a"]
+    kernels = [n for n in members if n.endswith(".wgsl")]
+    assert kernels and all(b"\n//" not in members[n] for n in kernels)
+
+
 def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("of_hatch_build", root / "hatch_build.py")
     assert spec is not None and spec.loader is not None

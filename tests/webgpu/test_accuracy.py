@@ -39,11 +39,13 @@ def _each(fn: Callable[[float], float]) -> Callable[[Array], Array]:
 
 
 def _erf(x: Array) -> Array:
-    return _each(math.erf)(x)
+    found: Array = _each(math.erf)(x)
+    return found
 
 
 def _gelu_tanh(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    found: Array = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return found
 
 
 # name -> (points, float64 reference, bound in ulp, absolute bound that also suffices)
@@ -98,7 +100,8 @@ CASES: dict[str, tuple[Array, Callable[[Array], Array], float, float]] = {
 def _apply(name: str, x: rl.Tensor) -> rl.Tensor:
     if name == "gelu_tanh":
         return rl.gelu(x, approximate="tanh")
-    return getattr(rl, name)(x) if hasattr(rl, name) else getattr(x, name)()
+    found: rl.Tensor = getattr(rl, name)(x) if hasattr(rl, name) else getattr(x, name)()
+    return found
 
 
 def _check(label: str, found: Array, want: Array, x: Array, ulp: float, absolute: float) -> None:

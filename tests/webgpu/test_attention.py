@@ -32,13 +32,13 @@ def test_the_shapes_reach_every_tile() -> None:
 
 
 def compare(gpu: rl.Device, dtype: str, q: Any, k: Any, v: Any, **options: Any) -> None:
-    parts = {n: rl.tensor(x).to(dtype) for n, x in (("q", q), ("k", k), ("v", v))}
+    parts: dict[str, Any] = {n: rl.tensor(x).to(dtype) for n, x in (("q", q), ("k", k), ("v", v))}
     if "bias" in options:
         options["bias"] = rl.tensor(options["bias"]).to(dtype)
-    exact = {n: x.double() for n, x in parts.items()}
+    exact: dict[str, Any] = {n: x.double() for n, x in parts.items()}
     extra = {n: x.double() if n == "bias" else x for n, x in options.items()}
     want = rl.attention(**exact, **extra).numpy()
-    there = {
+    there: dict[str, Any] = {
         n: x.to(gpu) if isinstance(x, rl.Tensor) else x for n, x in {**parts, **options}.items()
     }
     # A cache: more room than keys, heads and positions exchanged in memory.
@@ -119,10 +119,7 @@ def test_too_many_features_are_refused(gpu: rl.Device) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("features", [4, 3])
 def test_cache_write_touches_new_rows_only(
-    gpu: rl.Device,
-    backend,
-    dtype: str,
-    features: int,  # type: ignore[no-untyped-def]
+    gpu: rl.Device, backend: Any, dtype: str, features: int
 ) -> None:
     before = draws(1, (2, 3, 9, features))
     cache = rl.tensor(before).to(dtype).to(gpu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,9 +66,9 @@ def test_moves(gpu: rl.Device, dtype: str, name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize("name", ["flip", "cat", "pad", "assign", "where"])
 def test_moves_over_the_binding_limit(
-    gpu: rl.Device, small_bindings, dtype: str, name: str
-) -> None:  # type: ignore[no-untyped-def]
-    calls = {
+    gpu: rl.Device, small_bindings: Any, dtype: str, name: str
+) -> None:
+    calls: dict[str, Any] = {
         "flip": lambda x: x.flip(0, 1),
         "cat": lambda x: rl.cat([x, x[:, :3]], 1),
         "pad": lambda x: rl.pad(x, (1, 2), value=1),

@@ -53,7 +53,7 @@ def test_strided_inputs_are_read_where_they_lie(
     gpu: rl.Device, backend: Any, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = draws(1, (60, 80)).astype(np.float32)
-    views = {
+    views: dict[str, Any] = {
         "transposed": (lambda t: t.t(), x.T), "stepped": (lambda t: t[1::3, ::2], x[1::3, ::2]),
         "flipped": (lambda t: t[5:, 7:], x[5:, 7:]),
         "expanded": (lambda t: t[:1].expand(50, 80), np.broadcast_to(x[:1], (50, 80))),
