@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "all-minilm-l6-v2"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Model = Annotated[str, typer.Option(help="A model: a name, a folder, or a hub id owner/name.")]
+Model = Annotated[str, typer.Option(help="A model: a name, folder, file, or hub id owner/name.")]
 
 
 def embed(

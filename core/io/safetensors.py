@@ -58,10 +58,10 @@ def _header_length(source: Source, first: bytes | memoryview) -> int:
         raise _bad(source, f"{source.size} bytes are too few for a safetensors file")
     (length,) = struct.unpack("<Q", first)
     if length > MAX_HEADER:
-        hint = (
-            "" if first[:1] != b"<" else " (is it a web page that was saved instead of the file?)"
+        kind = "a web page that was saved instead" if first[:1] == b"<" else "safetensors"
+        raise _bad(
+            source, f"the header says it has {length} bytes, more than {MAX_HEADER} (is it {kind}?)"
         )
-        raise _bad(source, f"the header says it has {length} bytes, more than {MAX_HEADER}{hint}")
     if length > source.size - 8:
         raise _bad(source, f"the header has {length} bytes, the file {source.size}: it is cut off")
     return int(length)

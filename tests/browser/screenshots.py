@@ -30,7 +30,7 @@ FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftsh
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 MODELS = ("all-minilm-l6-v2", "smollm2-135m-instruct")
-QUESTION = "Give me a short list of three things that give light."
+QUESTION = "Write a short poem about a candle."
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def talk(page: Page, url: str) -> None:
         """() => {
           const form = document.getElementById("settings");
           form.temperature.value = 0;
-          form.maxNewTokens.value = 60;
+          form.maxNewTokens.value = 100;
           form.dispatchEvent(new Event("input"));
         }"""
     )
