@@ -100,21 +100,24 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
     return kept
 
 
+def without_comments(name: str, content: bytes) -> bytes:
+    """A script or shader without its whole-line comments; other files as they are.
+
+    What the build fetched (web/build) is pinned by hash and stays as it is, too.
+    """
+    if not name.endswith((".js", ".wgsl")) or "/build/" in name:
+        return content
+    content = re.sub(rb"^ *//.*\n", b"", content, flags=re.M)
+    return re.sub(rb"^ */\*\*(?:(?!\*/).)*\*/\n", b"", content, flags=re.M | re.S)
+
+
 def shrink(wheel: Path) -> None:
     """Rewrite a wheel without the whole-line comments of its JavaScript and WGSL.
 
     Every page that uses the wheel downloads it; the sources stay in the checkout and the sdist.
-    What the build fetched (web/build) is pinned by hash and stays as it is.
     """
-
-    def smaller(name: str, content: bytes) -> bytes:
-        if not name.endswith((".js", ".wgsl")) or "/build/" in name:
-            return content
-        content = re.sub(rb"^ *//.*\n", b"", content, flags=re.M)
-        return re.sub(rb"^ */\*\*(?:(?!\*/).)*\*/\n", b"", content, flags=re.M | re.S)
-
     with zipfile.ZipFile(wheel) as archive:
-        members = [(i, smaller(i.filename, archive.read(i))) for i in archive.infolist()]
+        members = [(i, without_comments(i.filename, archive.read(i))) for i in archive.infolist()]
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         lines = []
         for info, content in members:

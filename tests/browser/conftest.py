@@ -418,10 +418,10 @@ def pages(browser: Any) -> Iterator[Pages]:
 @pytest.fixture
 def tab_pytest(
     pages: Pages, site: Path, serve: Any, tab_wheels: list[Path], tmp_path: Path
-) -> Callable[[bytes, list[str]], dict[str, Any]]:
+) -> Callable[..., dict[str, Any]]:
     """Runs pytest with arguments in a tab, in the folder that a zip holds (data/tab_tests.js)."""
 
-    def run(packed: bytes, args: list[str]) -> dict[str, Any]:
+    def run(packed: bytes, args: list[str], env: dict[str, str] | None = None) -> dict[str, Any]:
         place = tmp_path / "site"
         place.mkdir()
         (place / "rushlight").symlink_to(site / "rushlight")
@@ -467,6 +467,7 @@ def tab_pytest(
                 "tests": f"{url}tests.zip",
                 "patience": PATIENCE,
                 "args": args,
+                "env": env or {},
             },
         )
         return outcome

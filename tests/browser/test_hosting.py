@@ -42,6 +42,7 @@ def test_offline_once_loaded(pages: Any, serve: Callable[..., Any], site: Path) 
     search(page)
     page.click('nav a:has-text("Home")')
     page.wait_for_selector("html[data-facts]")
+    page.wait_for_selector("#kept tbody tr")
     assert "tiny" in page.inner_text("#kept")
 
 

@@ -228,7 +228,7 @@ def test_the_heat_map_shows_and_says_similarities(ready: Any) -> None:
     ask(ready, "cheap light")
     ask(ready, "king")
     ready.click("#tab-map")
-    labels = [label.strip() for label in ready.locator("#map-left span").all_inner_texts()]
+    labels = [label.strip() for label in ready.locator("#map-left > span").all_inner_texts()]
     assert labels[-2:] == ["cheap light", "king"]
     ready.hover("#canvas", position={"x": 5, "y": 5})
     score = float(ready.inner_text("#tip strong"))
