@@ -66,8 +66,7 @@ export class Port {
     const limits = {};
     for (const key in device.limits) limits[key] = /** @type {any} */ (device.limits)[key];
     this.limits = JSON.stringify(limits);
-    /** @type {string | null} */
-    this.lost = null;
+    this.lost = ""; // why it was
     /** @type {Problem[]} */
     this.problems = [];
     /** @type {Set<Promise<unknown>>} scopes whose outcome is not known yet */
@@ -91,7 +90,7 @@ export class Port {
     /** @type {GPUBindGroup | null} */
     this.arenaGroup = null;
     device.lost.then(({ reason, message }) => {
-      this.lost ??= message || reason;
+      this.lost ||= message || reason;
     });
     device.onuncapturederror = ({ error }) => {
       this.#note(error, "");
@@ -137,14 +136,14 @@ export class Port {
     return new Uint32Array(this.heap.buffer, address, count);
   }
 
-  /** The oldest problem as JSON, or null. */
+  /** The oldest problem as JSON, or "". */
   problem() {
-    if (this.lost !== null) {
+    if (this.lost) {
       return JSON.stringify({ kind: "lost", message: this.lost, batch: -1 });
     }
     const first = this.problems[0];
     this.problems = []; // the others follow from it
-    return first ? JSON.stringify(first) : null;
+    return first ? JSON.stringify(first) : "";
   }
 
   /** @param {string} access */
@@ -334,7 +333,7 @@ export class Port {
       // A lost device rejects this first and says so a little later.
       const second = new Promise((resolve) => setTimeout(resolve, 1000));
       await Promise.race([this.device.lost, second]);
-      if (this.lost === null && !this.problems.length) {
+      if (!this.lost && !this.problems.length) {
         const message = `a read: ${/** @type {Error} */ (error).message}`;
         this.problems.push({ kind: "error", message, batch: -1 });
       }
@@ -367,7 +366,7 @@ export class Port {
   }
 
   close() {
-    this.lost ??= "it was closed";
+    this.lost ||= "it was closed";
     this.device.destroy();
   }
 }

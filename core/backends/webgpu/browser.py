@@ -106,8 +106,7 @@ class BrowserPort:
     @property
     def lost(self) -> str | None:
         """Why the device was lost, or None while it works."""
-        why = self.js.lost
-        return None if why is None else str(why)
+        return str(self.js.lost) or None
 
     def _guard(self, call: Callable[..., R], *arguments: Any) -> R:
         """Call JavaScript; its exceptions become ours."""
@@ -122,7 +121,7 @@ class BrowserPort:
     def _raise(self) -> None:
         """Raise what went wrong since the last read, if anything did."""
         found = self.js.problem()
-        if found is None:
+        if not found:
             return
         problem = json.loads(found)
         kind, text = problem["kind"], " ".join(problem["message"].split())
