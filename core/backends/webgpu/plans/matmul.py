@@ -1,0 +1,77 @@
+"""Plans of `matmul`: floats through the shared product, integers and booleans by a plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, collapse, grid
+from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.dtype import DType, bool_, int64
+from rushlight.wgsl_kernels import compose
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+
+
+def matmul(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """(batch..., n, k) @ (batch..., k, m); sums of floats are float32."""
+    a, b = inputs
+    assert a is not None and b is not None
+    if out.dtype.kind == "f":
+        gemm(e, matrix(a), matrix(b), matrix(out))
+    else:
+        _integers(e, a, b, out)
+
+
+@cache
+def _kernel(dtype: DType) -> Kernel:
+    wide = dtype is int64
+    lines = [
+        access.reader("a", 0, dtype),
+        access.reader("b", 1, dtype),
+        access.writer(2, dtype),
+        f"const WIDE = {'true' if wide else 'false'};",
+    ]
+    if wide:
+        lines.append("@group(0) @binding(3) var<storage, read_write> status: array<atomic<u32>>;")
+        lines.append("fn overflow() { note(P(13u), 0, 0u); }")
+    else:
+        lines.append("fn overflow() { }")
+    any_ = "sum | (x & y)" if dtype is bool_ else "sum + x * y"
+    lines.append(
+        "fn fold(sum: out_value, x: out_value, y: out_value) -> out_value "
+        f"{{ return {any_}; }}"
+    )
+    return Kernel(compose("matmul_integers", *lines), "rrww" if wide else "rrw", "matmul_integers")
+
+
+def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
+    *batch, n, m = out.layout.shape
+    sizes, (a_steps, b_steps) = collapse(
+        tuple(batch), [a.layout.strides[:-2], b.layout.strides[:-2]]
+    )
+    bound = [e.bind(x) for x in (a, b, out)]
+    bindings = [slice_ for slice_, _ in bound]
+    parameters = [0] * 48
+    parameters[0:13] = [
+        n, m, a.layout.shape[-1], len(sizes),
+        bound[0][1], a.layout.strides[-2], a.layout.strides[-1],
+        bound[1][1], b.layout.strides[-2], b.layout.strides[-1],
+        bound[2][1], 0, out.layout.numel,
+    ]  # fmt: skip
+    if out.dtype is int64:
+        bindings.append(e.status.slice())
+        parameters[13] = e.status.code(e.op, "overflow")
+    parameters[16 : 16 + len(sizes)] = sizes
+    parameters[24 : 24 + len(sizes)] = a_steps
+    parameters[32 : 32 + len(sizes)] = b_steps
+    words = -(-out.layout.numel // access.per_word(out.dtype))
+    e.dispatch(_kernel(out.dtype), bindings, parameters, grid(-(-words // 64)))
+
+
+PLANS = {"matmul": matmul}

@@ -1,0 +1,26 @@
+// What the matrix products share.
+//
+// Parameters: 0 rows and 1 columns of the result, 2 length of the sums, 3 batch dims, 4 offset of
+// a, 5 its stride of rows and 6 of k; 7 offset of b, 8 its stride of k and 9 of columns; 10 offset
+// of the result, 11 its stride of rows and 12 of columns; 14 offset of the bias, 15 its stride;
+// 16.. sizes of the batch dims, 24.. strides of a, 32.. of b, 40.. of the result; 48 to 50 see
+// blocks.wgsl; 51 tiles down, 52 tiles across, 53 workgroups.
+
+// The tile of a workgroup (row, column, and 0 for one too many); sets where its matrices begin.
+fn enter(number: u32) -> vec3<u32> {
+  let tiles = P(51u) * P(52u);
+  var rest = number / tiles;
+  a_base = P(4u);
+  b_base = P(7u);
+  out_base = P(10u);
+  for (var d = P(3u); d > 0u;) {
+    d--;
+    let i = rest % P(16u + d);
+    rest /= P(16u + d);
+    a_base += i * P(24u + d);
+    b_base += i * P(32u + d);
+    out_base += i * P(40u + d);
+  }
+  let tile = number % tiles;
+  return vec3<u32>(tile / P(52u), tile % P(52u), u32(number < P(53u)));
+}
