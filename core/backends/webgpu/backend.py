@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.core.backends import Bytes, Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.plans import IN_PLACE, plan_of
 from rushlight.core.backends.webgpu.plans.map import move
@@ -38,6 +38,8 @@ class WebGpuBackend:
         """A buffer for `nbytes` bytes of elements; DeviceMemoryError where there is no room."""
         access.check_dtype("webgpu", dtype)
         with self.lock:
+            if dtype.kind == "q":
+                return blocks.allocate(self, nbytes // dtype.itemsize * dtype.block, dtype)
             return self.pool.take(max(_held(nbytes, dtype), 4))
 
     def upload(self, data: Bytes, dtype: DType) -> Buffer:
@@ -51,6 +53,8 @@ class WebGpuBackend:
                 raise OverflowError(
                     f"to: {far} is beyond the 32 bits that webgpu holds int64 in; keep it on cpu"
                 )
+        if dtype.kind == "q":
+            return blocks.upload(self, data, dtype)
         with self.lock:
             buffer = self.pool.take(max(data.size, 4))
             whole = data.size // 4 * 4
@@ -64,6 +68,8 @@ class WebGpuBackend:
 
     def download(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of the elements, after all pending work; blocks."""
+        if dtype.kind == "q":
+            return self._blocks(buffer, start, stop, dtype)
         with self.lock:
             ranges, cut = self._ranges(buffer, start, stop, dtype)
             data = self.status.read(ranges)
@@ -71,10 +77,41 @@ class WebGpuBackend:
 
     async def download_async(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """`download` that waits without blocking."""
+        if dtype.kind == "q":
+            return await self._blocks_async(buffer, start, stop, dtype)
         with self.lock:
             ranges, cut = self._ranges(buffer, start, stop, dtype)
             pending = self.status.read_async(ranges)
         return _wide(await pending, cut, dtype)
+
+    def _blocks(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
+        """Bytes start to stop of quantized blocks as a file has them."""
+        self._check_alive("read", buffer)
+        found = []
+        for first, count in blocks.parts(self, start, stop, dtype):
+            with self.lock:
+                part = blocks.gather(self, buffer, first, count, dtype)
+                found.append(self.status.read(part)[: count * dtype.itemsize])
+        return blocks.cut(found, start, stop, dtype)
+
+    async def _blocks_async(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
+        self._check_alive("read", buffer)
+        found = []
+        for first, count in blocks.parts(self, start, stop, dtype):
+            with self.lock:
+                part = blocks.gather(self, buffer, first, count, dtype)
+                pending = self.status.read_async(part)
+            found.append((await pending)[: count * dtype.itemsize])
+        return blocks.cut(found, start, stop, dtype)
+
+    def block_writer(self, numel: int, dtype: DType) -> blocks.BlockWriter:
+        """Fills a new buffer of quantized blocks from successive pieces of a file."""
+        access.check_dtype("to", dtype)
+        return blocks.BlockWriter(self, numel, dtype)
+
+    def emitter(self, op: str) -> Emitter:
+        """Records dispatches for `op`; hold the lock meanwhile."""
+        return Emitter(op, self.recorder, self.pool, self.status)
 
     def _check_alive(self, name: str, buffer: Buffer) -> None:
         if buffer.pool is not self.pool:

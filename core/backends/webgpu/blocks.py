@@ -6,7 +6,6 @@ into planes; another puts them together again, byte for byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -127,12 +126,6 @@ def _dispatch(
             e.dispatch(kernel, [bound, staged], parameters, grid(-(-words // 64)))
 
 
-@dataclass
-class _Part:
-    first: int
-    count: int
-
-
 class BlockWriter:
     """Fills the planes of a new buffer from the bytes of a GGUF tensor, piece by piece.
 
@@ -219,6 +212,15 @@ def parts(backend: WebGpuBackend, start: int, stop: int, dtype: DType) -> list[t
     return [(b, min(step, last - b)) for b in range(begin, last, step)] if last > first else []
 
 
+def cut(found: list[Bytes], start: int, stop: int, dtype: DType) -> Bytes:
+    """Bytes start to stop, of parts that may begin one block earlier."""
+    if not found:
+        return np.empty(0, np.uint8)
+    whole = found[0] if len(found) == 1 else np.concatenate(found)
+    skip = start - start // dtype.itemsize // 2 * 2 * dtype.itemsize
+    return whole[skip : skip + stop - start]
+
+
 def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype: DType) -> Slice:
     """Record the kernel that puts blocks together as in the file; a slice to be read."""
     nbytes = -(-count * dtype.itemsize // 4) * 4
@@ -236,6 +238,6 @@ def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype
     parameters[48:51] = shifts
     bindings = [slices[0], slices[-2] if len(planes) == 3 else slices[-1], slices[-1]]
     kernel = e.kernel("blocks_unpack", "rrrw")
-    e.dispatch(kernel, [*bindings, Slice(raw, 0, raw.nbytes)], parameters,
-               grid(-(-(-(-halves // 2)) // 64)))  # fmt: skip
+    given = [*bindings, Slice(raw, 0, raw.nbytes)]
+    e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
     return Slice(raw, 0, nbytes)

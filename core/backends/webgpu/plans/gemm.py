@@ -228,9 +228,7 @@ def _side(x: Matrix, dense: int, other: int) -> _Side:
     for first, second, turned in ((dense, other, False), (other, dense, True)):
         if steps[first] == 1 or layout.shape[first] == 1:
             far = steps[second] if layout.shape[second] > 1 else 0
-            batch = [
-                s for s, n in zip(steps[:-2], layout.shape[:-2], strict=True) if n > 1
-            ]
+            batch = [s for s, n in zip(steps[:-2], layout.shape[:-2], strict=True) if n > 1]
             if steps[first] == 1 and quads.aligned(x.dtype, [far, layout.offset, *batch]):
                 return _Side(x.dtype, True, turned)
     return _Side(x.dtype, False, False)
@@ -242,8 +240,8 @@ def _block_lines(name: str, rows: str, columns: str, side: _Side) -> list[str]:
     rows, columns: the sizes of p and q; what lies beyond them reads as zero. The strides are
     NAME_P and NAME_Q.
     """
-    vectors = ", ".join(f"vec4<f32>({', '.join(f'{name}_one(p + {i}u, q + {j}u)' for j in range(4))})"
-                        for i in range(4))  # fmt: skip
+    rows_ = [[f"{name}_one(p + {i}u, q + {j}u)" for j in range(4)] for i in range(4)]
+    vectors = ", ".join(f"vec4<f32>({', '.join(row)})" for row in rows_)
     text = [
         f"fn {name}_one(p: u32, q: u32) -> f32 {{",
         f"if (p < {rows} && q < {columns}) "

@@ -44,8 +44,7 @@ def _kernel(dtype: DType) -> Kernel:
         lines.append("fn overflow() { }")
     any_ = "sum | (x & y)" if dtype is bool_ else "sum + x * y"
     lines.append(
-        "fn fold(sum: out_value, x: out_value, y: out_value) -> out_value "
-        f"{{ return {any_}; }}"
+        f"fn fold(sum: out_value, x: out_value, y: out_value) -> out_value {{ return {any_}; }}"
     )
     return Kernel(compose("matmul_integers", *lines), "rrww" if wide else "rrw", "matmul_integers")
 
