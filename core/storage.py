@@ -13,16 +13,17 @@ class Storage:
 
     version counts in-place writes: a gradient rule that saved a value compares it.
     history counts in-place writes that autograd recorded: views taken before are out of date.
-    packing says how quantized blocks lie in the buffer ("gguf" as in the file).
+    packing says how quantized blocks lie in the buffer: "gguf" as in the file, "planes" with
+    scales and packed words apart.
     """
 
     __slots__ = ("buffer", "device", "history", "nbytes", "packing", "version", "__weakref__")
 
-    def __init__(self, device: Device, buffer: Any, nbytes: int, packing: str = "gguf") -> None:
+    def __init__(self, device: Device, buffer: Any, nbytes: int) -> None:
         self.device = device
         self.buffer = buffer
         self.nbytes = nbytes
-        self.packing = packing
+        self.packing = "planes" if device.type == "webgpu" else "gguf"
         self.version = 0
         self.history = 0
 

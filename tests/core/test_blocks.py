@@ -191,7 +191,7 @@ def test_linear(name: str, shape: tuple[int, ...], device: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_reaches_x(name: str, device: str) -> None:
     blocks, values = many(name, device)
-    x = rl.tensor(draws(1, (4, COLUMNS)), device=device).float().requires_grad_()
+    x = rl.tensor(draws(1, (4, COLUMNS)).astype(np.float32), device=device).requires_grad_()
     g = draws(2, (4, MANY)).astype(np.float32)
     (F.linear(x, blocks) * rl.tensor(g, device=device)).sum().backward()
     assert x.grad is not None

@@ -202,6 +202,8 @@ def _wide(data: Bytes, cut: tuple[int, int], dtype: DType) -> Bytes:
 
 def _needs_copy(name: str, inputs: Sequence[Operand | None], out: Operand) -> bool:
     """Whether a plan cannot write to `out` itself: it is read too, or lies across words."""
+    if out.dtype.kind == "q":
+        return False  # only `copy` makes blocks, in a buffer of their own
     narrow = access.per_word(out.dtype) > 1
     aligned = out.layout.is_contiguous and out.layout.offset % access.per_word(out.dtype) == 0
     if name in ELEMENTWISE or name in ("copy", "cast", "full"):

@@ -16,10 +16,12 @@ from rushlight.core.backends.webgpu.plans import (
     attention,
     creation,
     indexing,
+    linear,
     map,
     matmul,
     movement,
     norm,
+    quantized,
     reduce,
 )
 
@@ -29,11 +31,13 @@ PLANS: dict[str, Plan] = {
     "copy": map.copy,
     **creation.PLANS,
     **matmul.PLANS,
+    **linear.PLANS,
     **movement.PLANS,
     **indexing.PLANS,
     **norm.PLANS,
     **attention.PLANS,
     **reduce.PLANS,
+    **quantized.PLANS,  # over `copy` and `cast`
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
 IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE

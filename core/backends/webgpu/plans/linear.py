@@ -1,0 +1,53 @@
+"""Plans of `linear` and its transpose over weights of any storage dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu.emit import Emitter
+from rushlight.core.backends.webgpu.plans.gemm import Matrix, gemm, matrix
+from rushlight.core.layout import Layout
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+
+
+def rows_of(x: Operand) -> Layout:
+    """`x` as (batch..., rows, columns), one matrix where its leading dims lie together."""
+    layout = x.layout
+    rows = layout.numel // max(layout.shape[-1], 1)
+    flat = layout.reshape((rows, layout.shape[-1])) if layout.shape[-1] else None
+    if flat is not None:
+        return flat
+    return layout if layout.ndim > 1 else layout.unsqueeze(0)
+
+
+def _product(
+    e: Emitter, x: Operand, weight: Matrix, out: Operand, bias: Operand | None = None
+) -> None:
+    left = rows_of(x)
+    batch = left.shape[:-2]
+    right = Matrix(weight.operand, weight.layout.expand((*batch, *weight.layout.shape)))
+    shape = (*left.shape[:-1], out.layout.shape[-1])
+    result = out.layout.reshape(shape)
+    assert result is not None, "out is contiguous"
+    gemm(e, matrix(x, left), right, matrix(out, result), bias)
+
+
+def linear(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """x @ weight.T + bias."""
+    x, weight, bias = inputs
+    assert x is not None and weight is not None
+    _product(e, x, matrix(weight).turned, out, bias)
+
+
+def linear_t(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """grad @ weight."""
+    grad, weight = inputs
+    assert grad is not None and weight is not None
+    _product(e, grad, matrix(weight), out)
+
+
+PLANS = {"linear": linear, "linear_t": linear_t}
