@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access, quads
@@ -97,11 +97,8 @@ class Matrix:
     def fits(self, e: Emitter) -> bool:
         """Whether it can be bound at once."""
         if self.dtype.kind == "q":
-            return planes_fit(e, self.operand, self._flat())
+            return planes_fit(e, self.operand, self.layout)
         return e.fits(self.operand, self.layout)
-
-    def _flat(self) -> Layout:
-        return self.layout
 
 
 def matrix(x: Operand, layout: Layout | None = None) -> Matrix:
@@ -389,12 +386,3 @@ def _emit(
     down, across = -(-n // config.rows), -(-m // config.columns)
     parameters[51:54] = [down, across, down * across * count]
     e.dispatch(kernel, bindings, parameters, grid(down * across * count))
-
-
-def flat_rows(x: Operand) -> Any:
-    """`x` as (rows, columns) where its leading dims lie behind one another, else None."""
-    layout = x.layout
-    rows = 1
-    for size in layout.shape[:-1]:
-        rows *= size
-    return layout.reshape((rows, layout.shape[-1]))
