@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from dataclasses import dataclass
@@ -12,11 +11,15 @@ from rushlight.core import autograd
 from rushlight.core.convert import tensor
 from rushlight.core.io.template import ChatTemplate, load_template
 from rushlight.core.io.tokenizer import load_tokenizer
+from rushlight.core.ops import stack
 from rushlight.core.tensor import Tensor
+from rushlight.models.batch import Row
 from rushlight.models.cache import Cache
+from rushlight.models.device_sampling import DeviceSampler
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 from rushlight.models.sampling import Options, Sampler
+from rushlight.models.steps import Asking, Token, blocking, texts, waiting
 from rushlight.models.streaming import Pieces
 
 Message = Mapping[str, Any]
@@ -25,20 +28,6 @@ Message = Mapping[str, Any]
 CHUNK = 128
 # What a shifted context keeps of its beginning, where the system prompt is.
 KEPT = 4
-
-
-@dataclass(frozen=True)
-class Token:
-    """One step of generation: the token, the text it completed, and why it was the last, if so.
-
-    logprob: logarithm of the model's own probability of it. stopped: "", "eos", "stop" (a stop
-    text) or "length" (max_new_tokens).
-    """
-
-    id: int
-    text: str
-    logprob: float
-    stopped: str = ""
 
 
 @dataclass
@@ -92,15 +81,18 @@ class Generator(Model):
         used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
         options out of range.
         """
-        return _texts(self.tokens(prompt, **options))
+        return texts(self.tokens(prompt, **options))
 
     async def generate_async(
         self, prompt: str | Sequence[int], **options: Any
     ) -> AsyncGenerator[str, None]:
-        """`generate` as an async generator, which lets others run between two tokens."""
-        for piece in self.generate(prompt, **options):
-            yield piece
-            await asyncio.sleep(0)
+        """`generate` as an async generator: others run while the device computes.
+
+        Nothing in it blocks, so that it works in every browser.
+        """
+        async for token in self.tokens_async(prompt, **options):
+            if token.text:
+                yield token.text
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Steps[str, None, None]:
         """The assistant's next answer to `messages` ({"role", "content"}), piece by piece.
@@ -121,11 +113,25 @@ class Generator(Model):
 
     def tokens(self, prompt: str | Sequence[int], **options: Any) -> Steps[Token, None, None]:
         """`generate`, giving a Token for every step: id, text and log-probability."""
+        return blocking(self._begin(prompt, options))
+
+    def tokens_async(
+        self, prompt: str | Sequence[int], **options: Any
+    ) -> AsyncGenerator[Token, None]:
+        """`tokens` as an async generator; see `generate_async`."""
+        return waiting(self._begin(prompt, options))
+
+    def _begin(self, prompt: str | Sequence[int], options: Mapping[str, Any]) -> Asking:
         chosen = Options(**options)
         ids = self.prompt_ids(prompt)
-        self._check_length(ids, chosen)
-        sampler = Sampler(chosen, self.config.vocab_size, ids)
-        return self._run(ids, chosen, sampler)
+        self.check_length(ids, chosen)
+        return self._run(ids, chosen, self.sampler(chosen, ids))
+
+    def sampler(self, options: Options, ids: Sequence[int]) -> Sampler | DeviceSampler:
+        """A sampler that works where the logits are: few numbers are read back."""
+        if self.device.type == "cpu":
+            return Sampler(options, self.config.vocab_size, ids)
+        return DeviceSampler(options, self.config.vocab_size, ids, self.device)
 
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each as `generate` gives it.
@@ -136,7 +142,7 @@ class Generator(Model):
         chosen = Options(**options)
         if chosen.overflow != "error":
             raise ValueError("generate_batch: give prompts one by one to shift their contexts")
-        rows = [_Row(self, self.prompt_ids(p), chosen) for p in prompts]
+        rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
         if not rows:
             return []
         cache = self.new_cache(len(rows))
@@ -144,21 +150,25 @@ class Generator(Model):
             for _ in range(chosen.max_new_tokens):
                 while any(row.unread for row in rows):
                     self._read_rows(rows, cache)
-                if not any([row.step(self.eos_ids, chosen.max_new_tokens) for row in rows]):
+                live = [row for row in rows if not row.done]
+                picked = stack([row.picked() for row in live])
+                for row, values in zip(live, picked.host_values(), strict=True):
+                    row.step(values, self.eos_ids, chosen.max_new_tokens)
+                if all(row.done for row in rows):
                     break
         return ["".join(row.texts) for row in rows]
 
-    def _read_rows(self, rows: list[_Row], cache: Cache) -> None:
+    def _read_rows(self, rows: list[Row], cache: Cache) -> None:
         """Feed the next tokens of each row, padded on the right."""
         parts = [row.unread[:CHUNK] for row in rows]
         width = max(len(p) for p in parts)
         padded = tensor([p + [0] * (width - len(p)) for p in parts], device=self.device)
         real = tensor([len(p) for p in parts], device=self.device)
-        logits = self(padded, cache, last=True, real=real).float().host_values()
-        for row, part, found in zip(rows, parts, logits, strict=True):
+        logits = self(padded, cache, last=True, real=real)
+        for i, (row, part) in enumerate(zip(rows, parts, strict=True)):
             row.read += len(part)
             if part:
-                row.logits = found[-1]
+                row.logits = logits[i, -1]
         cache.set_lengths([row.read for row in rows])
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
@@ -180,7 +190,7 @@ class Generator(Model):
             raise ValueError("generate: the checkpoint has no tokenizer; give token ids")
         return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
 
-    def _check_length(self, ids: list[int], options: Options) -> None:
+    def check_length(self, ids: list[int], options: Options) -> None:
         limit = self.config.max_position_embeddings
         if len(ids) >= limit and options.overflow == "error":
             raise ValueError(
@@ -217,7 +227,8 @@ class Generator(Model):
         assert logits is not None, "there is always one token left to read"
         return logits
 
-    def _run(self, ids: list[int], options: Options, sampler: Sampler) -> Steps[Token, None, None]:
+    def _run(self, ids: list[int], options: Options, sampler: Sampler | DeviceSampler) -> Asking:
+        """The steps of one answer. Gives tokens, and tensors whose values it is to be sent."""
         limit = self.config.max_position_embeddings
         if len(ids) >= limit:
             ids = _shifted(ids, limit)
@@ -234,8 +245,9 @@ class Generator(Model):
                     ids = _shifted(ids, limit)
                     turn.cache.truncate(0)
                     turn.ids.clear()
-                logits = self._read(turn, ids)
-                token, logprob = sampler.choose(logits.float().host_values()[0, -1])
+                with autograd.no_grad():
+                    picked = sampler.pick(self._read(turn, ids)[0, -1])
+                token, logprob = sampler.taken((yield picked))
                 if token in self.eos_ids:
                     yield Token(token, pieces.finish(), logprob, "eos")
                     return
@@ -251,46 +263,10 @@ class Generator(Model):
             self._turn = turn
 
 
-class _Row:
-    """One prompt of a batch: its tokens, how many of them are read, and its text so far."""
-
-    def __init__(self, model: Generator, ids: list[int], options: Options) -> None:
-        model._check_length(ids, options)
-        self.ids, self.read, self.made = ids, 0, 0
-        self.sampler = Sampler(options, model.config.vocab_size, ids)
-        self.pieces = Pieces(model.tokenizer, options.stops)
-        self.texts: list[str] = []
-        self.logits: Any = None
-        self.done = False
-
-    @property
-    def unread(self) -> list[int]:
-        """The tokens that the cache has not; none once the row is done."""
-        return [] if self.done else self.ids[self.read :]
-
-    def step(self, ends: frozenset[int], most: int) -> bool:
-        """Choose the next token; whether the row goes on."""
-        if self.done:
-            return False
-        token, _ = self.sampler.choose(self.logits)
-        self.made += 1
-        text, hit = ("", False) if token in ends else self.pieces.add(token)
-        self.ids.append(token)
-        self.done = token in ends or hit or self.made == most
-        self.texts.append(text if hit or not self.done else text + self.pieces.finish())
-        return not self.done
-
-
 def _text(settings: dict[str, Any], name: str) -> str:
     value = settings.get(name)
     value = value.get("content") if isinstance(value, dict) else value
     return value if isinstance(value, str) else ""
-
-
-def _texts(tokens: Steps[Token, None, None]) -> Steps[str, None, None]:
-    for token in tokens:
-        if token.text:
-            yield token.text
 
 
 def _shifted(ids: list[int], limit: int) -> list[int]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from rushlight.core import ops
 from rushlight.core.backends import Generator as Random
+from rushlight.core.tensor import Tensor
 
 Array = npt.NDArray[Any]
 
@@ -81,6 +82,13 @@ def _within(name: str, value: Any, low: float, high: float, *, open_low: bool = 
         raise ValueError(f"generate: {name} is {value}; it must be from {low} to {high}")
 
 
+def checked_bias(options: Options, vocab: int) -> None:
+    """ValueError for a logit bias of a token that is not there."""
+    bad = [i for i in options.logit_bias if not 0 <= i < vocab]
+    if bad:
+        raise ValueError(f"generate: logit_bias names token {bad[0]}; there are {vocab}")
+
+
 class Sampler:
     """Chooses token after token by `options`; keeps what the penalties need of the past."""
 
@@ -89,9 +97,15 @@ class Sampler:
         self.seen = set(prompt)
         self.counts: dict[int, int] = {}
         self.random = Random(options.seed or 0)
-        bad = [i for i in options.logit_bias if not 0 <= i < vocab]
-        if bad:
-            raise ValueError(f"generate: logit_bias names token {bad[0]}; there are {vocab}")
+        checked_bias(options, vocab)
+
+    def pick(self, logits: Tensor) -> Tensor:
+        """What is to be read of logits (vocab,) and given to `taken`: all of them."""
+        return logits.float()
+
+    def taken(self, values: Array) -> tuple[int, float]:
+        """`choose` under the name that samplers on other devices share."""
+        return self.choose(values)
 
     def choose(self, logits: Array) -> tuple[int, float]:
         """The next token for logits (vocab,), and the logarithm of its probability.

@@ -12,7 +12,8 @@ import typer
 from rushlight.core.cli.commands import Json, Model, check_device, fetched
 
 if TYPE_CHECKING:
-    from rushlight.models.generate import Generator, Token
+    from rushlight.models.generate import Generator
+    from rushlight.models.steps import Token
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 HELP = """\

@@ -430,3 +430,35 @@ def test_batches_equal_single_prompts(device: str, monkeypatch: pytest.MonkeyPat
         m.generate_batch([[1], []])
     with pytest.raises(ValueError, match="do not fit the context of 160"):
         tiny(max_position_embeddings=160, eos_token_id=None).generate_batch(prompts)
+
+
+def test_generation_without_blocking_reads(device: str) -> None:
+    """Also the async form gives the same tokens, and a run that is broken off closes."""
+    model = tiny(device)
+    options = {"max_new_tokens": 7, "temperature": 0.8, "seed": 2}
+    want = [t.id for t in model.tokens([1, 2, 3], **options)]
+    backend = rl.device(device).backend
+    download = backend.download
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("a blocking read")
+
+    async def run() -> list[int]:
+        if device != "cpu":  # on cpu there is nothing that blocks
+            backend.download = refused
+        return [t.id async for t in model.tokens_async([1, 2, 3], **options)]
+
+    try:
+        found = asyncio.run(run())
+    finally:
+        if device != "cpu":
+            del backend.download
+    assert backend.download == download
+    assert found == want
+
+    async def broken() -> None:
+        async for _ in model.tokens_async([1, 2, 3], **options):
+            break
+
+    asyncio.run(broken())
+    assert [t.id for t in model.tokens([1, 2, 3], **options)] == want

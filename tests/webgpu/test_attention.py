@@ -104,7 +104,7 @@ def test_large_scores_do_not_overflow(gpu: rl.Device) -> None:
     compare(gpu, "float32", q, k, draws(3, (1, 1, 300, 4)))
 
 
-def test_over_the_binding_limit(gpu: rl.Device, small_bindings) -> None:  # type: ignore[no-untyped-def]
+def test_over_the_binding_limit(gpu: rl.Device, small_bindings: Any) -> None:
     q = draws(1, (3, 4, 2, 40))
     k, v = draws(2, (3, 2, 2000, 40)), draws(3, (3, 2, 2000, 40))
     compare(gpu, "float32", q, k, v, causal=True, q_offset=rl.tensor([1990, 5, 700]))

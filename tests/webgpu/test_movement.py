@@ -34,7 +34,7 @@ def test_assignment_leaves_neighbours_alone(gpu: rl.Device, dtype: str, start: i
     assert_close(there.cpu(), here.host_values(), "exact")
 
 
-def test_assignment_writes_the_region_only(gpu: rl.Device, backend) -> None:  # type: ignore[no-untyped-def]
+def test_assignment_writes_the_region_only(gpu: rl.Device, backend: Any) -> None:
     x, value = rl.zeros(64, 64, device=gpu), rl.ones(2, 3, device=gpu)
     x.tolist()
     before = backend.recorder.dispatches

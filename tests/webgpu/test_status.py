@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,12 +51,12 @@ def test_the_first_of_a_batch_is_named_and_then_it_resets(gpu: rl.Device) -> Non
         other.tolist()
 
 
-def test_reads_pay_only_where_an_index_waits(gpu: rl.Device, backend) -> None:  # type: ignore[no-untyped-def]
+def test_reads_pay_only_where_an_index_waits(gpu: rl.Device, backend: Any) -> None:
     x, read = rl.ones(4, device=gpu), backend.port.read
     x.tolist()
     sizes: list[int] = []
 
-    def counted(ranges):  # type: ignore[no-untyped-def]
+    def counted(ranges: Any) -> Any:
         sizes.append(len(ranges))
         return read(ranges)
 
