@@ -445,7 +445,7 @@ def test_generation_without_blocking_reads(device: str) -> None:
 
     async def run() -> list[int]:
         if device != "cpu":  # on cpu there is nothing that blocks
-            backend.download = refused
+            backend.download = refused  # type: ignore[method-assign, assignment]
         return [t.id async for t in model.tokens_async([1, 2, 3], **options)]
 
     try:
