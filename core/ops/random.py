@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
-from rushlight.core.dtype import DType, as_dtype, float32, int64
+from rushlight.core.dtype import DType, as_dtype, float32, int64, uint32
 from rushlight.core.layout import Layout
 from rushlight.core.op import Meta, Op
 from rushlight.core.ops.creation import sizes
@@ -108,7 +108,7 @@ def randint(
 
 def randperm(n: int, *, device: Device | str = "cpu", generator: Generator | None = None) -> Tensor:
     """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words."""
-    words = randint(0, 2**32, (n,), device=device, generator=generator)
+    words = randint(0, 2**32, (n,), dtype=uint32, device=device, generator=generator)
     return words.argsort()
 
 

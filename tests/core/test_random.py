@@ -56,7 +56,7 @@ def test_an_element_takes_its_word(device: str) -> None:
     rl.manual_seed(5)
     x = rl.rand(3, 3, device=device).cpu().numpy()
     rl.manual_seed(5)
-    y = rl.randint(0, 2**32, (3, 3), device=device).cpu().numpy()
+    y = rl.randint(0, 2**32, (3, 3), dtype=rl.uint32, device=device).cpu().numpy()
     expected = words(5, 0, 9).reshape(3, 3)
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(x, (expected >> 8) * np.float32(2**-24))

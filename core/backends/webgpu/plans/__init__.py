@@ -22,6 +22,7 @@ from rushlight.core.backends.webgpu.plans import (
     movement,
     norm,
     quantized,
+    random,
     reduce,
 )
 
@@ -38,6 +39,7 @@ PLANS: dict[str, Plan] = {
     **attention.PLANS,
     **reduce.PLANS,
     **quantized.PLANS,  # over `copy` and `cast`
+    **random.PLANS,
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
 IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE

@@ -60,17 +60,17 @@ def arange(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         last = start + step * max(attrs["count"] - 1, 0)
         for v in (start, last):
             fill_word(e.op, v, out.dtype)
-        value = "P(6u) + (i + P(3u)) * P(7u)"
+        value = "P(6u) + i * P(7u)"
         value = f"bitcast<i32>({value})" if kind == "i32" else value
         emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
         return
     whole = isinstance(start, int) and isinstance(step, int)
     far = max(abs(start), abs(start + step * attrs["count"])) < 2**31 if whole else False
     if whole and far:
-        value = "f32(bitcast<i32>(P(6u) + (i + P(3u)) * P(7u)))"
+        value = "f32(bitcast<i32>(P(6u) + i * P(7u)))"
         emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
         return
-    value = "F(6u) + f32(i + P(3u)) * F(7u)"
+    value = "F(6u) + f32i * F(7u)"
     if kind != "f32":
         value = f"{kind}({value})"
     emit_map(e, value, [], out, "arange", extra=[bits(start), bits(step)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
@@ -66,8 +66,11 @@ def _kernel(
             "for (var d = P(5u); d > 0u;) { d--; let size = P(8u + d); let x = rest % size; "
             f"rest /= size; {steps} }}"
         )
+    head = "fn element(i: u32) -> out_value {\n"
+    if not inputs:  # pieces of a result count on
+        head = "fn element(n: u32) -> out_value {\nlet i = n + P(2u);\n"
     lines.append(
-        "fn element(i: u32) -> out_value {\n" + "\n".join([*starts, *loads])
+        head + "\n".join([*starts, *loads])
         + f"\nreturn {expression};\n}}"
     )  # fmt: skip
     if strided_out:
@@ -83,6 +86,15 @@ def _kernel(
     return Kernel(compose("map", *lines), "r" * bound + ("ww" if notes else "w"), label)
 
 
+class _Asks(NamedTuple):
+    """What a map wants besides its operands; see emit_map."""
+
+    label: str
+    extra: Sequence[int]
+    notes: bool
+    more: Sequence[int]
+
+
 def emit_map(
     e: Emitter,
     expression: str,
@@ -91,33 +103,35 @@ def emit_map(
     label: str = "map",
     extra: Sequence[int] = (),
     notes: bool = False,
+    more: Sequence[int] = (),
 ) -> None:
     """Record out = expression(a, b, c) over operands of one shape, in pieces that can be bound.
 
     A narrow `out` must be contiguous and begin on a word; the first input may be `out` itself.
-    The expression may use up to two `extra` parameters, P(6u) and P(7u), and without inputs
-    i + P(3u), the row-major number of the element. notes: it may call `note`; the status word is
-    bound last.
+    The expression may use up to two `extra` parameters, P(6u) and P(7u), and without inputs `i`,
+    the row-major number of the element, and `more` from P(16u) on. notes: it may call `note`;
+    the status word is bound last.
     """
     in_place = bool(inputs) and inputs[0].buffer is out.buffer
     per = access.per_word(out.dtype)
+    asks = _Asks(label, extra, notes, more)
     for shape, layouts in _pieces(e, [*inputs, out]):
         target = layouts[-1]
+        first = target.offset - out.layout.offset
         shares = target is not out.layout and (target.offset % per or target.numel % per)
         if per == 1 or not shares:
-            _emit_piece(e, expression, inputs, out, shape, layouts, in_place, label, extra, notes)
+            _emit_piece(e, expression, inputs, out, shape, layouts, in_place, asks, first)
             continue
         # A piece of a narrow result that shares words with its neighbours.
         made = e.temporary(shape, out.dtype)
         layouts[-1] = made.layout
-        _emit_piece(e, expression, inputs, made, shape, layouts, False, label, extra, notes)
+        _emit_piece(e, expression, inputs, made, shape, layouts, False, asks, first)
         scatter_narrow(e, made, Value(out.buffer, target, out.dtype))
 
 
 def _emit_piece(
     e: Emitter, expression: str, inputs: Sequence[Operand], out: Operand, shape: Shape,
-    layouts: Sequence[Layout], in_place: bool, label: str, extra: Sequence[int],
-    notes: bool,
+    layouts: Sequence[Layout], in_place: bool, asks: _Asks, first: int,
 ) -> None:  # fmt: skip
     sizes, strides = collapse(shape, [x.strides for x in layouts])
     if len(sizes) > _DIMS:
@@ -128,7 +142,7 @@ def _emit_piece(
     flat_out = strides[-1] == Layout.contiguous(sizes).strides or sizes == (1,)
     kernel = _kernel(
         expression, tuple(x.dtype for x in inputs), out.dtype, not plain, not flat_out, in_place,
-        label, notes,
+        asks.label, asks.notes,
     )  # fmt: skip
     count = 1
     for n in sizes:
@@ -145,10 +159,11 @@ def _emit_piece(
             bindings.append(bound)
     parameters[0], parameters[5] = count, len(sizes)
     if not inputs:
-        parameters[3] = layouts[-1].offset - out.layout.offset
-    parameters[6 : 6 + len(extra)] = extra
+        parameters[2] = first
+        parameters[16 : 16 + len(asks.more)] = asks.more
+    parameters[6 : 6 + len(asks.extra)] = asks.extra
     parameters[8 : 8 + len(sizes)] = sizes
-    if notes:
+    if asks.notes:
         bindings.append(e.status.slice())
     words = -(-count // access.per_word(out.dtype))
     e.dispatch(kernel, bindings, parameters, grid(-(-words // 64)))
