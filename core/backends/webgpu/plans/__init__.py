@@ -24,6 +24,8 @@ from rushlight.core.backends.webgpu.plans import (
     quantized,
     random,
     reduce,
+    scan,
+    sort,
 )
 
 Plan = Callable[[Emitter, Sequence[Operand | None], Operand, Mapping[str, Any]], None]
@@ -40,6 +42,8 @@ PLANS: dict[str, Plan] = {
     **reduce.PLANS,
     **quantized.PLANS,  # over `copy` and `cast`
     **random.PLANS,
+    **scan.PLANS,
+    **sort.PLANS,
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
 IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE

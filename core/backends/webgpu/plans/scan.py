@@ -1,0 +1,96 @@
+"""Running sums along a dim: by parts, then the sums of the parts, then both together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
+from rushlight.core.backends.webgpu.plans.map import emit_map
+from rushlight.core.backends.webgpu.plans.reduce import WIDE
+from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.dtype import int64
+from rushlight.core.layout import Layout
+from rushlight.wgsl_kernels import compose
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+
+
+def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Sums of the elements up to each, along `dim`."""
+    x = inputs[0]
+    assert x is not None
+    dim = attrs["dim"]
+    wide = WIDE[access.value_type(x.dtype)]
+    narrow = access.per_word(out.dtype) > 1
+    made: Operand = e.temporary(out.layout.shape, wide) if narrow else out
+    _scan(e, x, x.layout, made, made.layout, dim)
+    if narrow:
+        emit_map(e, "a", [made], out, e.op)
+    if out.dtype is int64 and x.layout.shape[dim] > 1:
+        # Up to the first that went beyond 32 bits all sums are exact, so it is found by adding
+        # each element to the sum before it again.
+        n = x.layout.shape[dim]
+        sums = [Value(out.buffer, out.layout.slice(dim, *ends), int64) for ends in ((0, n - 1),)]
+        given = Value(x.buffer, x.layout.slice(dim, 1, n), int64)
+        rest = e.temporary(given.layout.shape, int64)
+        code = e.status.code(e.op, "overflow")
+        emit_map(e, "add_64(a, b)", [given, *sums], rest, e.op, extra=[code], notes=True)
+
+
+def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int) -> None:
+    if not (e.fits(x, at) and e.fits(out, to)):
+        d = next((d for d, n in enumerate(at.shape) if n > 1 and d != dim), None)
+        if d is not None:
+            half = at.shape[d] // 2
+            for a, b in ((0, half), (half, at.shape[d])):
+                _scan(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim)
+            return
+    n = at.shape[dim]
+    others = [d for d in range(len(at.shape)) if d != dim]
+    sizes, (steps, to_steps) = collapse(
+        tuple(at.shape[d] for d in others),
+        [tuple(v.strides[d] for d in others) for v in (at, to)],
+    )
+    rows = at.numel // n
+    lanes = 256 if n > 256 else 16 if n > 8 else 2
+    part = lanes * 4
+    parts = -(-n // part)
+    source, first = e.bind(x, at)
+    target, begin = e.bind(out, to)
+    p = [0] * 42
+    p[0:9] = [
+        rows, begin, first, n, parts, word(at.strides[dim]), to.strides[dim], 0, len(sizes)
+    ]  # fmt: skip
+    p[10 : 10 + len(sizes)], p[18 : 18 + len(sizes)] = sizes, map(word, steps)
+    p[34 : 34 + len(sizes)] = to_steps
+    kind = access.value_type(x.dtype)
+    lines = [f"alias total = {kind};", access.writer(1, out.dtype)]
+    totals = e.temporary((rows, parts), WIDE[kind]) if parts > 1 else None
+    bindings = [source, target]
+    if totals is None:
+        keep = "fn keep(unit: u32, v: total) {}"
+    else:
+        keep = (
+            "@group(0) @binding(2) var<storage, read_write> kept: array<total>;\n"
+            "fn keep(unit: u32, v: total) { kept[unit] = v; }"
+        )
+        bindings.append(e.bind(totals)[0])
+    text = compose("scan", access.reader("x", 0, x.dtype), *lines, f"const LANES = {lanes}u;", keep)
+    kernel = Kernel(text, "r" + "w" * (len(bindings) - 1), "scan")
+    e.dispatch(kernel, bindings, p, grid(-(-rows * parts * lanes // 256)))
+    if totals is None:
+        return
+    sums = e.temporary((rows, parts), totals.dtype)
+    _scan(e, totals, totals.layout, sums, sums.layout, 1)
+    before, start = e.bind(sums)
+    q = list(p)
+    q[0:7] = [rows * n, begin, start, n, parts, part, to.strides[dim]]
+    kernel = e.kernel("scan_add", "rw", access.reader("t", 0, sums.dtype), *lines)
+    e.dispatch(kernel, [before, target], q, grid(-(-rows * n // 64)))
+
+
+PLANS = {"cumsum": cumsum}

@@ -1,0 +1,103 @@
+"""Sorting: the indices in order of all elements of a row, or of the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
+from rushlight.core.backends.webgpu.plans.map import move
+from rushlight.core.backends.webgpu.recorder import Slice
+from rushlight.core.dtype import int64
+from rushlight.core.layout import Layout, contiguous_strides
+
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
+_BLOCK = 1024  # pairs that a workgroup's memory holds: 8 KiB
+
+
+def argsort(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Indices that sort `x` along `dim`; stable, nan counts as the largest."""
+    x = inputs[0]
+    assert x is not None
+    _order(e, x, x.layout, out, out.layout, attrs["dim"], attrs["descending"])
+
+
+def topk(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Indices of the `k` largest, or smallest, in order."""
+    x = inputs[0]
+    assert x is not None
+    _order(e, x, x.layout, out, out.layout, attrs["dim"], attrs["largest"])
+
+
+def _order(
+    e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int, down: bool
+) -> None:
+    """The first of the sorted indices of each row of `at`, as many as `to` has along `dim`."""
+    n = at.shape[dim]
+    rows = at.numel // n
+    width = 1 << (n - 1).bit_length()
+    if rows > 1 and not (e.fits(x, at) and rows * width * 8 <= e.binding_limit // 2):
+        d = next(d for d, size in enumerate(at.shape) if size > 1 and d != dim)
+        half = at.shape[d] // 2
+        for a, b in ((0, half), (half, at.shape[d])):
+            _order(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim, down)
+        return
+    pairs = e.temporary((rows, width, 2), int64)
+    bound, _ = e.bind(pairs)
+    _keys(e, x, at, dim, bound, rows, width, down)
+    _sort(e, bound, rows, width)
+    # The indices as a tensor of the result's shape: rows go over the other dims, row-major.
+    kept = [size for d, size in enumerate(to.shape) if d != dim]
+    strides = [2 * width * s for s in contiguous_strides(kept)]
+    strides.insert(dim, 2)
+    move(e, Value(pairs.buffer, Layout(to.shape, tuple(strides), 1), int64),
+         Value(out.buffer, to, int64))  # fmt: skip
+
+
+def _keys(
+    e: Emitter, x: Operand, at: Layout, dim: int, bound: Slice, rows: int, width: int, down: bool
+) -> None:
+    others = [d for d in range(len(at.shape)) if d != dim]
+    sizes, (steps,) = collapse(
+        tuple(at.shape[d] for d in others), [tuple(at.strides[d] for d in others)]
+    )
+    source, first = e.bind(x, at)
+    p = [0] * 26
+    p[0:6] = [rows * width, 0, first, at.shape[dim], width, word(at.strides[dim])]
+    p[8] = len(sizes)
+    p[10 : 10 + len(sizes)], p[18 : 18 + len(sizes)] = sizes, map(word, steps)
+    kind = access.value_type(x.dtype)
+    # Sorting downwards is sorting the keys turned round: equal ones stay in order.
+    value = f"{'~' if down else ''}key_{kind[0]}(v)"
+    kernel = e.kernel(
+        "sort_keys", "rw", access.reader("x", 0, x.dtype),
+        "@group(0) @binding(1) var<storage, read_write> pairs: array<vec2<u32>>;",
+        f"fn key(v: {kind}) -> u32 {{ return {value}; }}",
+    )  # fmt: skip
+    e.dispatch(kernel, [source, bound], p, grid(-(-rows * width // 64)))
+
+
+def _sort(e: Emitter, bound: Slice, rows: int, width: int) -> None:
+    """Sort each row of pairs."""
+    if width == 1:
+        return
+    count = rows * width
+    block = min(_BLOCK, max(width, 2))
+    local = e.kernel("sort_block", "w", f"const BLOCK = {block}u;")
+    far = e.kernel("sort_step", "w")
+    groups = grid(-(-count // block))
+    e.dispatch(local, [bound], [2, block, width, count], groups)
+    run = 2 * block
+    while run <= width:
+        step = run // 2
+        while step >= block:
+            e.dispatch(far, [bound], [run, step, width, count], grid(-(-count // 128)))
+            step //= 2
+        e.dispatch(local, [bound], [run, run, width, count], groups)
+        run *= 2
+
+
+PLANS = {"argsort": argsort, "topk": topk}

@@ -1,0 +1,66 @@
+// scan: running sums of a part of a row, by LANES invocations of four elements each.
+//
+// declare:  const LANES          invocations per part, a power of two up to 256
+//           alias total          type of the sums; load_x gives elements, encode takes sums
+//           fn keep(unit, v)     what becomes of a part's whole sum
+// Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
+// of a row, 5 stride of a row's elements in the input and 6 in the result, 8 dims of the rows,
+// 10.. their sizes, 18.. strides in the input and 34.. in the result.
+
+var<workgroup> sums: array<total, 256>;
+
+// Where row `row` begins, given the strides from parameter `at` on.
+fn begins(row: u32, at: u32) -> u32 {
+  var rest = row;
+  var place = 0u;
+  for (var d = P(8u); d > 0u;) {
+    d--;
+    place += (rest % P(10u + d)) * P(at + d);
+    rest /= P(10u + d);
+  }
+  return place;
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>,
+        @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) lane: u32) {
+  let unit = group_number(group, groups) * (256u / LANES) + lane / LANES;
+  let own = lane % LANES;
+  let row = unit / P(4u);
+  let j = (unit % P(4u)) * (LANES * 4u) + own * 4u;
+  let count = select(0u, min(P(3u) - min(j, P(3u)), 4u), row < P(0u));
+  let source = P(2u) + begins(row, 18u) + j * P(5u);
+  var four: array<total, 4>;
+  var sum = total(0);
+  for (var k = 0u; k < 4u; k++) {
+    if (k < count) {
+      sum += load_x(source + k * P(5u));
+    }
+    four[k] = sum;
+  }
+  sums[lane] = sum;
+  workgroupBarrier();
+  for (var step = 1u; step < LANES; step <<= 1u) {
+    var more = total(0);
+    if (own >= step) {
+      more = sums[lane - step];
+    }
+    workgroupBarrier();
+    sums[lane] += more;
+    workgroupBarrier();
+  }
+  var before = total(0);
+  if (own > 0u) {
+    before = sums[lane - 1u];
+  }
+  let place = P(1u) + begins(row, 34u) + j * P(6u);
+  for (var k = 0u; k < 4u; k++) {
+    if (k < count) {
+      out_words[place + k * P(6u)] = encode(before + four[k]);
+    }
+  }
+  if (own == LANES - 1u && row < P(0u)) {
+    keep(unit, sums[lane]);
+  }
+}
