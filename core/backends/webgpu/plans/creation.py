@@ -70,7 +70,7 @@ def arange(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         value = "f32(bitcast<i32>(P(6u) + i * P(7u)))"
         emit_map(e, value, [], out, "arange", extra=[word(start), word(step)])
         return
-    value = "F(6u) + f32i * F(7u)"
+    value = "F(6u) + f32(i) * F(7u)"
     if kind != "f32":
         value = f"{kind}({value})"
     emit_map(e, value, [], out, "arange", extra=[bits(start), bits(step)])
