@@ -50,7 +50,8 @@ def test_the_same_words_as_cpu(gpu: rl.Device, seed: int, offset: int) -> None:
     def draw(fn: Any, device: Any, **kw: Any) -> rl.Tensor:
         generator = rl.Generator(seed)
         generator.offset = offset
-        return fn(device=device, generator=generator, **kw).cpu()
+        drawn: rl.Tensor = fn(device=device, generator=generator, **kw)
+        return drawn.cpu()
 
     def integers(**kw: Any) -> rl.Tensor:
         return rl.randint(0, 2**32, (1001,), dtype=rl.uint32, **kw)
