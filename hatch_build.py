@@ -20,9 +20,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent
 
 
-def _fetch_module(root: Path) -> ModuleType:
-    """core/io/fetch loaded by path: the package itself cannot be imported before it is built."""
-    name, path = "_rushlight_fetch", root / "core" / "io" / "fetch" / "__init__.py"
+def _load(root: Path, place: str) -> ModuleType:
+    """A module by its path: the package itself cannot be imported before it is built."""
+    path = root / place
+    name = "_rushlight_" + "_".join(Path(place).with_suffix("").parts)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"hatch_build: cannot load {path}")
@@ -83,7 +84,7 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
                 f"web/assets.toml: {name}: kind {asset['kind']!r} cannot go into a wheel"
             )
         print(f"fetching {asset['package']} {asset['version']}", file=sys.stderr)
-        _fetch_module(root).npm_members(
+        _load(root, "core/io/fetch/__init__.py").npm_members(
             asset["package"],
             asset["version"],
             asset["integrity"],
@@ -100,34 +101,26 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
     return kept
 
 
-def without_comments(name: str, content: bytes) -> bytes:
-    """A script or shader without its whole-line comments; other files as they are.
-
-    What the build fetched (web/build) is pinned by hash and stays as it is, too.
-    """
-    if not name.endswith((".js", ".wgsl")) or "/build/" in name:
-        return content
-    content = re.sub(rb"^ *//.*\n", b"", content, flags=re.M)
-    return re.sub(rb"^ */\*\*(?:(?!\*/).)*\*/\n", b"", content, flags=re.M | re.S)
-
-
-def shrink(wheel: Path) -> None:
-    """Rewrite a wheel without the whole-line comments of its JavaScript and WGSL.
-
-    Every page that uses the wheel downloads it; the sources stay in the checkout and the sdist.
-    """
+def shrink(wheel: Path, root: Path = ROOT) -> None:
+    """Rewrite a wheel without what tools/slim.py leaves out."""
     with zipfile.ZipFile(wheel) as archive:
-        members = [(i, without_comments(i.filename, archive.read(i))) for i in archive.infolist()]
+        members = {i.filename: archive.read(i) for i in archive.infolist()}
+    (record,) = (name for name in members if name.endswith(".dist-info/RECORD"))
+    del members[record]
+    members = _load(root, "tools/slim.py").slim(members)
+    lines = []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        lines = []
-        for info, content in members:
-            if info.filename.endswith(".dist-info/RECORD"):
-                lines.append(f"{info.filename},,\n")
-                content = "".join(lines).encode()
-            else:
-                digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-                lines.append(f"{info.filename},sha256={digest.decode()},{len(content)}\n")
-            archive.writestr(info, content, zipfile.ZIP_DEFLATED, 9)
+        for name, content in sorted(members.items()):
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+            lines.append(f"{name},sha256={digest.decode()},{len(content)}\n")
+            _write(archive, name, content)
+        _write(archive, record, "".join([*lines, f"{record},,\n"]).encode())
+
+
+def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, (2020, 2, 2, 0, 0, 0))  # fixed: equal sources, equal wheels
+    entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+    archive.writestr(entry, content)
 
 
 if __name__ == "__main__":  # by hand: hatchling need not be installed
@@ -149,4 +142,4 @@ else:
         def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
             """Called by hatchling with what it has built."""
             if version != "editable" and self.target_name == "wheel":
-                shrink(Path(artifact_path))
+                shrink(Path(artifact_path), Path(self.root))

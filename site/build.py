@@ -11,6 +11,7 @@ import json
 import shutil
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -186,15 +187,16 @@ def _web() -> Path:
 def _runtime(dest: Path, progress: Progress | None) -> str:
     """The folder that a page author copies; returns the wheel's name."""
     dest.mkdir(parents=True)
-    files = {name: _web() / name for name in WEB}
-    files["sha256.js"] = _web() / "build" / "sha256.js"
-    files["sha256.LICENSE"] = _web() / "build" / "sha256.LICENSE"
+    files = {name: _web() / "build" / name for name in ("sha256.js", "sha256.LICENSE")}
     _fill_web_build()
     files |= assets(progress)
     for name, path in files.items():
         (dest / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, dest / name)
     packed = wheel.pack(dest)
+    with zipfile.ZipFile(packed) as archive:  # its scripts go without their comments
+        for name in WEB:
+            (dest / name).write_bytes(archive.read(f"rushlight/web/{name}"))
     (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
     rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]
     about = {"version": rushlight.__version__, "wheel": packed.name, "files": rows}

@@ -17,27 +17,34 @@ _DEFINES = re.compile(r"^(?:@\S+ )*(?:fn|const|alias|struct|var<\S+>|override) +
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-def _text(*parts: str) -> str:
-    place = resources.files(__name__)
-    for part in parts:
-        place = place / part
-    return place.read_text(encoding="utf-8")
-
-
 @cache
+def _files() -> dict[str, str]:
+    """Every shader by its place without .wgsl; an installed wheel has them in one file."""
+    top = resources.files(__name__)
+    bundle = top / "kernels.txt"
+    if bundle.is_file():
+        pieces = bundle.read_text(encoding="utf-8").split("//// ")[1:]
+        return dict(piece.split("\n", 1) for piece in pieces)
+    folders = {"": top, "library/": top / "library"}
+    return {
+        f"{start}{place.name.removesuffix('.wgsl')}": place.read_text(encoding="utf-8")
+        for start, folder in folders.items()
+        for place in folder.iterdir()
+        if place.name.endswith(".wgsl")
+    }
+
+
 def text(file: str) -> str:
     """The contents of FILE.wgsl: for the files that complete another, as those of map.wgsl do."""
-    return _text(f"{file}.wgsl")
+    return _files()[file]
 
 
 @cache
 def library() -> dict[str, str]:
     """Every definition of library/*.wgsl by its name, with the comment above it."""
     found: dict[str, str] = {}
-    for place in sorted((resources.files(__name__) / "library").iterdir(), key=lambda p: p.name):
-        if not place.name.endswith(".wgsl"):
-            continue
-        for piece in re.split(r"\n{2,}", place.read_text(encoding="utf-8")):
+    for place, source in sorted(_files().items()):
+        for piece in re.split(r"\n{2,}", source) if place.startswith("library/") else ():
             for name in _DEFINES.findall(piece):
                 found[name] = piece.strip()
     return found
@@ -67,7 +74,7 @@ def compose(file: str, *lines: str) -> str:
     Lines that begin with `enable` or `requires` go first, as WGSL asks.
     """
     first = [s for s in lines if s.startswith(("enable ", "requires "))]
-    body = "\n".join([*(s for s in lines if s not in first), _text(f"{file}.wgsl")])
+    body = "\n".join([*(s for s in lines if s not in first), text(file)])
     own = set(_DEFINES.findall(body))
     todo = sorted((set(_WORD.findall(body)) & library().keys()) - own)
     used: set[str] = set()

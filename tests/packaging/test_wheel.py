@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -59,12 +60,14 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     members = set(_members(built.wheel))
     sources = {f"rushlight/{name}" for name in _known(root, *ROOMS)}
     assert len(sources) > 150
-    # Nothing is left out but types that only the check of the sources reads, and the demo pages.
+    # Nothing is left out but types that only the check of the sources reads, and the demo pages;
+    # the shaders are in one file.
     types = {"rushlight/web/comlink.d.ts", "rushlight/web/types.d.ts"}
     site = {name for name in sources if name.startswith("rushlight/site/")}
     pages = {name for name in site if not name.endswith(".py")}
     assert "rushlight/site/index.html" in pages and types <= sources
-    assert sources - members == types | pages
+    shaders = {name for name in sources if name.endswith(".wgsl")}
+    assert sources - members == types | pages | shaders
     assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
     # What runs in a page, the types for its authors, and what builds a site of it.
     assert {
@@ -73,7 +76,7 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     assert "rushlight/site/build.py" in members
     # And nothing more than sources and what the build fetched.
     extra = {name for name in members - sources if not name.startswith("rushlight/web/build/")}
-    package = {"rushlight/__init__.py", "rushlight/py.typed"}
+    package = {"rushlight/__init__.py", "rushlight/py.typed", "rushlight/wgsl_kernels/kernels.txt"}
     assert {name for name in extra if ".dist-info/" not in name} == package
 
 
@@ -112,8 +115,48 @@ def test_its_scripts_do_what_the_sources_do(built: Any, root: Path, node_compare
     assert all(len(small) < len(source) for small, source in pairs.values())
     assert node_compare(pairs) == []
     assert node_compare({"a": ("let a=1", "let a = 2")}) == ["a"]
-    kernels = [n for n in members if n.endswith(".wgsl")]
-    assert kernels and all(b"\n//" not in members[n] for n in kernels)
+
+
+def _shape(source: bytes, *, docstrings: bool) -> str:
+    """The syntax tree of a module with its line numbers, with or without its docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        if not docstrings and isinstance(node, kinds) and len(node.body) > 1:
+            if ast.get_docstring(node):
+                del node.body[0]
+    return ast.dump(tree, include_attributes=True)
+
+
+def test_its_python_is_the_sources_python(built: Any, root: Path) -> None:
+    """Comments are gone, and the docstrings of the device code; every line keeps its number."""
+    smaller = 0
+    for name, content in _members(built.wheel).items():
+        place = "src/rushlight/__init__.py" if name == "rushlight/__init__.py" else name[10:]
+        if not name.endswith(".py"):
+            continue
+        source = (root / place).read_bytes()
+        docstrings = not name.startswith("rushlight/core/backends/")
+        got, wanted = (_shape(x, docstrings=docstrings) for x in (content, source))
+        assert got == wanted, name
+        assert content.count(b"\n") == source.count(b"\n"), name
+        smaller += len(content) < len(source)
+    assert smaller > 50
+
+
+def test_its_shaders_are_the_sources_shaders(built: Any, root: Path) -> None:
+    members = _members(built.wheel)
+    text = members["rushlight/wgsl_kernels/kernels.txt"].decode()
+    found = dict(piece.split("\n", 1) for piece in text.split("//// ")[1:])
+    folder = root / "wgsl_kernels"
+    sources = {
+        path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*.wgsl")
+    }
+    assert found.keys() == sources.keys()
+    for name, source in sources.items():
+        lines = [x for x in source.splitlines() if not x.lstrip().startswith("//")]
+        assert found[name].splitlines() == lines, name
 
 
 def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path) -> None:
