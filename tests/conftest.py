@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import re
 import signal
@@ -14,9 +15,25 @@ from pathlib import Path
 
 import pytest
 
-# The devices that the tensor tests run on; a new device is added here and nowhere else.
-DEVICES = os.environ.get("RUSHLIGHT_TEST_DEVICES", "cpu").split(",")
 REQUIRED = frozenset(filter(None, os.environ.get("RUSHLIGHT_REQUIRE", "").split(",")))
+
+
+@functools.cache
+def devices() -> list[str]:
+    """The devices that the tensor tests run on: webgpu where it is required or has an adapter.
+
+    RUSHLIGHT_TEST_DEVICES names others; in the tab it is the only way to add webgpu.
+    """
+    named = os.environ.get("RUSHLIGHT_TEST_DEVICES")
+    if named:
+        return named.split(",")
+    if "webgpu" in REQUIRED:
+        return ["cpu", "webgpu"]
+    if sys.platform == "emscripten":
+        return ["cpu"]
+    from rushlight.core.backends.webgpu import count_adapters
+
+    return ["cpu", "webgpu"] if count_adapters() else ["cpu"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
-        metafunc.parametrize("device", DEVICES)
+        metafunc.parametrize("device", devices())
+
+
+@pytest.fixture
+def widest(device: str) -> str:
+    """The widest floating dtype of the device: webgpu refuses float64, by name."""
+    return "float32" if device.startswith("webgpu") else "float64"
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

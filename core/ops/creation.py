@@ -133,8 +133,11 @@ def linspace(
         raise ValueError(f"linspace: steps is {steps}; it must not be negative")
     gap = (end - start) / (steps - 1) if steps > 1 else 0.0
     found = as_dtype(dtype)
-    # Integers are cut from float64, and the narrow floats rounded once, as torch does.
-    wide = float64 if not found.is_floating_point or found is float64 else float32
+    # Integers are cut from float64, which not every device has, and the narrow floats rounded
+    # once, as torch does.
+    if not found.is_floating_point:
+        return linspace(start, end, steps, dtype=float64).to(found).to(device)
+    wide = float64 if found is float64 else float32
     ramp = arange(steps, dtype=wide, device=device)
     # The upper half counts back from the end, so that both ends are exact.
     low, high = ramp * gap + start, (ramp - (steps - 1)) * gap + end

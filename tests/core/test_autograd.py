@@ -136,8 +136,8 @@ def test_the_graph_is_freed(device: str) -> None:
     assert saved() is None, "without a cycle, so without the collector"
 
 
-def test_dtypes_of_gradients(device: str) -> None:
-    for name in ("float16", "bfloat16", "float64"):
+def test_dtypes_of_gradients(device: str, widest: str) -> None:
+    for name in ("float16", "bfloat16", widest):
         x = leaf(3, device=device).detach().to(name).requires_grad_()
         (x.float() * 2).sum().backward()
         assert x.grad is not None and x.grad.dtype is x.dtype
@@ -256,7 +256,7 @@ def test_results_never_share_memory_with_their_input(device: str) -> None:
         x.repeat(1, 1), x.repeat_interleave(1, 0), rl.pad(x, (0, 0)), x.clone(),
         x.flip(()), x.roll(0, 0), x[:1].prod(0), x.sum(dim=()),
         rl.cat([x]), x.tril(5), x.clamp(0, 5), x.masked_fill(x < 0, 0), x.sort().values,
-        x[rl.tensor([0, 1], device=device)], x[x > 0], x.cumsum(0), x.to(rl.float64).float(),
+        x[rl.tensor([0, 1], device=device)], x[x > 0], x.cumsum(0), x.half().float(),
         rl.tensor(x), x[0, 0].max(0).values, x[0, 0].cumsum(0), x[0, 0].sort().values,
         x[0, 0].prod(0), x.index_select(0, rl.tensor([0, 1], device=device)), x.relu(),
     ]  # fmt: skip
@@ -333,7 +333,7 @@ def test_in_place_with_a_wider_operand_rounds_once(device: str) -> None:
     x += rl.tensor(2.0**-11, device=device)  # a 0-d tensor does not widen
     assert x.dtype is rl.float16
     n = rl.tensor([100], dtype=rl.int8, device=device)
-    n += rl.tensor([2**40 + 100], device=device)
+    n += rl.tensor([2**30 + 100], device=device)
     assert n.item() == -56
     with pytest.raises(TypeError, match="add_: alpha 0.5 does not fit in place into int8"):
         n.add_(1, alpha=0.5)

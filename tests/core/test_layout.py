@@ -262,8 +262,8 @@ def test_elementwise_ops_broadcast(device: str, data: st.DataObject) -> None:
     x, y = rl.tensor(a, device=device), rl.tensor(b, device=device)
     np.testing.assert_array_equal((x - y).cpu().numpy(), a - b)
     np.testing.assert_array_equal((x < y).cpu().numpy(), a < b)
-    p = rl.tensor(a, device=device).double().requires_grad_()
-    q = rl.tensor(b, device=device).double().requires_grad_()
+    p = rl.tensor(a, device=device).float().requires_grad_()
+    q = rl.tensor(b, device=device).float().requires_grad_()
     (p * q).sum().backward()
     assert p.grad is not None and q.grad is not None
     shape = np.broadcast_shapes(a.shape, b.shape)
