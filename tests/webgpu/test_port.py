@@ -243,7 +243,7 @@ def test_rule_2_a_write_comes_after_what_waits(counted: WebGpuBackend) -> None:
     assert recorder.submits == submits
 
 
-def test_rule_2_a_buffer_that_waits_is_not_given_out(counted: WebGpuBackend) -> None:
+def test_rule_2_a_buffer_that_waits_is_not_given_out_for_a_write(counted: WebGpuBackend) -> None:
     recorder, pool = counted.recorder, counted.pool
     x, y = pool.take(16), pool.take(16)
     recorder.write(x, words(7, 7, 7, 7))
@@ -251,8 +251,11 @@ def test_rule_2_a_buffer_that_waits_is_not_given_out(counted: WebGpuBackend) -> 
     recorder.dispatch("mul", kernel, [Slice(x, 0, 16), Slice(y, 0, 16)], [2, 0], (4, 1, 1))
     handle = x.handle
     del x
-    taken = [pool.take(16) for _ in range(20)]
+    taken = [pool.take(16, write=True) for _ in range(20)]
     assert handle not in {b.handle for b in taken}
+    # Dispatches run in order: one that is recorded later may write to it.
+    taken += [pool.take(16) for _ in range(20)]
+    assert handle in {b.handle for b in taken}
     recorder.flush()
     del taken
     assert recorder.read([Slice(y, 0, 4)])[0].view(np.uint32).tolist() == [14]

@@ -56,7 +56,7 @@ class WebGpuBackend:
         if dtype.kind == "q":
             return blocks.upload(self, data, dtype)
         with self.lock:
-            buffer = self.pool.take(max(data.size, 4))
+            buffer = self.pool.take(max(data.size, 4), write=True)
             whole = data.size // 4 * 4
             if whole:
                 self.recorder.write(buffer, data[:whole])

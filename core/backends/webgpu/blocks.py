@@ -143,7 +143,7 @@ class BlockWriter:
             limit = min(STAGING, backend.port.limits["maxStorageBufferBindingSize"])
             whole = -(-self.blocks * dtype.itemsize // self.step) * self.step
             self.capacity = max(min(limit // self.step * self.step, whole), self.step)
-            self.staging = backend.pool.take(self.capacity)
+            self.staging = backend.pool.take(self.capacity, write=True)
         self.done = 0  # blocks in the planes
         self._rest = np.empty(0, np.uint8)
 

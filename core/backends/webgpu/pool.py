@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict, deque
 
 from rushlight.core.backends.webgpu.port import Port
@@ -41,16 +42,21 @@ class Pool:
         self.port = port
         self.dead: deque[tuple[int, int]] = deque()
         self.free: OrderedDict[int, int] = OrderedDict()  # handle -> size, the oldest first
-        self.by_size: dict[int, list[int]] = {}
+        self.by_size: dict[int, list[int]] = {}  # size -> handles in order
+        self.pending: set[int] = set()  # handles that dispatches still to be submitted use
         self.used = self.kept = 0
         self.bound = BOUND
         self.budget: int | None = None
         self.forget: list[int] = []  # destroyed handles whose bind groups are to be forgotten
 
-    def take(self, nbytes: int) -> Buffer:
+    def take(self, nbytes: int, write: bool = False) -> Buffer:
         """A buffer of at least `nbytes` bytes, with any content.
 
-        DeviceMemoryError beyond the budget or the device's largest buffer.
+        Always the lowest handle that is free, so that a step that is repeated finds the same
+        buffers, and with them its bind groups. Dispatches run in order, so what pending ones use
+        may be used again by later ones; but not for a write of the host's, which would come before
+        all of them: with `write` such buffers are left. DeviceMemoryError beyond the budget or
+        the device's largest buffer.
         """
         size = size_class(nbytes)
         self.collect()
@@ -65,11 +71,15 @@ class Pool:
             raise DeviceMemoryError(
                 f"webgpu: {size} bytes more than the {self.used} in use exceed the memory budget "
                 f"of {self.budget}",
-                hint="free tensors, or raise it with rl.set_memory_budget",
+                hint='free tensors, or raise it: rl.device("webgpu").set_memory_budget(...)',
             )
-        waiting = self.by_size.get(size)
-        if waiting:
-            handle = waiting.pop()
+        waiting = self.by_size.get(size, [])
+        if write and self.pending:
+            handle = next((h for h in waiting if h not in self.pending), 0)
+        else:
+            handle = waiting[0] if waiting else 0
+        if handle:
+            waiting.remove(handle)
             del self.free[handle]
             self.kept -= size
         else:
@@ -84,7 +94,7 @@ class Pool:
             self.used -= size
             self.kept += size
             self.free[handle] = size
-            self.by_size.setdefault(size, []).append(handle)
+            insort(self.by_size.setdefault(size, []), handle)
 
     def trim(self, bound: int | None = None) -> None:
         """Destroy freed buffers beyond the bound; nothing may be pending."""

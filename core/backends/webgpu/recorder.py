@@ -13,7 +13,6 @@ from rushlight.core.backends.webgpu.pool import Buffer, Pool
 from rushlight.core.backends.webgpu.port import SLOT, Port, Range, summary
 from rushlight.core.errors import DeviceError
 
-WORDS = SLOT // 4
 # A batch is submitted when it has this many dispatches, or touches this many bytes.
 MOST_DISPATCHES = 512
 MOST_BYTES = 256 << 20
@@ -46,8 +45,7 @@ class Recorder:
         self.uniforms = bytearray()
         self.slots: dict[bytes, int] = {}
         self.ops: list[str] = []
-        self.touched: dict[int, Buffer] = {}  # keeps what pending dispatches use from being reused
-        self.touched_bytes = 0
+        self.pending_bytes = 0
         self.pipelines: dict[Kernel, int] = {}
         self.groups: OrderedDict[tuple[str, tuple[Range, ...]], int] = OrderedDict()
         self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
@@ -84,10 +82,10 @@ class Recorder:
         if self.observer is not None:
             self.observer.append((op, kernel.label))
         for b in bindings:
-            if b.buffer.handle not in self.touched:
-                self.touched[b.buffer.handle] = b.buffer
-                self.touched_bytes += b.buffer.nbytes
-        full = len(self.ops) >= MOST_DISPATCHES or self.touched_bytes >= MOST_BYTES
+            if b.buffer.handle not in self.pool.pending:
+                self.pool.pending.add(b.buffer.handle)
+                self.pending_bytes += b.buffer.nbytes
+        full = len(self.ops) >= MOST_DISPATCHES or self.pending_bytes >= MOST_BYTES
         if full or debugging[0]:
             self.flush()
 
@@ -109,7 +107,8 @@ class Recorder:
         if self.ops:
             plan, uniforms, ops = self.plan, bytes(self.uniforms), self.ops
             self.plan, self.uniforms, self.slots, self.ops = array("I"), bytearray(), {}, []
-            self.touched, self.touched_bytes = {}, 0
+            self.pool.pending.clear()
+            self.pending_bytes = 0
             self.submits += 1
             try:
                 self.port.submit(plan, uniforms, ops)
@@ -138,7 +137,7 @@ class Recorder:
 
     def write(self, buffer: Buffer, data: Bytes, offset: int = 0) -> None:
         """Write to a buffer after everything that waits: WebGPU would do it before."""
-        if buffer.handle in self.touched:
+        if buffer.handle in self.pool.pending:
             self.flush()
         self.port.write(buffer.handle, offset, data)
 
