@@ -79,6 +79,8 @@ export class Port {
     this.groups = new Map();
     /** @type {Map<number, GPUComputePipeline>} */
     this.pipelines = new Map();
+    /** @type {Map<number, string>} why pipelines cannot be used */
+    this.broken = new Map();
     /** @type {Map<string, GPUBindGroupLayout>} */
     this.layouts = new Map();
     /** @type {Map<number, Reading>} */
@@ -108,16 +110,20 @@ export class Port {
   /**
    * Runs `work`; what goes wrong in it is noted, and raised at the next read.
    * @template T @param {GPUErrorFilter[]} filters @param {string} what @param {() => T} work
-   * @param {number} [batch] @returns {T}
+   * @param {number} [batch] @param {(message: string) => void} [told] @returns {T}
    */
-  #scoped(filters, what, work, batch) {
+  #scoped(filters, what, work, batch, told) {
     for (const filter of filters) this.device.pushErrorScope(filter);
     try {
       return work();
     } finally {
       for (let i = 0; i < filters.length; i += 1) {
         const outcome = this.device.popErrorScope().then(
-          (error) => error && this.#note(error, what, batch),
+          (error) => {
+            if (!error) return;
+            this.#note(error, what, batch);
+            told?.(what + error.message);
+          },
           () => {}, // the device was lost, which `lost` says
         );
         this.scopes.add(outcome);
@@ -198,17 +204,22 @@ export class Port {
   /** @param {string} code @param {string} access @param {string} label */
   pipeline(code, access, label) {
     const { device } = this;
-    const made = this.#scoped(["validation", "internal", "out-of-memory"], `${label}: `, () =>
-      device.createComputePipeline({
-        label,
-        layout: device.createPipelineLayout({
-          bindGroupLayouts: [this.layout(access), this.layout("u")],
+    const bindGroupLayouts = [this.layout(access), this.layout("u")];
+    const handle = ++this.next;
+    const made = this.#scoped(
+      ["validation", "internal", "out-of-memory"],
+      `${label}: `,
+      () =>
+        device.createComputePipeline({
+          label,
+          layout: device.createPipelineLayout({ bindGroupLayouts }),
+          compute: { module: device.createShaderModule({ label, code }), entryPoint: "main" },
         }),
-        compute: { module: device.createShaderModule({ label, code }), entryPoint: "main" },
-      }),
+      -1,
+      (message) => this.broken.set(handle, message),
     );
-    this.pipelines.set(++this.next, made);
-    return this.next;
+    this.pipelines.set(handle, made);
+    return handle;
   }
 
   /** @param {string} access @param {number} address  of (buffer, offset, size) per binding */
@@ -267,6 +278,8 @@ export class Port {
     for (let i = 0; i < count; i += STRIDE) {
       if (words[i] !== pipeline) {
         pipeline = words[i];
+        const message = this.broken.get(pipeline);
+        if (message) this.problems.push({ kind: "error", message, batch: this.batch });
         pass.setPipeline(/** @type {GPUComputePipeline} */ (this.pipelines.get(pipeline)));
       }
       if (words[i + 1] !== group) {

@@ -123,7 +123,7 @@ def test_a_buffer_beyond_the_adapters_largest_is_refused(gpu: rl.Device) -> None
 def test_a_lost_device_says_so_and_can_be_opened_again(gpu: rl.Device) -> None:
     x = rl.arange(8, device=gpu).to(rl.float32)
     y = x + 1
-    _port(gpu).device.destroy()  # in the middle of a run: y is still pending
+    getattr(_port(gpu), "js", _port(gpu)).device.destroy()  # amid a run: y is still pending
     with pytest.raises(DeviceLostError, match="was lost"):
         y.numpy()
     with pytest.raises(DeviceLostError, match="was lost"):
@@ -151,8 +151,10 @@ BAD = "@compute @workgroup_size(1) fn main() { let x: f32 = 1u; }"
 
 def test_a_validation_error_names_the_op(gpu: rl.Device) -> None:
     backend = _backend(gpu)
-    with pytest.raises(DeviceError, match="bad_op"):
-        backend.recorder.dispatch("bad_op", Kernel(BAD, "", "bad"), [], [], (1, 1, 1))
+    for _ in range(2):  # a browser tells at the next read, and each time
+        with pytest.raises(DeviceError, match=r"(?s)bad_op.*u32"):
+            backend.recorder.dispatch("bad_op", Kernel(BAD, "", "bad"), [], [], (1, 1, 1))
+            gpu.synchronize()
     assert (rl.ones(2, device=gpu) + 1).tolist() == [2, 2], "the device goes on"
 
 
@@ -181,6 +183,7 @@ def test_a_grid_over_two_axes(gpu: rl.Device) -> None:
     assert line[-1].item() == n - 1 and line[12345].item() == 12345
 
 
+@pytest.mark.native
 def test_two_threads_share_a_device(gpu: rl.Device) -> None:
     import threading
 
@@ -209,7 +212,7 @@ def test_devices_are_listed(gpu: rl.Device) -> None:
     assert names[0] == "cpu" and "webgpu" in names
     assert gpu is rl.device("webgpu:0")
     assert gpu.info["limits"]["maxBufferSize"] > 0 and gpu.info["device"]
-    with pytest.raises(DeviceError, match="no adapter 99; there are: webgpu:0"):
+    with pytest.raises(DeviceError, match="no adapter 99; (there are: webgpu:0|a tab has)"):
         rl.ones(2, device="webgpu:99")
     with pytest.raises(ValueError, match="no device 'webgpu:x'"):
         rl.device("webgpu:x")

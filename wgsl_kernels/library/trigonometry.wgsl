@@ -52,7 +52,7 @@ fn quarter_turns(v: f32) -> vec2<f32> {
     high = ~high + select(0u, 1u, low == 0u);
   }
   let zeros = countLeadingZeros(high);
-  let digits = select(high << zeros | (low >> (32u - max(zeros, 1u))), high, zeros == 0u);
+  let digits = select((high << zeros) | (low >> (32u - max(zeros, 1u))), high, zeros == 0u);
   let size = f32(digits) * power_of_two(-32 - i32(min(zeros, 31u))) * 1.5707963268;
   let negative = over != is_negative(v);
   let turns = select(quarter, 0u - quarter, is_negative(v)) & 3u;
