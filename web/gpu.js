@@ -60,8 +60,9 @@ export class Port {
     this.device = device;
     this.queue = device.queue;
     this.features = features.join(" ");
-    const { vendor, architecture, device: name, description } = adapter.info;
-    this.info = JSON.stringify({ vendor, architecture, device: name, description });
+    const { vendor, architecture, device: name, description, isFallbackAdapter } = adapter.info;
+    const type = isFallbackAdapter || architecture === "swiftshader" ? "CPU" : "";
+    this.info = JSON.stringify({ vendor, architecture, device: name, description, type });
     /** @type {Record<string, number>} */
     const limits = {};
     for (const key in device.limits) limits[key] = /** @type {any} */ (device.limits)[key];

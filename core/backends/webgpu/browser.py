@@ -93,7 +93,7 @@ class BrowserPort:
         self.info: Mapping[str, str] = {
             "vendor": info["vendor"], "device": name or "unnamed adapter",
             "description": info["description"], "backend": "browser",
-            "type": info["architecture"],
+            "type": info["type"], "architecture": info["architecture"],
         }  # fmt: skip
         self.limits: Mapping[str, int] = json.loads(js.limits)
         self.features = frozenset(js.features.split())
