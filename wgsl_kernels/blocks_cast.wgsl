@@ -12,12 +12,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (i >= P(0u)) {
     return;
   }
-  var rest = i / P(3u);
-  var at = P(2u) + (i % P(3u)) * 4u;
-  for (var d = P(4u); d > 0u;) {
-    d--;
-    at += (rest % P(16u + d)) * P(24u + d);
-    rest /= P(16u + d);
-  }
+  let at = P(2u) + (i % P(3u)) * 4u + walked(i / P(3u), P(4u), 16u, 24u);
   put(i * 4u + P(1u), quad_x(at));
 }

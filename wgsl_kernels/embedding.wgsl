@@ -10,14 +10,7 @@
 
 // Element i of the result; `old` is what is there.
 fn element(i: u32, old: out_value) -> out_value {
-  var rest = i / P(2u);
-  var at = P(3u);
-  for (var d = P(8u); d > 0u;) {
-    d--;
-    at += (rest % P(16u + d)) * P(24u + d);
-    rest /= P(16u + d);
-  }
-  let k = i32(load_index(at));
+  let k = i32(load_index(P(3u) + walked(i / P(2u), P(8u), 16u, 24u)));
   if (k < 0 || u32(k) >= P(7u)) {
     if (P(9u) == 0u) {
       note(P(11u), k, P(7u));

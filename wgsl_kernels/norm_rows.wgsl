@@ -10,23 +10,6 @@
 // strides in x, 24.. in the result, 32 epsilon, 40 and 41 offset and stride of the weight, 42 and
 // 43 of the bias.
 
-var<workgroup> parts: array<f32, LANES>;
-
-// The sum of `v` over all lanes; every lane calls it.
-fn total(v: f32, lane: u32) -> f32 {
-  parts[lane] = v;
-  workgroupBarrier();
-  for (var s = LANES / 2u; s > 0u; s /= 2u) {
-    if (lane < s) {
-      parts[lane] += parts[lane + s];
-    }
-    workgroupBarrier();
-  }
-  let sum = parts[0];
-  workgroupBarrier();
-  return sum;
-}
-
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
@@ -35,8 +18,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (row >= P(0u)) {
     return;
   }
-  let from_ = row_start(row, P(2u), 16u);
-  let to = row_start(row, P(1u), 24u);
+  let from_ = P(2u) + walked(row, P(5u), 8u, 16u);
+  let to = P(1u) + walked(row, P(5u), 8u, 24u);
   let length = P(3u);
   let step = P(4u);
 
@@ -46,14 +29,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     for (var k = lane; k < length; k += LANES) {
       sum += load_x(from_ + k * step);
     }
-    mean = total(sum, lane) / f32(length);
+    mean = sum_of_lanes(sum, lane) / f32(length);
   }
   var squares = 0.0;
   for (var k = lane; k < length; k += LANES) {
     let v = load_x(from_ + k * step) - mean;
     squares += v * v;
   }
-  let root = sqrt(total(squares, lane) / f32(length) + F(32u));
+  let root = sqrt(sum_of_lanes(squares, lane) / f32(length) + F(32u));
 
   for (var k = lane * PER; k < length; k += LANES * PER) {
     var packed = 0u;

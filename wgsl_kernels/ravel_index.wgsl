@@ -5,15 +5,8 @@
 // 8.. sizes, 16.. strides of the index.
 
 fn element(i: u32) -> out_value {
-  var rest = i;
-  var at = P(2u);
-  for (var d = P(5u); d > 0u;) {
-    d--;
-    at += (rest % P(8u + d)) * P(16u + d);
-    rest /= P(8u + d);
-  }
   let size = i32(P(6u));
-  let k = i32(load_index(at));
+  let k = i32(load_index(P(2u) + walked(i, P(5u), 8u, 16u)));
   if (k < -size || k >= size) {
     note(P(7u), k, P(6u));
     return -1;

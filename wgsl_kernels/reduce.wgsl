@@ -13,19 +13,6 @@
 
 var<workgroup> gathered: array<acc, 256>;
 
-// Where the elements with number i begin, given sizes and strides from parameter `at` on.
-fn walk(i: u32, dims: u32, at: u32) -> u32 {
-  var rest = i;
-  var place = 0u;
-  for (var d = dims; d > 1u;) {
-    d--;
-    let size = P(at + d);
-    place += (rest % size) * P(at + 8u + d);
-    rest /= size;
-  }
-  return place + rest * P(at + 8u);
-}
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
@@ -36,13 +23,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   var total = start();
   if (row < P(0u)) {
     let part = unit % P(4u);
-    let first = P(2u) + walk(row, P(8u), 10u);
+    let first = P(2u) + walked(row, P(8u), 10u, 18u);
     let stop = min(P(3u), (part + 1u) * P(5u));
     var j = part * P(5u) + own;
     while (j < stop) {
       var block = start();
       for (var k = 0u; k < 32u && j < stop; k++) {
-        block = join(block, value(first + walk(j, P(9u), 26u), j + P(7u)));
+        block = join(block, value(first + walked(j, P(9u), 26u, 34u), j + P(7u)));
         j += LANES;
       }
       total = join(total, block);

@@ -9,18 +9,6 @@
 
 var<workgroup> sums: array<total, 256>;
 
-// Where row `row` begins, given the strides from parameter `at` on.
-fn begins(row: u32, at: u32) -> u32 {
-  var rest = row;
-  var place = 0u;
-  for (var d = P(8u); d > 0u;) {
-    d--;
-    place += (rest % P(10u + d)) * P(at + d);
-    rest /= P(10u + d);
-  }
-  return place;
-}
-
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
@@ -30,7 +18,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let row = unit / P(4u);
   let j = (unit % P(4u)) * (LANES * 4u) + own * 4u;
   let count = select(0u, min(P(3u) - min(j, P(3u)), 4u), row < P(0u));
-  let source = P(2u) + begins(row, 18u) + j * P(5u);
+  let source = P(2u) + walked(row, P(8u), 10u, 18u) + j * P(5u);
   var four: array<total, 4>;
   var sum = total(0);
   for (var k = 0u; k < 4u; k++) {
@@ -54,7 +42,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (own > 0u) {
     before = sums[lane - 1u];
   }
-  let place = P(1u) + begins(row, 34u) + j * P(6u);
+  let place = P(1u) + walked(row, P(8u), 10u, 34u) + j * P(6u);
   for (var k = 0u; k < 4u; k++) {
     if (k < count) {
       out_words[place + k * P(6u)] = encode(before + four[k]);

@@ -5,17 +5,6 @@
 // a row, 4 parts of a row, 5 elements of a part, 6 stride of a row's elements, 8 dims of the rows,
 // 10.. their sizes, 34.. strides.
 
-fn begins(row: u32, at: u32) -> u32 {
-  var rest = row;
-  var place = 0u;
-  for (var d = P(8u); d > 0u;) {
-    d--;
-    place += (rest % P(10u + d)) * P(at + d);
-    rest /= P(10u + d);
-  }
-  return place;
-}
-
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
@@ -30,7 +19,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (part == 0u) {
     return;
   }
-  let place = P(1u) + begins(row, 34u) + j * P(6u);
+  let place = P(1u) + walked(row, P(8u), 10u, 34u) + j * P(6u);
   let before = load_t(P(2u) + row * P(4u) + part - 1u);
   out_words[place] = encode(before + bitcast<total>(out_words[place]));
 }

@@ -13,16 +13,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (i >= P(0u)) {
     return;
   }
-  var rest = i;
-  var source = P(2u);
-  var target_ = P(1u);
-  for (var d = P(5u); d > 0u;) {
-    d--;
-    let x = rest % P(8u + d);
-    rest /= P(8u + d);
-    source += x * P(16u + d);
-    target_ += x * P(40u + d);
-  }
+  let source = P(2u) + walked(i, P(5u), 8u, 16u);
+  let target_ = P(1u) + walked(i, P(5u), 8u, 40u);
   let bits = 32u / PER;
   let shift = (target_ % PER) * bits;
   let mask = (1u << bits) - 1u;

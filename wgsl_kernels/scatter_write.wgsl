@@ -20,15 +20,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (load_claim(e.place) != i + 1u) {
     return;
   }
-  var at = P(1u);
-  if (P(56u) == 0u) {
-    at += e.place;
+  var at = e.place;
+  if (P(56u) > 0u) {
+    at = walked(e.place, P(56u), 40u, 48u);
   }
-  var rest = e.place;
-  for (var d = P(56u); d > 0u;) {
-    d--;
-    at += (rest % P(40u + d)) * P(48u + d);
-    rest /= P(40u + d);
-  }
-  store(at, load_value(P(2u) + e.value));
+  store(P(1u) + at, load_value(P(2u) + e.value));
 }

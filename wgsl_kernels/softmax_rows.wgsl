@@ -11,8 +11,6 @@
 // dim, 5 other dims, 6 stride of the result along the dim, 8.. sizes of the other dims, 16.. their
 // strides in x, 24.. in the result.
 
-var<workgroup> parts: array<f32, LANES>;
-
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
@@ -21,8 +19,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (row >= P(0u)) {
     return;
   }
-  let from_ = row_start(row, P(2u), 16u);
-  let to = row_start(row, P(1u), 24u);
+  let from_ = P(2u) + walked(row, P(5u), 8u, 16u);
+  let to = P(1u) + walked(row, P(5u), 8u, 24u);
   let length = P(3u);
   let step = P(4u);
 
@@ -30,30 +28,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   for (var k = lane; k < length; k += LANES) {
     top = maximum_f(top, load_x(from_ + k * step));
   }
-  parts[lane] = top;
-  workgroupBarrier();
-  for (var s = LANES / 2u; s > 0u; s /= 2u) {
-    if (lane < s) {
-      parts[lane] = maximum_f(parts[lane], parts[lane + s]);
-    }
-    workgroupBarrier();
-  }
-  top = parts[0];
-  workgroupBarrier();
+  top = top_of_lanes(top, lane);
 
   var sum = 0.0;
   for (var k = lane; k < length; k += LANES) {
     sum += shifted_exp(load_x(from_ + k * step), top);
   }
-  parts[lane] = sum;
-  workgroupBarrier();
-  for (var s = LANES / 2u; s > 0u; s /= 2u) {
-    if (lane < s) {
-      parts[lane] += parts[lane + s];
-    }
-    workgroupBarrier();
-  }
-  sum = parts[0];
+  sum = sum_of_lanes(sum, lane);
   let log_sum = log_f(sum);
 
   for (var k = lane * PER; k < length; k += LANES * PER) {

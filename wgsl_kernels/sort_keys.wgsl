@@ -15,14 +15,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let j = i % P(4u);
   var pair = vec2<u32>(0xffffffffu, j); // behind every element: those have lower indices
   if (j < P(3u)) {
-    var rest = i / P(4u);
-    var place = P(2u) + j * P(5u);
-    for (var d = P(8u); d > 0u;) {
-      d--;
-      place += (rest % P(10u + d)) * P(18u + d);
-      rest /= P(10u + d);
-    }
-    pair.x = key(load_x(place));
+    pair.x = key(load_x(P(2u) + j * P(5u) + walked(i / P(4u), P(8u), 10u, 18u)));
   }
   pairs[i] = pair;
 }

@@ -59,3 +59,17 @@ fn note(code: u32, value: i32, size: u32) {
     }
   }
 }
+
+// Where element i lies that is counted row-major: `dims` dims, at least one, whose sizes begin at
+// parameter `sizes` and whose strides at parameter `strides`.
+fn walked(i: u32, dims: u32, sizes: u32, strides: u32) -> u32 {
+  var rest = i;
+  var place = 0u;
+  for (var d = dims; d > 1u;) {
+    d--;
+    let size = P(sizes + d);
+    place += (rest % size) * P(strides + d);
+    rest /= size;
+  }
+  return place + rest * P(strides);
+}

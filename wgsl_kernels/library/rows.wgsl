@@ -1,16 +1,35 @@
-// What kernels share that give a workgroup to each row.
+// What kernels share that give a workgroup of LANES invocations to each row.
 
-// Where row number `row` begins: P(5u) dims of the sizes from parameter 8 on, with the strides
-// from parameter `strides` on.
-fn row_start(row: u32, offset: u32, strides: u32) -> u32 {
-  var rest = row;
-  var at = offset;
-  for (var d = P(5u); d > 0u;) {
-    d--;
-    at += (rest % P(8u + d)) * P(strides + d);
-    rest /= P(8u + d);
+var<workgroup> lane_values: array<f32, LANES>;
+
+// The sum of `v` over all lanes; every lane calls it.
+fn sum_of_lanes(v: f32, lane: u32) -> f32 {
+  lane_values[lane] = v;
+  workgroupBarrier();
+  for (var s = LANES / 2u; s > 0u; s /= 2u) {
+    if (lane < s) {
+      lane_values[lane] += lane_values[lane + s];
+    }
+    workgroupBarrier();
   }
-  return at;
+  let sum = lane_values[0];
+  workgroupBarrier();
+  return sum;
+}
+
+// The largest `v` of all lanes, or nan where there is one; every lane calls it.
+fn top_of_lanes(v: f32, lane: u32) -> f32 {
+  lane_values[lane] = v;
+  workgroupBarrier();
+  for (var s = LANES / 2u; s > 0u; s /= 2u) {
+    if (lane < s) {
+      lane_values[lane] = maximum_f(lane_values[lane], lane_values[lane + s]);
+    }
+    workgroupBarrier();
+  }
+  let top = lane_values[0];
+  workgroupBarrier();
+  return top;
 }
 
 // exp(v - top) for a v that is at most top, and 0 for -inf.

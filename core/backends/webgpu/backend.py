@@ -13,7 +13,7 @@ from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.plans import IN_PLACE, plan_of
-from rushlight.core.backends.webgpu.plans.map import move
+from rushlight.core.backends.webgpu.plans.map import move, scatter_narrow
 from rushlight.core.backends.webgpu.pool import Buffer, Pool
 from rushlight.core.backends.webgpu.port import Port
 from rushlight.core.backends.webgpu.recorder import Recorder, Slice
@@ -229,6 +229,4 @@ def store(e: Emitter, made: Operand, out: Operand) -> None:
     if access.per_word(out.dtype) == 1:
         move(e, made, out)
     else:
-        from rushlight.core.backends.webgpu.plans.map import scatter_narrow
-
         scatter_narrow(e, made, out)

@@ -19,6 +19,7 @@ from rushlight.wgsl_kernels import compose
 
 ALIGN = 256
 _AXIS = 65535
+MOST_DIMS = 8  # that a kernel's parameters hold sizes and strides of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,13 @@ def bits(value: float) -> int:
 def word(value: int) -> int:
     """A parameter that may be negative, as 32 bits."""
     return value & 0xFFFFFFFF
+
+
+def fill(parameters: list[int], at: int, *values: Sequence[int]) -> None:
+    """Put `values` among the parameters: the first from number `at` on, each next 8 further."""
+    for row in values:
+        parameters[at : at + len(row)] = map(word, row)
+        at += MOST_DIMS
 
 
 def grid(groups: int) -> tuple[int, int, int]:
@@ -101,6 +109,19 @@ class Emitter:
         size = access.width(x.dtype)
         first, last = layout.extent
         return -(-last * size // 4) * 4 - first * size // ALIGN * ALIGN <= self.binding_limit
+
+    def walk(self, shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
+        """Sizes, and strides per operand, of a walk over few dims: `collapse`, for a kernel.
+
+        Raises ValueError beyond eight dims, which is what parameters hold.
+        """
+        sizes, steps = collapse(shape, strides)
+        if len(sizes) > MOST_DIMS:
+            raise ValueError(
+                f"{self.op}: {len(sizes)} dims that lie apart in memory, webgpu walks up to "
+                f"{MOST_DIMS}; compute on cpu"
+            )
+        return sizes, steps
 
     def kernel(self, file: str, access_: str, *lines: str) -> Kernel:
         """The kernel of wgsl_kernels/FILE.wgsl with `lines` in front."""

@@ -31,7 +31,6 @@ from rushlight.core.backends.webgpu.plans import (
 Plan = Callable[[Emitter, Sequence[Operand | None], Operand, Mapping[str, Any]], None]
 
 PLANS: dict[str, Plan] = {
-    "copy": map.copy,
     **creation.PLANS,
     **matmul.PLANS,
     **linear.PLANS,
@@ -40,7 +39,7 @@ PLANS: dict[str, Plan] = {
     **norm.PLANS,
     **attention.PLANS,
     **reduce.PLANS,
-    **quantized.PLANS,  # over `copy` and `cast`
+    **quantized.PLANS,  # over `cast`
     **random.PLANS,
     **scan.PLANS,
     **sort.PLANS,

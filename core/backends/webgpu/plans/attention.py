@@ -10,7 +10,7 @@ from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import Emitter, bits, grid, view, word
 from rushlight.core.backends.webgpu.plans import creation
-from rushlight.core.backends.webgpu.plans.indexing import status_line, storer
+from rushlight.core.backends.webgpu.plans.indexing import storer
 from rushlight.core.backends.webgpu.plans.movement import (
     apart,
     as_bits,
@@ -215,7 +215,7 @@ def cache_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         values, target = view(values, values.layout, dtype), view(out, out.layout, dtype)
     kernel = e.kernel(
         "cache_write", "rrww", access.reader("value", 0, dtype),
-        access.reader("offset", 1, offsets.dtype), storer(2, dtype), status_line(3),
+        access.reader("offset", 1, offsets.dtype), storer(2, dtype), access.status(3),
     )  # fmt: skip
     v_bound, v_at = e.bind(values)
     i_bound, i_at = e.bind(offsets)

@@ -12,14 +12,9 @@ from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import Emitter, bits, word
 from rushlight.core.backends.webgpu.plans.map import emit_map, move
 from rushlight.core.dtype import DType, bool_, int64
-from rushlight.core.errors import RushlightError
 
 Inputs = Sequence[Operand | None]
 Attrs = Mapping[str, Any]
-
-
-class RangeError(RushlightError, ValueError):
-    """A number that the dtype, or the device's form of it, does not hold."""
 
 
 def fill_word(op: str, value: Any, dtype: DType) -> int:

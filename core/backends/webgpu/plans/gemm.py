@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.blocks import planes_fit
-from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid
+from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.creation import cast_expression
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.product import product_kernel, side
@@ -213,9 +213,7 @@ def _emit(
 ) -> None:
     *batch, n, m = out.layout.shape
     k = a.layout.shape[-1]
-    sizes, (a_steps, b_steps, o_steps) = collapse(
-        tuple(batch), [x.layout.strides[:-2] for x in (a, b, out)]
-    )
+    sizes, steps = e.walk(tuple(batch), [x.layout.strides[:-2] for x in (a, b, out)])
     count = 1
     for size in sizes:
         count *= size
@@ -224,7 +222,7 @@ def _emit(
     config = CONFIGS[choose(e, n, m, count, right.turned)]
     far = out.layout.strides[-2] if n > 1 else 0
     wide = out.layout.strides[-1] == 1 and not any(
-        s % 4 for s in (m, far, out.layout.offset, *(o_steps if count > 1 else ()))
+        s % 4 for s in (m, far, out.layout.offset, *(steps[2] if count > 1 else ()))
     )
     half = "shader-f16" in e.features
     kernel = product_kernel(
@@ -244,10 +242,7 @@ def _emit(
         bound, at = e.bind(bias)
         bindings.append(bound)
         parameters[14:16] = [at + column * bias.layout.strides[0], bias.layout.strides[0]]
-    for base, steps in ((16, sizes), (24, a_steps), (32, b_steps), (40, o_steps)):
-        if len(steps) > 8:
-            raise ValueError(f"{e.op}: {len(steps)} batch dims that lie apart; webgpu walks 8")
-        parameters[base : base + len(steps)] = steps
+    fill(parameters, 16, sizes, *steps)
     parameters[48 : 48 + len(shifts)] = shifts
     down, across = -(-n // config.rows), -(-m // config.columns)
     parameters[51:54] = [down, across, down * across * count]

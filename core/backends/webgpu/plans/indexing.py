@@ -13,7 +13,7 @@ from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, collapse, grid, view
+from rushlight.core.backends.webgpu.emit import Emitter, fill, grid, view
 from rushlight.core.backends.webgpu.plans.movement import (
     apart,
     as_bits,
@@ -28,12 +28,6 @@ from rushlight.wgsl_kernels import compose, text
 
 Inputs = Sequence[Operand | None]
 Attrs = Mapping[str, Any]
-_MOST_DIMS = 8
-
-
-def status_line(binding: int) -> str:
-    """The line that binds the status word, which the library's `note` writes."""
-    return f"@group(0) @binding({binding}) var<storage, read_write> status: array<atomic<u32>>;"
 
 
 def storer(binding: int, dtype: DType) -> str:
@@ -49,21 +43,6 @@ def storer(binding: int, dtype: DType) -> str:
     )
 
 
-def walk(e: Emitter, shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
-    """`collapse` for kernels whose parameters hold eight dims."""
-    sizes, steps = collapse(shape, strides)
-    if len(sizes) > _MOST_DIMS:
-        raise ValueError(
-            f"{e.op}: {len(sizes)} dims that lie apart in memory; webgpu walks {_MOST_DIMS}"
-        )
-    return sizes, steps
-
-
-def fill(parameters: list[int], at: int, values: Sequence[int]) -> None:
-    """Put `values` among the parameters from number `at` on."""
-    parameters[at : at + len(values)] = values
-
-
 def _without(strides: Shape, dim: int) -> Shape:
     return tuple(0 if d == dim else s for d, s in enumerate(strides))
 
@@ -76,7 +55,7 @@ def _take(e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, di
     kernel = Kernel(
         compose(
             "map", access.reader("x", 0, bits), access.reader("index", 1, held.dtype),
-            access.writer(2, bits), status_line(3), text("gather"),
+            access.writer(2, bits), access.status(3), text("gather"),
             f"fn missing() -> out_value {{ return {missing}; }}",
         ),
         "rrww", "gather",
@@ -84,15 +63,14 @@ def _take(e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, di
     x_bound, x_at = e.bind(view(x, x.layout, bits))
     i_bound, i_at = e.bind(held, index)
     o_bound, o_at = e.bind(view(out, out.layout, bits))
-    sizes, steps = walk(e, out.layout.shape, [_without(x.layout.strides, dim), index.strides])
+    sizes, steps = e.walk(out.layout.shape, [_without(x.layout.strides, dim), index.strides])
     parameters = [0] * 32
     count = out.layout.numel
     parameters[:8] = [
         count, o_at, x_at, i_at, x.layout.strides[dim], len(sizes), x.layout.shape[dim],
         e.status.code(e.op, "index"),
     ]  # fmt: skip
-    for at, values in zip((8, 16, 24), (sizes, *steps), strict=True):
-        fill(parameters, at, values)
+    fill(parameters, 8, sizes, *steps)
     words = -(-count // access.per_word(bits))
     e.dispatch(kernel, [x_bound, i_bound, o_bound, e.status.slice()], parameters,
                grid(-(-words // 64)))  # fmt: skip
@@ -121,7 +99,7 @@ def _write(
     Where several have one place the last stays: first each claims its place with its number, of
     which the largest wins, then the winners write.
     """
-    sizes, steps = walk(e, index.layout.shape, [index.layout.strides, value.layout.strides, base])
+    sizes, steps = e.walk(index.layout.shape, [index.layout.strides, value.layout.strides, base])
     bits = as_bits(out.dtype)
     i_bound, i_at = e.bind(index)
     v_bound, v_at = e.bind(view(value, value.layout, bits))
@@ -131,12 +109,10 @@ def _write(
     parameters[:8] = [
         count, o_at, v_at, i_at, step, len(sizes), size, e.status.code(e.op, "index"),
     ]  # fmt: skip
-    for at, values in zip((8, 16, 24, 32), (sizes, *steps), strict=True):
-        fill(parameters, at, values)
+    fill(parameters, 8, sizes, *steps)
     if not out.layout.is_contiguous:
-        out_sizes, (out_steps,) = walk(e, out.layout.shape, [out.layout.strides])
-        fill(parameters, 40, out_sizes)
-        fill(parameters, 48, out_steps)
+        out_sizes, (out_steps,) = e.walk(out.layout.shape, [out.layout.strides])
+        fill(parameters, 40, out_sizes, out_steps)
         parameters[56] = len(out_sizes)
     groups = grid(-(-count // 64))
     claims, _ = e.bind(e.temporary((places,), uint32))
@@ -146,7 +122,7 @@ def _write(
         e.dispatch(kernel, [i_bound, claims], parameters, groups)
     kernel = e.kernel(
         "scatter_write", "rrrww", reads, access.reader("value", 1, bits),
-        access.reader("claim", 2, uint32), storer(3, bits), status_line(4),
+        access.reader("claim", 2, uint32), storer(3, bits), access.status(4),
     )  # fmt: skip
     e.dispatch(kernel, [i_bound, v_bound, claims, o_bound, e.status.slice()], parameters, groups)
 
@@ -198,7 +174,7 @@ def _add(
     links = e.temporary(flat, uint32)
     l_bound, _ = e.bind(links)
     reads = access.reader("index", 0, index.dtype)
-    kernel = e.kernel("scatter_link", "rww", reads, access.writer(1, uint32), status_line(2))
+    kernel = e.kernel("scatter_link", "rww", reads, access.writer(1, uint32), access.status(2))
     parameters = [
         index.layout.numel, inner, length, i_at, 0, 0, size, e.status.code(e.op, "index"),
     ]  # fmt: skip
@@ -209,7 +185,7 @@ def _add(
     bindings = []
     if out.dtype is int64:
         code = e.status.code(e.op, "overflow")
-        lines.append(status_line(5))
+        lines.append(access.status(5))
         bindings.append(e.status.slice())
     kernel = e.kernel(
         "scatter_add", "rrrrw" + "w" * len(bindings), reads, access.reader("link", 1, uint32),
@@ -220,16 +196,15 @@ def _add(
     x_bound, x_at = e.bind(x)
     o_bound, o_at = e.bind(out)
     each = tuple(int(d == dim) for d in range(len(shape)))
-    sizes, steps = walk(
-        e, shape,
+    sizes, steps = e.walk(
+        shape,
         [source.layout.strides, _without(x.layout.strides, dim),
          _without(out.layout.strides, dim), linked, each],
     )  # fmt: skip
     parameters = [0] * 63
     count = source.layout.numel
     parameters[:8] = [count, o_at, s_at, i_at, x_at, len(sizes), size, length]
-    for at, values in zip((8, 16, 24, 32, 40, 48), (sizes, *steps), strict=True):
-        fill(parameters, at, values)
+    fill(parameters, 8, sizes, *steps)
     parameters[56:61] = [
         code, source.layout.strides[dim], x.layout.strides[dim], out.layout.strides[dim],
         linked[dim],
@@ -268,17 +243,16 @@ def ravel_index(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         kernel = Kernel(
             compose(
                 "map", access.reader("index", 0, index.dtype), access.writer(1, out.dtype),
-                status_line(2), f"const FIRST = {'true' if k == 0 else 'false'};",
+                access.status(2), f"const FIRST = {'true' if k == 0 else 'false'};",
                 text("ravel_index"),
             ),
             "rww", "ravel_index",
         )  # fmt: skip
         i_bound, i_at = e.bind(index)
-        sizes, (steps,) = walk(e, index.layout.shape, [index.layout.strides])
+        sizes, (steps,) = e.walk(index.layout.shape, [index.layout.strides])
         parameters = [0] * 24
         parameters[:8] = [out.layout.numel, at, i_at, 0, 0, len(sizes), size, code]
-        fill(parameters, 8, sizes)
-        fill(parameters, 16, steps)
+        fill(parameters, 8, sizes, steps)
         e.dispatch(kernel, [i_bound, bound, e.status.slice()], parameters,
                    grid(-(-out.layout.numel // 64)))  # fmt: skip
 

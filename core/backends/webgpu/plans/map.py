@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
+from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int16, int64, uint8, uint32
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
 NAMES = "abc"
-_DIMS = 8  # parameters 8 to 15 hold the sizes, then 8 strides for each of up to 5 operands
 
 
 # int64 is held in 32 bits: where a result could be beyond them, the kernel notes it in the status
@@ -74,11 +73,7 @@ def _kernel(
         + f"\nreturn {expression};\n}}"
     )  # fmt: skip
     if strided_out:
-        lines.append(
-            "fn place(i: u32) -> u32 { var rest = i; var at = 0u; for (var d = P(5u); d > 0u;) "
-            "{ d--; let size = P(8u + d); at += (rest % size) * P(40u + d); rest /= size; } "
-            "return at; }"
-        )
+        lines.append("fn place(i: u32) -> u32 { return walked(i, P(5u), 8u, 40u); }")
     else:
         lines.append("fn place(i: u32) -> u32 { return i; }")
     if notes:
@@ -133,11 +128,7 @@ def _emit_piece(
     e: Emitter, expression: str, inputs: Sequence[Operand], out: Operand, shape: Shape,
     layouts: Sequence[Layout], in_place: bool, asks: _Asks, first: int,
 ) -> None:  # fmt: skip
-    sizes, strides = collapse(shape, [x.strides for x in layouts])
-    if len(sizes) > _DIMS:
-        raise ValueError(
-            f"{e.op}: {len(sizes)} dims that lie apart in memory; webgpu walks {_DIMS}"
-        )
+    sizes, strides = e.walk(shape, [x.strides for x in layouts])
     plain = len(sizes) == 1 and all(s == (1,) for s in strides)
     flat_out = strides[-1] == Layout.contiguous(sizes).strides or sizes == (1,)
     kernel = _kernel(
@@ -153,8 +144,7 @@ def _emit_piece(
         bound, start = e.bind(x, layout)
         last = k == len(inputs)
         parameters[1 if last else 2 + k] = start
-        base = 40 if last else 16 + 8 * k
-        parameters[base : base + len(sizes)] = map(word, strides[k])
+        fill(parameters, 40 if last else 16 + 8 * k, strides[k])
         if not (in_place and k == 0):
             bindings.append(bound)
     parameters[0], parameters[5] = count, len(sizes)
@@ -162,7 +152,7 @@ def _emit_piece(
         parameters[2] = first
         parameters[16 : 16 + len(asks.more)] = asks.more
     parameters[6 : 6 + len(asks.extra)] = asks.extra
-    parameters[8 : 8 + len(sizes)] = sizes
+    fill(parameters, 8, sizes)
     if asks.notes:
         bindings.append(e.status.slice())
     words = -(-count // access.per_word(out.dtype))
@@ -207,15 +197,6 @@ def elementwise(
     emit_map(e, expression, given, out, e.op)
 
 
-def copy(
-    e: Emitter, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
-) -> None:
-    """The plan of `copy`: bits that move."""
-    x = inputs[0]
-    assert x is not None
-    move(e, x, out)
-
-
 def move(e: Emitter, x: Operand, out: Operand) -> None:
     """Copy the elements of `x` to `out`, both of one dtype; through integers, so nan survive."""
     as_bits = {4: uint32, 2: int16, 1: uint8}[access.width(x.dtype)]
@@ -231,15 +212,14 @@ def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
     """
     bits = {2: int16, 1: uint8}[access.width(out.dtype)]
     for shape, (source, target) in _pieces(e, [made, out]):
-        sizes, strides = collapse(shape, [source.strides, target.strides])
+        sizes, strides = e.walk(shape, [source.strides, target.strides])
         from_, start = e.bind(made, source)
         to, at = e.bind(out, target)
         parameters = [0] * 48
         count = source.numel
         parameters[0], parameters[1], parameters[2], parameters[5] = count, at, start, len(sizes)
-        parameters[8 : 8 + len(sizes)] = sizes
-        parameters[16 : 16 + len(sizes)] = map(word, strides[0])
-        parameters[40 : 40 + len(sizes)] = strides[1]
+        fill(parameters, 8, sizes, strides[0])
+        fill(parameters, 40, strides[1])
         kernel = e.kernel(
             "scatter_narrow", "rw", access.reader("a", 0, bits),
             f"const PER = {access.per_word(out.dtype)}u;",

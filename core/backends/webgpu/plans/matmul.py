@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, collapse, grid
+from rushlight.core.backends.webgpu.emit import Emitter, fill, grid
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64
@@ -38,7 +38,7 @@ def _kernel(dtype: DType) -> Kernel:
         f"const WIDE = {'true' if wide else 'false'};",
     ]
     if wide:
-        lines.append("@group(0) @binding(3) var<storage, read_write> status: array<atomic<u32>>;")
+        lines.append(access.status(3))
         lines.append("fn overflow() { note(P(13u), 0, 0u); }")
     else:
         lines.append("fn overflow() { }")
@@ -51,9 +51,7 @@ def _kernel(dtype: DType) -> Kernel:
 
 def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
     *batch, n, m = out.layout.shape
-    sizes, (a_steps, b_steps) = collapse(
-        tuple(batch), [a.layout.strides[:-2], b.layout.strides[:-2]]
-    )
+    sizes, steps = e.walk(tuple(batch), [a.layout.strides[:-2], b.layout.strides[:-2]])
     bound = [e.bind(x) for x in (a, b, out)]
     bindings = [slice_ for slice_, _ in bound]
     parameters = [0] * 48
@@ -66,9 +64,7 @@ def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
     if out.dtype is int64:
         bindings.append(e.status.slice())
         parameters[13] = e.status.code(e.op, "overflow")
-    parameters[16 : 16 + len(sizes)] = sizes
-    parameters[24 : 24 + len(sizes)] = a_steps
-    parameters[32 : 32 + len(sizes)] = b_steps
+    fill(parameters, 16, sizes, *steps)
     words = -(-out.layout.numel // access.per_word(out.dtype))
     e.dispatch(_kernel(out.dtype), bindings, parameters, grid(-(-words // 64)))
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, bits, grid
-from rushlight.core.backends.webgpu.plans.indexing import fill, walk
+from rushlight.core.backends.webgpu.emit import Emitter, bits, fill, grid
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.movement import given
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
@@ -62,14 +61,13 @@ def _rows(
     rest = [d for d in range(len(shape)) if d != dim]
     outer = tuple(shape[d] for d in rest)
     made_strides = contiguous_strides(shape)
-    sizes, steps = walk(
-        e, outer, [tuple(x.layout.strides[d] for d in rest), tuple(made_strides[d] for d in rest)]
+    sizes, steps = e.walk(
+        outer, [tuple(x.layout.strides[d] for d in rest), tuple(made_strides[d] for d in rest)]
     )
     rows = out.layout.numel // shape[dim]
     parameters[0], parameters[3], parameters[4] = rows, shape[dim], x.layout.strides[dim]
     parameters[5], parameters[6] = len(sizes), inner
-    for at, values in zip((8, 16, 24), (sizes, *steps), strict=True):
-        fill(parameters, at, values)
+    fill(parameters, 8, sizes, *steps)
     fill(parameters, 32, extra)
     kernel = e.kernel(
         file, "r" * len(bindings) + "w", *declared, *lines,
@@ -115,14 +113,13 @@ def rope(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     bound = [e.bind(p) for p in operands]
     made, at = e.bind(out)
     shape = out.layout.shape
-    sizes, steps = walk(e, shape[:-1], [p.layout.strides[:-1] for p in operands])
+    sizes, steps = e.walk(shape[:-1], [p.layout.strides[:-1] for p in operands])
     parameters = [0] * 43
     count = out.layout.numel
     parameters[:8] = [
         count, at, *(start for _, start in bound), len(sizes), shape[-1], cos.layout.shape[-1],
     ]  # fmt: skip
-    for place, values in zip((8, 16, 24, 32), (sizes, *steps), strict=True):
-        fill(parameters, place, values)
+    fill(parameters, 8, sizes, *steps)
     fill(parameters, 40, [p.layout.strides[-1] for p in operands])
     words = -(-count // access.per_word(out.dtype))
     e.dispatch(kernel, [*(b for b, _ in bound), made], parameters, grid(-(-words // 64)))

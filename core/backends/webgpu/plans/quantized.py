@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.blocks import PLANES, plane_value, planes_fit
-from rushlight.core.backends.webgpu.emit import Emitter, collapse, grid, view
+from rushlight.core.backends.webgpu.emit import Emitter, fill, grid, view
 from rushlight.core.backends.webgpu.plans import creation, map
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, int16, uint8, uint32
@@ -26,7 +26,7 @@ def copy(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     x = inputs[0]
     assert x is not None
     if x.dtype.kind != "q":
-        map.copy(e, inputs, out, attrs)
+        map.move(e, x, out)
         return
     for k, plane in enumerate(PLANES[x.dtype]):
         dtype = int16 if plane.nbytes == 2 else uint32
@@ -77,14 +77,13 @@ def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         creation.cast(e, inputs, out, attrs)
         return
     for source, target in _parts(e, x, out):
-        sizes, (steps,) = collapse(source.shape[:-1], [source.strides[:-1]])
+        sizes, (steps,) = e.walk(source.shape[:-1], [source.strides[:-1]])
         slices, start, shifts = quads.bind(e, x, source)
         (to,), at, _ = quads.bind(e, out, target)
         parameters = [0] * 51
         count = source.numel // 4
         parameters[0:5] = [count, at, start, source.shape[-1] // 4, len(sizes)]
-        parameters[16 : 16 + len(sizes)] = sizes
-        parameters[24 : 24 + len(sizes)] = steps
+        fill(parameters, 16, sizes, steps)
         parameters[48:51] = shifts
         groups = grid(-(-count // 64))
         e.dispatch(_cast_kernel(x.dtype, out.dtype), [*slices, to], parameters, groups)
@@ -133,7 +132,7 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if table.dtype.kind != "q":  # bits that move
         bits = BITS[access.width(table.dtype)]
         table, result = view(table, table.layout, bits), view(out, out.layout, bits)
-    sizes, (steps,) = collapse(index.layout.shape, [index.layout.strides])
+    sizes, (steps,) = e.walk(index.layout.shape, [index.layout.strides])
     for start, stop in table_pieces(e, table, table.layout):
         part = table.layout.slice(0, start, stop)
         slices, at, shifts = quads.bind(e, table, part)
@@ -144,8 +143,7 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
             out.layout.numel, offset, width, first, at, *part.strides, table.layout.shape[0],
             len(sizes), start, stop, e.status.code(e.op, "index"),
         ]  # fmt: skip
-        parameters[16 : 16 + len(sizes)] = sizes
-        parameters[24 : 24 + len(sizes)] = steps
+        fill(parameters, 16, sizes, steps)
         parameters[48 : 48 + len(shifts)] = shifts
         words = -(-out.layout.numel // access.per_word(result.dtype))
         e.dispatch(

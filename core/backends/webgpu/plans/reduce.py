@@ -1,4 +1,4 @@
-"""Reductions over any dims, and running sums."""
+"""Reductions over any dims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
+from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.map import emit_map, move
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, float32, int32, int64, uint32
@@ -227,16 +227,15 @@ def _emit(
 ) -> None:  # fmt: skip
     rows, n = _count(layout.shape, dims, False), _count(layout.shape, dims, True)
     kept = [d for d in range(len(layout.shape)) if d not in dims]
-    outer, outer_steps = _walk(layout, kept)
-    inner, inner_steps = _walk(layout, list(dims))
+    outer, outer_steps = _walk(e, layout, kept)
+    inner, inner_steps = _walk(e, layout, list(dims))
     lanes = _lanes(layout, dims, rows, n)
     bound, first = e.bind(x, layout)
     p = [0] * 42
     p[0:10] = [
         rows, start, first, n, parts, -(-n // parts), 0, base, len(outer), len(inner)
     ]  # fmt: skip
-    p[10 : 10 + len(outer)], p[18 : 18 + len(outer)] = outer, map(word, outer_steps)
-    p[26 : 26 + len(inner)], p[34 : 34 + len(inner)] = inner, map(word, inner_steps)
+    fill(p, 10, outer, outer_steps, inner, inner_steps)
     kernel = _kernel(e.op, x.dtype, out.dtype, lanes, False, to_parts)
     _dispatch(e, kernel, bound, out, p, rows * parts, lanes, rows * parts * (2 if to_parts else 1))
 
@@ -274,13 +273,11 @@ def _dispatch(
     e.dispatch(kernel, bindings, p, grid(-(-units * lanes // _GROUP)))
 
 
-def _walk(layout: Layout, dims: list[int]) -> tuple[Shape, Shape]:
+def _walk(e: Emitter, layout: Layout, dims: list[int]) -> tuple[Shape, Shape]:
     """Sizes and strides of some dims, as few as can be."""
-    sizes, (steps,) = collapse(
+    sizes, (steps,) = e.walk(
         tuple(layout.shape[d] for d in dims), [tuple(layout.strides[d] for d in dims)]
     )
-    if len(sizes) > 8:
-        raise ValueError(f"{len(sizes)} dims that lie apart in memory; webgpu walks 8")
     return sizes, steps
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
+from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid, word
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.reduce import WIDE
 from rushlight.core.backends.webgpu.recorder import Kernel
@@ -34,11 +34,11 @@ def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         # Up to the first that went beyond 32 bits all sums are exact, so it is found by adding
         # each element to the sum before it again.
         n = x.layout.shape[dim]
-        sums = [Value(out.buffer, out.layout.slice(dim, *ends), int64) for ends in ((0, n - 1),)]
+        sums = Value(out.buffer, out.layout.slice(dim, 0, n - 1), int64)
         given = Value(x.buffer, x.layout.slice(dim, 1, n), int64)
         rest = e.temporary(given.layout.shape, int64)
         code = e.status.code(e.op, "overflow")
-        emit_map(e, "add_64(a, b)", [given, *sums], rest, e.op, extra=[code], notes=True)
+        emit_map(e, "add_64(a, b)", [given, sums], rest, e.op, extra=[code], notes=True)
 
 
 def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int) -> None:
@@ -51,7 +51,7 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
             return
     n = at.shape[dim]
     others = [d for d in range(len(at.shape)) if d != dim]
-    sizes, (steps, to_steps) = collapse(
+    sizes, (steps, to_steps) = e.walk(
         tuple(at.shape[d] for d in others),
         [tuple(v.strides[d] for d in others) for v in (at, to)],
     )
@@ -65,8 +65,8 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
     p[0:9] = [
         rows, begin, first, n, parts, word(at.strides[dim]), to.strides[dim], 0, len(sizes)
     ]  # fmt: skip
-    p[10 : 10 + len(sizes)], p[18 : 18 + len(sizes)] = sizes, map(word, steps)
-    p[34 : 34 + len(sizes)] = to_steps
+    fill(p, 10, sizes, steps)
+    fill(p, 34, to_steps)
     kind = access.value_type(x.dtype)
     lines = [f"alias total = {kind};", access.writer(1, out.dtype)]
     totals = e.temporary((rows, parts), WIDE[kind]) if parts > 1 else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, collapse, grid, word
+from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid, word
 from rushlight.core.backends.webgpu.plans.map import move
 from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.dtype import int64
@@ -61,14 +61,14 @@ def _keys(
     e: Emitter, x: Operand, at: Layout, dim: int, bound: Slice, rows: int, width: int, down: bool
 ) -> None:
     others = [d for d in range(len(at.shape)) if d != dim]
-    sizes, (steps,) = collapse(
+    sizes, (steps,) = e.walk(
         tuple(at.shape[d] for d in others), [tuple(at.strides[d] for d in others)]
     )
     source, first = e.bind(x, at)
     p = [0] * 26
     p[0:6] = [rows * width, 0, first, at.shape[dim], width, word(at.strides[dim])]
     p[8] = len(sizes)
-    p[10 : 10 + len(sizes)], p[18 : 18 + len(sizes)] = sizes, map(word, steps)
+    fill(p, 10, sizes, steps)
     kind = access.value_type(x.dtype)
     # Sorting downwards is sorting the keys turned round: equal ones stay in order.
     value = f"{'~' if down else ''}key_{kind[0]}(v)"
