@@ -1,7 +1,7 @@
 // A matrix product without workgroup memory: 8 by 8 elements of the result per invocation.
 //
 // For adapters that run on a CPU, where barriers and workgroup memory cost more than they save.
-// a_block, b_block and put, put in front, read 4 by 4 blocks of the operands (a's rows as vectors
+// a_inside, b_inside and put, put in front, read 4 by 4 blocks of the operands (a's rows as vectors
 // along k, b's along its columns) and store four elements.
 //
 // Parameters: see library/product.wgsl. One workgroup: 64 by 64 elements.
@@ -21,14 +21,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   var c10 = mat4x4<f32>();
   var c11 = mat4x4<f32>();
   for (var k = 0u; k < P(2u); k += 4u) {
-    let b0 = b_block(k, column);
-    let b1 = b_block(k, column + 4u);
-    let a0 = a_block(row, k);
-    c00 += b0 * a0;
-    c01 += b1 * a0;
-    let a1 = a_block(row + 4u, k);
-    c10 += b0 * a1;
-    c11 += b1 * a1;
+    let b0 = b_inside(k, column);
+    let b1 = b_inside(k, column + 4u);
+    let a0 = a_inside(row, k);
+    c00 = gain(c00, b0, a0);
+    c01 = gain(c01, b1, a0);
+    let a1 = a_inside(row + 4u, k);
+    c10 = gain(c10, b0, a1);
+    c11 = gain(c11, b1, a1);
   }
   for (var r = 0u; r < 4u; r++) {
     put(row + r, column, c00[r]);

@@ -1,7 +1,7 @@
 // A matrix product of few rows: ROWS (1 or 4) by 4 elements of the result, whose sums LANES
 // invocations share, neighbours taking neighbouring parts of k.
 //
-// `piece` is vec4<f32> for one row, mat4x4<f32> for four; a_piece, b_block and put_piece are put
+// `piece` is vec4<f32> for one row, mat4x4<f32> for four; a_piece, b_inside and put_piece are put
 // in front. Parameters: see library/product.wgsl. One workgroup: 64 / LANES quads of columns.
 
 const ACROSS = 64u / LANES;
@@ -22,7 +22,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   var sum = piece();
   if (column < P(1u)) {
     for (var k = part * 4u; k < P(2u); k += LANES * 4u) {
-      sum += b_block(k, column) * a_piece(row, k);
+      sum += b_inside(k, column) * a_piece(row, k);
     }
   }
   sums[lane] = sum;

@@ -24,3 +24,15 @@ fn enter(number: u32) -> vec3<u32> {
   let tile = number % tiles;
   return vec3<u32>(tile / P(52u), tile % P(52u), u32(number < P(53u)));
 }
+
+// c and what four steps of k add to it: b's vectors along columns, a's along k.
+fn gain(c: mat4x4<f32>, b: mat4x4<f32>, a: mat4x4<f32>) -> mat4x4<f32> {
+  return mat4x4<f32>(gain_row(c[0], b, a[0]), gain_row(c[1], b, a[1]), gain_row(c[2], b, a[2]),
+                     gain_row(c[3], b, a[3]));
+}
+
+// The same for one row.
+fn gain_row(c: vec4<f32>, b: mat4x4<f32>, a: vec4<f32>) -> vec4<f32> {
+  return fma(b[3], vec4<f32>(a.w), fma(b[2], vec4<f32>(a.z),
+         fma(b[1], vec4<f32>(a.y), fma(b[0], vec4<f32>(a.x), c))));
+}

@@ -44,7 +44,7 @@ def _few(rows: int, lanes: int) -> Config:
     else:
         lines += [
             "alias piece = mat4x4<f32>;",
-            "fn a_piece(p: u32, q: u32) -> piece { return a_block(p, q); }",
+            "fn a_piece(p: u32, q: u32) -> piece { return a_inside(p, q); }",
             "fn put_piece(row: u32, column: u32, v: piece) { "
             "for (var r = 0u; r < 4u; r++) { put(row + r, column, v[r]); } }",
         ]
@@ -52,8 +52,8 @@ def _few(rows: int, lanes: int) -> Config:
     return Config(file, rows, 4 * (64 // lanes), tuple(lines))
 
 
-# The configurations. Those of one lane and `registers` need no workgroup memory, which software
-# adapters are slow at; the others are for GPUs.
+# The configurations. Those of one lane, `registers` and `quads` need no workgroup memory, which
+# software adapters are slow at; the others are for GPUs. `quads` needs subgroups.
 CONFIGS: dict[str, Config] = {
     "row": _few(1, 1),
     "rows": _few(4, 1),
@@ -62,6 +62,7 @@ CONFIGS: dict[str, Config] = {
     "rows_split": _few(4, 64),
     "rows_split_columns": _few(4, 8),
     "registers": Config("matmul_registers", 64, 64),
+    "quads": Config("matmul_quads", 16, 64, ("enable subgroups;",)),
     "tile64": Config("matmul_tile", 64, 64, ("const DOWN = 1u;",)),
     "tile128": Config("matmul_tile", 128, 128, ("const DOWN = 2u;",)),
 }
@@ -109,9 +110,13 @@ def choose(e: Emitter, rows: int, columns: int, batch: int, along: bool) -> str:
     """The configuration for a result of this shape. along: b's columns lie side by side in k."""
     if forced:
         return forced[0]
-    software = e.recorder.port.info.get("type", "") == "CPU"
-    if software:
-        return "row" if rows == 1 else "rows" if rows <= 4 else "registers"
+    info = e.recorder.port.info
+    if info["type"] == "CPU":
+        if rows <= 4:
+            return "row" if rows == 1 else "rows"
+        # SwiftShader runs four lanes at a time, a read of each by itself; llvmpipe eight.
+        shared = rows > 8 and "subgroups" in e.features and "swiftshader" in info["device"].lower()
+        return "quads" if shared else "registers"
     if rows <= 16:
         few = "row_split" if rows == 1 else "rows_split"
         return few if along else f"{few}_columns"
@@ -227,7 +232,7 @@ def _emit(
     half = "shader-f16" in e.features
     kernel = product_kernel(
         config.file, config.lines, left, right, out.dtype, wide,
-        None if bias is None else bias.dtype, add, half,
+        None if bias is None else bias.dtype, add, half, k % 4 != 0,
     )  # fmt: skip
     a_bound, a_at, _ = quads.bind(e, a.operand, a.layout)
     b_bound, b_at, shifts = quads.bind(e, b.operand, b.layout)

@@ -9,7 +9,7 @@ from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout
-from rushlight.wgsl_kernels import compose
+from rushlight.wgsl_kernels import compose, text
 
 
 class Side(NamedTuple):
@@ -41,7 +41,7 @@ def _block_lines(name: str, rows: str, columns: str, side: Side) -> list[str]:
     """
     rows_ = [[f"{name}_one(p + {i}u, q + {j}u)" for j in range(4)] for i in range(4)]
     vectors = ", ".join(f"vec4<f32>({', '.join(row)})" for row in rows_)
-    text = [
+    found = [
         f"fn {name}_one(p: u32, q: u32) -> f32 {{",
         f"if (p < {rows} && q < {columns}) "
         f"{{ return one_{name}({name}_base + p * {name}_P() + q * {name}_Q()); }}",
@@ -51,40 +51,78 @@ def _block_lines(name: str, rows: str, columns: str, side: Side) -> list[str]:
         f"if (p + 4u > {rows} || q + 4u > {columns}) {{ return {name}_edge(p, q); }}",
     ]
     if not side.quads:
-        text.append(f"return {name}_edge(p, q); }}")
+        found.append(f"return {name}_edge(p, q); }}")
     else:
         step, lead = ("Q", "q * S + p") if side.turned else ("P", "p * S + q")
         reads = ", ".join(f"quad_{name}(at + {i}u * S)" for i in range(4))
         whole = f"mat4x4<f32>({reads})"
         whole = f"transpose({whole})" if side.turned else whole
-        text.append(f"let S = {name}_{step}(); let at = {name}_base + {lead};")
-        text.append(f"return {whole}; }}")
-    return text
+        found.append(f"let S = {name}_{step}(); let at = {name}_base + {lead};")
+        found.append(f"return {whole}; }}")
+    return found
+
+
+def _inside_lines(name: str, side: Side, along: str, ragged: bool) -> list[str]:
+    """WGSL of NAME_inside(p, q): as NAME_block, without a branch.
+
+    What lies beyond the operand may be anything, which results that nobody stores are made of;
+    but beyond the end of the sums (ragged: it is no multiple of four; along: p or q) it is zero.
+    """
+    if side.quads:
+        step, lead = ("Q", "q * S + p") if side.turned else ("P", "p * S + q")
+        found = [f"let S = {name}_{step}(); let at = {name}_base + {lead};"]
+        whole = f"mat4x4<f32>({', '.join(f'quad_{name}(at + {i}u * S)' for i in range(4))})"
+        found.append(f"let v = {f'transpose({whole})' if side.turned else whole};")
+    else:
+        rows = [[f"one_{name}(at + {i}u * S + {j}u * T)" for j in range(4)] for i in range(4)]
+        found = [f"let S = {name}_P(); let T = {name}_Q(); let at = {name}_base + p * S + q * T;"]
+        found.append("let v = mat4x4<f32>(" + ", ".join(f"vec4<f32>({', '.join(r)})" for r in rows))
+        found[-1] += ");"
+    whole = "v"
+    if ragged and along == "p":
+        parts = [f"select(vec4<f32>(), v[{i}], p + {i}u < P(2u))" for i in range(4)]
+        whole = f"mat4x4<f32>({', '.join(parts)})"
+    elif ragged:
+        found.append("let there = vec4<u32>(q) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(P(2u));")
+        parts = [f"select(vec4<f32>(), v[{i}], there)" for i in range(4)]
+        whole = f"mat4x4<f32>({', '.join(parts)})"
+    head = f"fn {name}_inside(p: u32, q: u32) -> mat4x4<f32> {{"
+    return [head, *found, f"return {whole}; }}"]
 
 
 @cache
 def product_kernel(
     file: str, more: tuple[str, ...], a: Side, b: Side, out: DType, wide: bool,
-    bias: DType | None, add: bool, half: bool,
+    bias: DType | None, add: bool, half: bool, ragged: bool,
 ) -> Kernel:  # fmt: skip
     """Kernel `file` completed by `more`, the lines of a configuration.
 
-    wide: four elements of the result are stored at once. half: there is shader-f16.
+    wide: four elements of the result are stored at once. half: there is shader-f16. ragged: the
+    length of the sums is no multiple of four.
     """
     at_b = quads.bindings_of(a.dtype)
     at_out = at_b + quads.bindings_of(b.dtype)
     # The kernels want a's vectors along k and b's along its columns.
+    if "a_block" in text(file):
+        blocks = [
+            *_block_lines("a", "P(0u)", "P(2u)", a),
+            *_block_lines("b", "P(2u)", "P(1u)", b),
+        ]
+    else:  # a CPU runs both sides of a branch, so these have none
+        blocks = [
+            *_inside_lines("a", a, "q", ragged),
+            *_inside_lines("b", b, "p", ragged),
+            _row_line(a, ragged),
+        ]
     lines = [
         *quads.lines("a", 0, a.dtype, a.quads, half),
         *quads.lines("b", at_b, b.dtype, b.quads, half),
         "var<private> a_base: u32; var<private> b_base: u32; var<private> out_base: u32;",
         "fn a_P() -> u32 { return P(5u); } fn a_Q() -> u32 { return P(6u); }",
         "fn b_P() -> u32 { return P(8u); } fn b_Q() -> u32 { return P(9u); }",
-        *_block_lines("a", "P(0u)", "P(2u)", a),
-        *_block_lines("b", "P(2u)", "P(1u)", b),
+        *blocks,
         f"const A_ALONG = {'false' if a.turned else 'true'};",
         f"const B_ALONG = {'true' if b.turned else 'false'};",
-        _row_line(a),
         *_store_lines(at_out, out, wide, add),
         *more,
     ]
@@ -104,15 +142,18 @@ def product_kernel(
     return Kernel(compose(file, *lines), access_, file)
 
 
-def _row_line(a: Side) -> str:
-    """a_row(p, q): elements q to q + 3 of row p."""
-    edge = ", ".join(f"a_one(p, q + {j}u)" for j in range(4))
-    if not a.quads or a.turned:
-        return f"fn a_row(p: u32, q: u32) -> vec4<f32> {{ return vec4<f32>({edge}); }}"
-    return (
-        "fn a_row(p: u32, q: u32) -> vec4<f32> { if (p >= P(0u) || q + 4u > P(2u)) "
-        f"{{ return vec4<f32>({edge}); }} return quad_a(a_base + p * P(5u) + q); }}"
-    )
+def _row_line(a: Side, ragged: bool) -> str:
+    """a_row(p, q): elements q to q + 3 of row p, zeros beyond the end of the sums."""
+    if a.quads and not a.turned:
+        read = "quad_a(a_base + p * P(5u) + q)"
+    else:
+        ones = ", ".join(f"one_a(at + {j}u * P(6u))" for j in range(4))
+        read = f"vec4<f32>({ones})"
+    if ragged:
+        there = "vec4<u32>(q) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(P(2u))"
+        read = f"select(vec4<f32>(), {read}, {there})"
+    at = "" if a.quads and not a.turned else "let at = a_base + p * P(5u) + q * P(6u); "
+    return f"fn a_row(p: u32, q: u32) -> vec4<f32> {{ {at}return {read}; }}"
 
 
 def _store_lines(binding: int, out: DType, wide: bool, add: bool) -> list[str]:
