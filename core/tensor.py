@@ -174,8 +174,9 @@ class Tensor(Reading):
         try:
             values = None if hidden else self.host_values()
         except BlockingReadError:
-            known = [] if notes[:1] == [f"dtype={self.dtype!r}"] else [f"dtype={self.dtype!r}"]
-            values, notes = None, [*known, *notes, "values not read"]
+            values = None
+            dtype = f"dtype={self.dtype!r}"  # without numbers nothing else would tell it
+            notes = list(dict.fromkeys([dtype, *notes, "values not read"]))
         return format_tensor(values, self.shape, notes)
 
     # Dtype, device and memory.

@@ -66,8 +66,9 @@ def test_what_blocks_say_of_themselves(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_views_and_copies(name: str) -> None:
+def test_views_and_copies(name: str, device: str) -> None:
     blocks, values = weight(name, 12)
+    blocks = blocks.to(device)
     views: list[tuple[rl.Tensor, Array]] = [
         (blocks[4], values[4]),
         (blocks[-1], values[-1]),
@@ -96,28 +97,32 @@ def test_views_and_copies(name: str) -> None:
         assert np.array_equal(again.dequantize().numpy(), expected)
 
 
+def ones(beside: rl.Tensor, *shape: int) -> rl.Tensor:
+    return rl.ones(*shape, device=beside.device)
+
+
 REFUSED: dict[str, Callable[[rl.Tensor], Any]] = {
     "neg": lambda t: -t,
     "add": lambda t: t + 1,
     "add to a number": lambda t: 1 + t,
-    "mul": lambda t: t * rl.ones(4, 64),
+    "mul": lambda t: t * ones(t, 4, 64),
     "compare": lambda t: t < 0,
     "sum": lambda t: t.sum(),
     "max": lambda t: t.max(),
     "softmax": lambda t: t.softmax(-1),
-    "matmul": lambda t: t @ rl.ones(64, 2),
-    "matmul from the left": lambda t: rl.ones(2, 4) @ t,
-    "linear of blocks": lambda t: F.linear(t, rl.ones(2, 64)),
-    "bias of blocks": lambda t: F.linear(rl.ones(1, 3), rl.ones(64, 3), t[0]),
-    "where": lambda t: rl.where(rl.ones(4, 64) > 0, t, 0.0),
+    "matmul": lambda t: t @ ones(t, 64, 2),
+    "matmul from the left": lambda t: ones(t, 2, 4) @ t,
+    "linear of blocks": lambda t: F.linear(t, ones(t, 2, 64)),
+    "bias of blocks": lambda t: F.linear(ones(t, 1, 3), ones(t, 64, 3), t[0]),
+    "where": lambda t: rl.where(ones(t, 4, 64) > 0, t, 0.0),
     "cat": lambda t: rl.cat([t, t]),
     "stack": lambda t: rl.stack([t, t]),
     "transpose": lambda t: t.T,
     "expand": lambda t: t.expand(2, 4, 64),
-    "index by a tensor": lambda t: t[rl.tensor([1, 0])],
+    "index by a tensor": lambda t: t[rl.tensor([1, 0], device=t.device)],
     "slice of the last dim": lambda t: t[:, :32],
     "index of the last dim": lambda t: t[:, 0],
-    "gather": lambda t: t.gather(0, rl.tensor([[0]])),
+    "gather": lambda t: t.gather(0, rl.tensor([[0]], device=t.device)),
     "to integers": lambda t: t.to(rl.int32),
     "numpy": lambda t: t.numpy(),
     "tolist": lambda t: t.tolist(),
@@ -130,8 +135,8 @@ REFUSED: dict[str, Callable[[rl.Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", ["q4_0", "q8_0"])
 @pytest.mark.parametrize("op", REFUSED)
-def test_other_ops_are_refused_with_the_way_out(op: str, name: str) -> None:
-    blocks = rl.Tensor.from_buffer(bytes(4 * DTYPES[name].nbytes(64)), name, (4, 64))
+def test_other_ops_are_refused_with_the_way_out(op: str, name: str, device: str) -> None:
+    blocks = rl.Tensor.from_buffer(bytes(4 * DTYPES[name].nbytes(64)), name, (4, 64)).to(device)
     with pytest.raises(TypeError, match="dequantize\\(\\)") as told:
         REFUSED[op](blocks)
     assert name in str(told.value)
@@ -225,17 +230,17 @@ def test_modules_run_on_blocks(name: str, tmp_path: Path) -> None:
     assert np.array_equal(table(rl.tensor([4, 0])).numpy(), values[[4, 0]])
 
 
-def test_small_matrices_learn_beside_blocks() -> None:
+def test_small_matrices_learn_beside_blocks(device: str) -> None:
     """What LoRA does: x W^T + x A B with W in blocks, A and B trained."""
-    blocks, values = many("q4_1", "cpu")
+    blocks, values = many("q4_1", device)
     layer = nn.Linear(COLUMNS, MANY, bias=False)
     layer.load_state_dict({"weight": blocks}, assign=True)
     before = layer.weight.raw_bytes()
-    a = rl.tensor(draws(4, (COLUMNS, 4)) * 0.1).float().requires_grad_()
-    b = rl.zeros(4, MANY).requires_grad_()
-    first = nn.Linear(8, COLUMNS, bias=False).init_()
-    x = rl.tensor(draws(5, (64, 8))).float()
-    wish = rl.tensor(draws(6, (64, 8)) @ draws(7, (8, COLUMNS)) @ values.T * 0.1).float()
+    a = rl.tensor(draws(4, (COLUMNS, 4)) * 0.1).float().to(device).requires_grad_()
+    b = rl.zeros(4, MANY, device=device).requires_grad_()
+    first = nn.Linear(8, COLUMNS, bias=False).init_(device)
+    x = rl.tensor(draws(5, (64, 8))).float().to(device)
+    wish = rl.tensor(draws(6, (64, 8)) @ draws(7, (8, COLUMNS)) @ values.T * 0.1).float().to(device)
     optimizer = rl.optim.AdamW([a, b, *first.parameters()], lr=0.02)
     losses = []
     for _ in range(40):
@@ -246,5 +251,5 @@ def test_small_matrices_learn_beside_blocks() -> None:
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.9 * losses[0], losses
-    assert all(abs(t.detach().numpy()).max() > 0 for t in (a, b))
+    assert all(abs(t.detach().cpu().numpy()).max() > 0 for t in (a, b))
     assert layer.weight.raw_bytes() == before

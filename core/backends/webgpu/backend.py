@@ -19,7 +19,7 @@ from rushlight.core.backends.webgpu.port import Port
 from rushlight.core.backends.webgpu.recorder import Recorder, Slice
 from rushlight.core.backends.webgpu.status import Status
 from rushlight.core.dtype import DType, int64
-from rushlight.core.errors import DeviceLostError
+from rushlight.core.errors import DeviceError, DeviceLostError
 
 
 class WebGpuBackend:
@@ -169,8 +169,8 @@ class WebGpuBackend:
         """Record the op `name` into `out`, which may be the first input."""
         plan = plan_of(name)
         if plan is None:
-            raise NotImplementedError(
-                f"{name}: webgpu has no kernel for it; move the tensors with .to('cpu')"
+            raise DeviceError(
+                f"{name}: webgpu has no kernel for it", hint="move the tensors with .to('cpu')"
             )
         for x in (*inputs, out):
             if x is not None:

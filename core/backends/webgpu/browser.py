@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rushlight.core.backends import Bytes
-from rushlight.core.backends.webgpu.port import Range, summary
+from rushlight.core.backends.webgpu.port import Range, lost, summary
 from rushlight.core.errors import (
     BlockingReadError,
     DeviceError,
-    DeviceLostError,
     DeviceMemoryError,
 )
 
@@ -126,10 +125,7 @@ class BrowserPort:
         problem = json.loads(found)
         kind, text = problem["kind"], " ".join(problem["message"].split())
         if kind == "lost":
-            raise DeviceLostError(
-                f"webgpu: the device was lost: {text}",
-                hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
-            )
+            raise lost(text)
         ops = next((ops for batch, ops in self._batches if batch == problem["batch"]), ())
         what = f"{summary(ops)}: " if ops else ""
         if kind == "memory":

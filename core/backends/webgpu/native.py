@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rushlight.core.backends import Bytes
-from rushlight.core.backends.webgpu.port import SLOT, STRIDE, Range
-from rushlight.core.errors import DeviceError, DeviceLostError, DeviceMemoryError
+from rushlight.core.backends.webgpu.port import SLOT, STRIDE, Range, lost
+from rushlight.core.errors import DeviceError, DeviceMemoryError
 
 R = TypeVar("R")
 
@@ -135,20 +135,14 @@ class NativePort:
     def _guard(self, call: Callable[[], R]) -> R:
         """Run `call`; wgpu-py's errors become ours."""
         if getattr(self, "_lost", None):
-            raise DeviceLostError(
-                f"webgpu: the device was lost: {self._lost}",
-                hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
-            )
+            raise lost(str(self._lost))
         try:
             return call()
         except self._w.GPUError as error:
             text = " ".join(str(error).split())
             if "is lost" in text or "Device lost" in text:
                 self._lost = text
-                raise DeviceLostError(
-                    f"webgpu: the device was lost: {text}",
-                    hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
-                ) from error
+                raise lost(text) from error
             if isinstance(error, self._w.GPUOutOfMemoryError) or "ut of memory" in text:
                 raise DeviceMemoryError(f"webgpu: out of memory: {text}") from error
             raise DeviceError(f"webgpu: {error}") from error

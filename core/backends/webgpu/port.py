@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from rushlight.core.backends import Bytes
+from rushlight.core.errors import DeviceLostError
 
 # (buffer, offset, nbytes): a range of a buffer, in bytes.
 Range = tuple[int, int, int]
@@ -70,6 +71,14 @@ class Port(Protocol):
 
     def close(self) -> None:
         """Destroy the device; `lost` says so afterwards."""
+
+
+def lost(why: str) -> DeviceLostError:
+    """What a port raises that has no device any more."""
+    return DeviceLostError(
+        f"webgpu: the device was lost: {why}",
+        hint="its tensors are gone; rl.device('webgpu').reset() opens a new one",
+    )
 
 
 def summary(ops: Sequence[str]) -> str:
