@@ -71,6 +71,11 @@ def width(dtype: DType) -> int:
     return _READ[dtype][0]
 
 
+def as_bits(dtype: DType) -> DType:
+    """The integers that stand for the elements of `dtype` where nothing is computed."""
+    return {4: uint32, 2: int16, 1: uint8}[_READ[dtype][0]]
+
+
 def per_word(dtype: DType) -> int:
     """Elements in one 32-bit word."""
     return 4 // _READ[dtype][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,10 @@ from rushlight.core.dtype import DType
 from rushlight.core.errors import DeviceError
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
+
+# What every plan is given: its operands, None for one left out, and the attributes of the op.
+Inputs = Sequence[Operand | None]
+Attrs = Mapping[str, Any]
 
 ALIGN = 256
 _AXIS = 65535

@@ -6,12 +6,11 @@ no memory with an input, except for the ops of IN_PLACE.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.backends.webgpu.emit import Emitter
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs
 from rushlight.core.backends.webgpu.plans import (
     attention,
     creation,
@@ -28,7 +27,7 @@ from rushlight.core.backends.webgpu.plans import (
     sort,
 )
 
-Plan = Callable[[Emitter, Sequence[Operand | None], Operand, Mapping[str, Any]], None]
+Plan = Callable[[Emitter, Inputs, Operand, Attrs], None]
 
 PLANS: dict[str, Plan] = {
     **creation.PLANS,

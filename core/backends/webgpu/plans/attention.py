@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, bits, grid, view, word
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, grid, view, word
 from rushlight.core.backends.webgpu.plans import creation
 from rushlight.core.backends.webgpu.plans.indexing import storer
 from rushlight.core.backends.webgpu.plans.movement import (
     apart,
-    as_bits,
     begin,
     given,
     place,
@@ -22,9 +19,6 @@ from rushlight.core.backends.webgpu.plans.movement import (
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
 from rushlight.core.dtype import float32
 from rushlight.wgsl_kernels import compose, text
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 
 LANES = 128
 # Workgroups that keep a GPU busy; keys are split where there would be fewer.
@@ -207,7 +201,7 @@ def cache_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     begin(e, cache, out)
     if values.layout.numel == 0:
         return
-    dtype = as_bits(out.dtype)
+    dtype = access.as_bits(out.dtype)
     given_words, out_words = words_view(values), words_view(out)
     if given_words is not None and out_words is not None:
         values, target, dtype = given_words, out_words, out_words.dtype

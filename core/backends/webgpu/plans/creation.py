@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, bits, word
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, word
 from rushlight.core.backends.webgpu.plans.map import emit_map, move
 from rushlight.core.dtype import DType, bool_, int64
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 
 
 def fill_word(op: str, value: Any, dtype: DType) -> int:

@@ -8,15 +8,11 @@ order by one invocation each (WGSL has no atomic float addition, and it would no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, fill, grid, view
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.plans.movement import (
     apart,
-    as_bits,
     begin,
     contiguous,
     given,
@@ -25,9 +21,6 @@ from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64, uint32
 from rushlight.core.layout import Layout, Shape, contiguous_strides
 from rushlight.wgsl_kernels import compose, text
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 
 
 def storer(binding: int, dtype: DType) -> str:
@@ -49,7 +42,7 @@ def _without(strides: Shape, dim: int) -> Shape:
 
 def _take(e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, dim: int) -> None:
     """out = x at the coordinates of `out`, but in `dim` at those that `held` at `index` names."""
-    bits = as_bits(out.dtype)
+    bits = access.as_bits(out.dtype)
     missing = {"u32": "0xffffffffu", "i32": "-1"}[access.value_type(bits)]
     missing = "0u" if out.dtype is bool_ else missing
     kernel = Kernel(
@@ -100,7 +93,7 @@ def _write(
     which the largest wins, then the winners write.
     """
     sizes, steps = e.walk(index.layout.shape, [index.layout.strides, value.layout.strides, base])
-    bits = as_bits(out.dtype)
+    bits = access.as_bits(out.dtype)
     i_bound, i_at = e.bind(index)
     v_bound, v_at = e.bind(view(value, value.layout, bits))
     o_bound, o_at = e.bind(view(out, out.layout, bits))

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rushlight.core.backends import Operand
-from rushlight.core.backends.webgpu.emit import Emitter
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs
 from rushlight.core.backends.webgpu.plans.gemm import Matrix, gemm, matrix
 from rushlight.core.layout import Layout
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 
 
 def rows_of(x: Operand) -> Layout:

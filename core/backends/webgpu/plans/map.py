@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid
 from rushlight.core.backends.webgpu.recorder import Kernel
-from rushlight.core.dtype import DType, bool_, int16, int64, uint8, uint32
+from rushlight.core.dtype import DType, bool_, int64
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
@@ -180,9 +180,7 @@ def _pieces(e: Emitter, operands: Sequence[Operand]) -> Iterator[tuple[Shape, li
         todo.append([x.slice(dim, 0, half) for x in layouts])
 
 
-def elementwise(
-    e: Emitter, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
-) -> None:
+def elementwise(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """The plan of every row of the elementwise table."""
     row = ELEMENTWISE[e.op]
     given = [x for x in inputs if x is not None]
@@ -199,10 +197,8 @@ def elementwise(
 
 def move(e: Emitter, x: Operand, out: Operand) -> None:
     """Copy the elements of `x` to `out`, both of one dtype; through integers, so nan survive."""
-    as_bits = {4: uint32, 2: int16, 1: uint8}[access.width(x.dtype)]
-    emit_map(
-        e, "a", [Value(x.buffer, x.layout, as_bits)], Value(out.buffer, out.layout, as_bits), "copy"
-    )
+    bits = access.as_bits(x.dtype)
+    emit_map(e, "a", [Value(x.buffer, x.layout, bits)], Value(out.buffer, out.layout, bits), "copy")
 
 
 def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
@@ -210,7 +206,7 @@ def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
 
     Neighbours in a word belong to others, so each element goes in by two atomic operations.
     """
-    bits = {2: int16, 1: uint8}[access.width(out.dtype)]
+    bits = access.as_bits(out.dtype)
     for shape, (source, target) in _pieces(e, [made, out]):
         sizes, strides = e.walk(shape, [source.strides, target.strides])
         from_, start = e.bind(made, source)

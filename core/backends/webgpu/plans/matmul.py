@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, fill, grid
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64
 from rushlight.wgsl_kernels import compose
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 
 
 def matmul(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, grid, view
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, grid, view
 from rushlight.core.backends.webgpu.plans import creation
 from rushlight.core.backends.webgpu.plans.map import emit_map, move, scatter_narrow
 from rushlight.core.backends.webgpu.recorder import Kernel
-from rushlight.core.dtype import DType, int16, uint8, uint32
+from rushlight.core.dtype import uint32
 from rushlight.core.layout import Layout
 from rushlight.wgsl_kernels import compose, text
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
-
-
-def as_bits(dtype: DType) -> DType:
-    """The integers that stand for the elements of `dtype` where nothing is computed."""
-    return {4: uint32, 2: int16, 1: uint8}[access.width(dtype)]
 
 
 def given(*inputs: Operand | None) -> list[Operand]:
@@ -140,7 +131,7 @@ def flip(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 def where(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """A choice between two values, each element by a bool."""
     condition, a, b = given(*inputs)
-    bits = as_bits(out.dtype)
+    bits = access.as_bits(out.dtype)
     chosen = [condition, view(a, a.layout, bits), view(b, b.layout, bits)]
     emit_map(e, "select(c, b, a != 0u)", chosen, view(out, out.layout, bits), "where")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, bits, fill, grid
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.movement import given
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
@@ -15,8 +14,6 @@ from rushlight.core.dtype import float32
 from rushlight.core.layout import contiguous_strides
 from rushlight.wgsl_kernels import compose, text
 
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 # Invocations per row, by the row's length: (up to, lanes).
 LANES = ((256, 32), (2048, 64))
 MOST_LANES = 256

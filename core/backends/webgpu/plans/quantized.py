@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.blocks import PLANES, plane_value, planes_fit
-from rushlight.core.backends.webgpu.emit import Emitter, fill, grid, view
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.plans import creation, map
 from rushlight.core.backends.webgpu.recorder import Kernel
-from rushlight.core.dtype import DType, int16, uint8, uint32
+from rushlight.core.dtype import DType, int16, uint32
 from rushlight.core.layout import Layout
 from rushlight.wgsl_kernels import compose
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
-BITS = {4: uint32, 2: int16, 1: uint8}
 
 
 def copy(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -130,7 +125,7 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     width = table.layout.shape[1]
     result: Operand = out
     if table.dtype.kind != "q":  # bits that move
-        bits = BITS[access.width(table.dtype)]
+        bits = access.as_bits(table.dtype)
         table, result = view(table, table.layout, bits), view(out, out.layout, bits)
     sizes, (steps,) = e.walk(index.layout.shape, [index.layout.strides])
     for start, stop in table_pieces(e, table, table.layout):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, bits, word
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, word
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.dtype import int64
 
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 # As many bits as the dtype holds exactly: more would round up to 1.
 _UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.map import emit_map, move
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, float32, int32, int64, uint32
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 _GROUP = 256
 # Invocations that keep a large GPU busy: rows are cut into parts until there are so many.
 _BUSY = 1 << 14

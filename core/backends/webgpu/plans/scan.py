@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid, word
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid, word
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.reduce import WIDE
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import int64
 from rushlight.core.layout import Layout
 from rushlight.wgsl_kernels import compose
-
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 
 
 def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid, word
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid, word
 from rushlight.core.backends.webgpu.plans.map import move
 from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.dtype import int64
 from rushlight.core.layout import Layout, contiguous_strides
 
-Inputs = Sequence[Operand | None]
-Attrs = Mapping[str, Any]
 _BLOCK = 1024  # pairs that a workgroup's memory holds: 8 KiB
 
 
