@@ -1,4 +1,4 @@
-"""Draw the Mandelbrot set by a custom op: one NumPy function and one WGSL function.
+"""Draw the Mandelbrot set in relief: a custom op in NumPy and WGSL, lit by its gradient.
 
 python examples/mandelbrot.py [--device webgpu] [--size 64] [--out mandelbrot.pgm]
 """
@@ -15,42 +15,76 @@ import numpy as np
 import rushlight as rl
 
 STEPS = 100
+# z -> z * z + c from 0 on, with its derivative by c; where |z| passes 100 after n steps, the smooth
+# count n + 1 - log2(log |z|) and its slopes (H.-O. Peitgen, P. Richter, The Beauty of Fractals,
+# 1986, gives the potential that it is taken from). All are 0 for points that stay.
 WGSL = """
-fn mandelbrot(x: f32, y: f32) -> f32 {
-  var re = 0.0;
-  var im = 0.0;
+fn mandelbrot_orbit(x: f32, y: f32) -> vec3<f32> {
+  var z = vec2<f32>();
+  var d = vec2<f32>();
   for (var k = 0; k < 100; k++) {
-    let next = re * re - im * im + x;
-    im = 2.0 * re * im + y;
-    re = next;
-    if (re * re + im * im > 4.0) {
-      return f32(k + 1);
+    d = 2.0 * vec2<f32>(z.x * d.x - z.y * d.y, z.x * d.y + z.y * d.x) + vec2<f32>(1.0, 0.0);
+    z = vec2<f32>(z.x * z.x - z.y * z.y + x, 2.0 * z.x * z.y + y);
+    let square = dot(z, z);
+    if (square > 10000.0) {
+      let log_z = 0.5 * log(square);
+      let slope = -1.0 / (square * log_z * 0.6931472);
+      let count = f32(k + 2) - log2(log_z);
+      return vec3<f32>(count, slope * dot(z, d), slope * (z.y * d.x - z.x * d.y));
     }
   }
-  return 0.0;
+  return vec3<f32>();
 }
+fn mandelbrot(x: f32, y: f32) -> f32 { return mandelbrot_orbit(x, y).x; }
 """
 
 
-def escape(x: Any, y: Any) -> Any:
-    """After how many steps z -> z * z + x + iy leaves the disc of radius 2; 0 for never."""
-    re, im = np.zeros_like(x), np.zeros_like(x)
-    found = np.zeros_like(x)
-    with np.errstate(over="ignore", invalid="ignore"):
+def orbit(x: Any, y: Any) -> Any:
+    """The count and its slopes along x and y, (3, ...), as the shader computes them."""
+    c = x + 1j * y
+    z, d = np.zeros_like(c), np.zeros_like(c)
+    found = np.zeros((3, *x.shape))
+    with np.errstate(all="ignore"):  # points that have escaped run on
         for k in range(STEPS):
-            re, im = re * re - im * im + x, 2 * re * im + y
-            found[(found == 0) & (re * re + im * im > 4)] = k + 1
+            d = 2 * z * d + 1
+            z = z * z + c
+            new = (found[0] == 0) & (abs(z) > 100)
+            log_z = np.log(abs(z))
+            rise = -(z.conj() * d) / (abs(z) ** 2 * log_z * np.log(2))
+            found[:, new] = np.stack([k + 2 - np.log2(log_z), rise.real, -rise.imag])[:, new]
     return found
 
 
-mandelbrot = rl.custom_op("mandelbrot", numpy=escape, wgsl=WGSL)
+def slopes(grad: rl.Tensor, x: rl.Tensor, y: rl.Tensor, out: rl.Tensor) -> Any:
+    """The gradient rule: two more custom ops."""
+    return grad * slope_x(x, y), grad * slope_y(x, y)
+
+
+mandelbrot = rl.custom_op(
+    "mandelbrot", numpy=lambda x, y: orbit(x, y)[0], wgsl=WGSL, gradient=slopes
+)
+slope_x = rl.custom_op(
+    "mandelbrot_x",
+    numpy=lambda x, y: orbit(x, y)[1],
+    wgsl="fn mandelbrot_x(x: f32, y: f32) -> f32 { return mandelbrot_orbit(x, y).y; }",
+)
+slope_y = rl.custom_op(
+    "mandelbrot_y",
+    numpy=lambda x, y: orbit(x, y)[2],
+    wgsl="fn mandelbrot_y(x: f32, y: f32) -> f32 { return mandelbrot_orbit(x, y).z; }",
+)
 
 
 def picture(size: int, device: str) -> rl.Tensor:
-    """The steps to escape over [-2, 0.75] x [-1.1, 1.1], (size, 5 * size / 4)."""
-    x = rl.linspace(-2, 0.75, size * 5 // 4, device=device)
-    y = rl.linspace(-1.1, 1.1, size, device=device)
-    return mandelbrot(x, y.unsqueeze(1))
+    """Light in [0, 1] on the relief over [-2, 0.75] x [-1.1, 1.1], (size, 5 * size / 4)."""
+    x = rl.linspace(-2, 0.75, size * 5 // 4, device=device).expand(size, -1).clone()
+    y = rl.linspace(-1.1, 1.1, size, device=device).unsqueeze(1).expand(-1, x.shape[1]).clone()
+    height = mandelbrot(x.requires_grad_(), y.requires_grad_())
+    height.sum().backward()
+    assert x.grad is not None and y.grad is not None
+    steep = (x.grad * x.grad + y.grad * y.grad + 1e-12).sqrt()
+    light = 0.5 - 0.35 * (x.grad + y.grad) / steep
+    return rl.where(height.detach() > 0, light, 0.0)
 
 
 def main() -> None:
@@ -61,15 +95,14 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, help="write a grey picture (PGM)")
     given = arguments.parse_args()
     began = time.perf_counter()
-    steps = picture(given.size, given.device).cpu().numpy()
-    print(f"{steps.shape[1]} x {steps.shape[0]} points in {time.perf_counter() - began:.3f} s")
+    light = picture(given.size, given.device).cpu().numpy()
+    print(f"{light.shape[1]} x {light.shape[0]} points in {time.perf_counter() - began:.3f} s")
     if given.out:
-        grey = (255 * (1 - np.sqrt(steps / STEPS))).astype(np.uint8) * (steps > 0)
-        head = f"P5 {steps.shape[1]} {steps.shape[0]} 255\n".encode()
-        given.out.write_bytes(head + grey.astype(np.uint8).tobytes())
-    for row in steps[:: max(1, given.size // 24)]:
+        head = f"P5 {light.shape[1]} {light.shape[0]} 255\n".encode()
+        given.out.write_bytes(head + (255 * light).astype(np.uint8).tobytes())
+    for row in light[:: max(1, given.size // 24)]:
         few = row[:: max(1, given.size // 48)]
-        print("".join(" .:-=+*%@"[min(8, int(n) // 4)] if n else "#" for n in few))
+        print("".join(" .:-=+*%@"[int(8.9 * v)] if v else "#" for v in few))
 
 
 if __name__ == "__main__":

@@ -1,33 +1,34 @@
-"""Train a small network to tell two interleaved spirals apart, with nothing but NumPy installed.
+"""Train a small network (MLP) to tell two interleaved spirals apart.
 
-python examples/spirals.py
+python examples/spirals.py [--device webgpu]
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 
 import rushlight as rl
 from rushlight import Tensor, nn
 
 
-def spirals(count: int) -> tuple[Tensor, Tensor]:
+def spirals(count: int, device: str) -> tuple[Tensor, Tensor]:
     """Points (count, 2) in the plane, and which of the two spirals each lies on (count,)."""
-    label = rl.arange(count) % 2
-    radius = rl.rand(count)
+    label = rl.arange(count, dtype=rl.int32, device=device) % 2
+    radius = rl.rand(count, device=device)
     angle = radius * 3.0 * math.pi + label * math.pi
     points = rl.stack([radius * angle.cos(), radius * angle.sin()], dim=1)
-    return points + 0.01 * rl.randn(count, 2), label
+    return points + 0.01 * rl.randn(count, 2, device=device), label
 
 
-def train(steps: int = 300) -> float:
+def train(device: str, steps: int = 300) -> float:
     """Train, printing the loss now and then; the share of new points that come out right."""
     rl.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
-    ).init_()
+    ).init_(device=device)
     optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
-    points, label = spirals(400)
+    points, label = spirals(400, device)
     for step in range(1, steps + 1):
         loss = nn.functional.cross_entropy(model(points), label)
         optimizer.zero_grad()
@@ -35,11 +36,18 @@ def train(steps: int = 300) -> float:
         optimizer.step()
         if step % 100 == 0:
             print(f"step {step}: loss {loss.item():.4f}")
-    points, label = spirals(1000)
+    points, label = spirals(1000, device)
     with rl.no_grad():
         right = model(points).argmax(dim=1) == label
     return float(right.float().mean().item())
 
 
+def main() -> None:
+    """Read the device from the command line, train there, and say how well it went."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--device", default="cpu")
+    print(f"accuracy on new points: {train(arguments.parse_args().device):.3f}")
+
+
 if __name__ == "__main__":
-    print(f"accuracy on new points: {train():.3f}")
+    main()
