@@ -35,8 +35,9 @@ def vectors(model: Any, texts: list[str], kept: Path) -> rl.Tensor:
     if kept.exists():
         old = rl.load(kept)
         if old["texts"].tolist() == mark.tolist():
-            return old["vectors"].to(model.device)
-    made = model.encode(texts, progress=lambda done, of: print(f"\r{done} of {of}", end=""))
+            found: rl.Tensor = old["vectors"].to(model.device)
+            return found
+    made: rl.Tensor = model.encode(texts, progress=lambda done, of: print(f"\r{done} of {of}", end=""))
     print()
     rl.save({"vectors": made.cpu(), "texts": mark}, kept)
     return made
