@@ -28,6 +28,10 @@ def paragraphs(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
+def _tell(done: int, of: int) -> None:
+    print(f"\r{done} of {of}", end="\n" if done == of else "", flush=True)
+
+
 def vectors(model: Any, texts: list[str], kept: Path) -> rl.Tensor:
     """One vector of length 1 per text, (texts, width); from `kept` where the texts are the same."""
     digest = hashlib.sha256("\n".join(texts).encode()).digest()
@@ -37,7 +41,9 @@ def vectors(model: Any, texts: list[str], kept: Path) -> rl.Tensor:
         if old["texts"].tolist() == mark.tolist():
             found: rl.Tensor = old["vectors"].to(model.device)
             return found
-    made: rl.Tensor = model.encode(texts, progress=lambda done, of: print(f"\r{done} of {of}", end=""))
+    made: rl.Tensor = model.encode(
+        texts, progress=lambda done, of: print(f"\r{done} of {of}", end="")
+    )
     print()
     rl.save({"vectors": made.cpu(), "texts": mark}, kept)
     return made
