@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -10,51 +11,131 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.op import REGISTRY
 from rushlight.core.testing import draws
 
 TOP, LOW = 2**31 - 1, -(2**31)
-FITS: list[tuple[str, Callable[..., Any], int, int]] = [
-    ("add", operator.add, TOP - 5, 5), ("add", operator.add, LOW + 5, -5),
-    ("sub", operator.sub, LOW + 5, 5), ("sub", operator.sub, -1, LOW),
-    ("mul", operator.mul, 46340, 46341), ("mul", operator.mul, -65536, 32768),
-    ("mul", operator.mul, LOW, 1), ("pow", operator.pow, -2, 31), ("pow", operator.pow, 3, 19),
-    ("pow", operator.pow, -1, 2**31 - 1), ("floor_divide", operator.floordiv, LOW, 1),
-    ("floor_divide", operator.floordiv, -7, 2), ("remainder", operator.mod, LOW, -1),
-    ("bitwise_xor", operator.xor, LOW, TOP),
+# Around every place where 32 bits, or the product of two numbers, end.
+CORNERS = [
+    0, 1, -1, 2, -2, 3, -3, 7, -7, 31, 32, 33, -31, 256, 46340, 46341, -46340, -46341, 65535, 65536,
+    -65536, 2**30, -(2**30), TOP - 1, TOP, LOW, LOW + 1,
 ]  # fmt: skip
-BEYOND: list[tuple[str, int, int]] = [
-    ("add", TOP, 1), ("add", LOW, -1), ("sub", LOW, 1), ("sub", 0, LOW), ("mul", 46341, 46341),
-    ("mul", 65536, 65536), ("mul", LOW, -1), ("pow", 2, 31), ("pow", -2, 33), ("pow", 10, 100),
-    ("floor_divide", LOW, -1),
-]  # fmt: skip
+ONE: dict[str, Callable[[int], int]] = {
+    "neg": operator.neg, "abs": abs, "square": lambda a: a * a, "bitwise_not": operator.invert,
+    "sign": lambda a: (a > 0) - (a < 0), "relu": lambda a: max(a, 0), "floor": int, "ceil": int,
+    "trunc": int, "round": int,
+}  # fmt: skip
+TWO: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "maximum": max, "minimum": min,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "fn", "a", "b"), FITS)
-def test_what_fits_is_exact(
-    gpu: rl.Device, name: str, fn: Callable[..., Any], a: int, b: int
-) -> None:
-    found = getattr(rl, name)(rl.tensor([a, 1], device=gpu), rl.tensor([b, 1], device=gpu))
-    assert found.dtype is rl.int64 and found.tolist()[0] == fn(a, b)
+def _call(name: str, *values: rl.Tensor) -> rl.Tensor:
+    found: rl.Tensor = getattr(rl, name)(*values)
+    assert found.dtype is rl.int64
+    return found
 
 
-@pytest.mark.parametrize(("name", "a", "b"), BEYOND)
-def test_what_does_not_fit_raises_at_the_read(gpu: rl.Device, name: str, a: int, b: int) -> None:
-    x, y = rl.tensor([1, a], device=gpu), rl.tensor([1, b], device=gpu)
-    out = getattr(rl, name)(x, y)
-    with pytest.raises(OverflowError, match=rf"^{name}: an int64 result is beyond the 32 bits"):
-        out.tolist()
-    assert x.tolist() == [1, a], "it is said once"
-    wrapped = getattr(rl, name)(x.to(rl.int32), y.to(rl.int32))
-    assert wrapped.dtype is rl.int32 and len(wrapped.tolist()) == 2, "int32 wraps around"
+def _valid(name: str, values: tuple[int, ...]) -> bool:
+    """Whether the op has a whole number for them, of a size that Python computes at once."""
+    if name in ("floor_divide", "remainder"):
+        return values[1] != 0
+    return name != "pow" or 0 <= values[1] <= 256
 
 
-@pytest.mark.parametrize("name", ["neg", "abs", "square"])
-def test_functions_of_one(gpu: rl.Device, name: str) -> None:
-    fn: Callable[..., Any] = getattr(rl, name)
-    x = rl.tensor([5, -46340, 0], device=gpu)
-    assert fn(x).tolist() == fn(x.cpu()).tolist()
-    with pytest.raises(OverflowError, match=f"^{name}: "):
-        fn(rl.tensor([LOW], device=gpu)).tolist()
+@pytest.mark.parametrize("name", [*ONE, *TWO])
+def test_every_corner_is_exact_or_said_to_be_beyond(gpu: rl.Device, name: str) -> None:
+    reference: Callable[..., int] = ONE[name] if name in ONE else TWO[name]
+    repeat = 1 if name in ONE else 2
+    cases = [c for c in itertools.product(CORNERS, repeat=repeat) if _valid(name, c)]
+    wanted = [reference(*c) for c in cases]
+    fits = [LOW <= w <= TOP for w in wanted]
+    good = [c for c, f in zip(cases, fits, strict=True) if f]
+    columns = [rl.tensor(list(column), device=gpu) for column in zip(*good, strict=True)]
+    assert _call(name, *columns).tolist() == [w for w, f in zip(wanted, fits, strict=True) if f]
+    for case, f in zip(cases, fits, strict=True):
+        if not f:
+            values = [rl.tensor([1, v], device=gpu) for v in case]
+            with pytest.raises(OverflowError, match=f"^{name}: an int64 result is beyond the 32 b"):
+                _call(name, *values).tolist()
+            assert values[0].tolist() == [1, case[0]], "it is said once"
+
+
+def test_every_op_that_computes_integers_is_among_them() -> None:
+    whole = set()
+    for name, row in ELEMENTWISE.items():
+        if name in REGISTRY and isinstance(getattr(rl, name, None), Callable):  # type: ignore[arg-type]
+            try:
+                out = getattr(rl, name)(*[rl.tensor([1, 2])] * row.arity)
+            except TypeError:
+                continue
+            if out.dtype is rl.int64:
+                whole.add(name)
+    assert whole == {*ONE, *TWO}
+
+
+def test_int32_wraps_around(gpu: rl.Device) -> None:
+    x = rl.tensor([TOP, LOW, 65536], dtype=rl.int32, device=gpu)
+    assert (x + x).tolist() == [-2, 0, 131072]
+    assert (x * x).tolist() == [1, 0, 0]
+
+
+# What gathers integers, with numbers whose exact result is known.
+GATHERS: dict[str, Callable[[rl.Tensor], rl.Tensor]] = {
+    "sum": lambda x: x.sum(), "cumsum": lambda x: x.cumsum(0), "prod": lambda x: x.prod(),
+    "matmul": lambda x: x @ rl.ones_like(x),
+    "scatter_add": lambda x: rl.zeros(1, dtype=rl.int64, device=x.device).scatter_add(
+        0, rl.zeros_like(x), x
+    ),
+    "index_add": lambda x: rl.zeros(1, dtype=rl.int64, device=x.device).index_add(
+        0, rl.zeros_like(x), x
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_what_gathers_is_exact_or_said_to_be_beyond(gpu: rl.Device, name: str) -> None:
+    op = GATHERS[name]
+    exact = [[TOP, -5, 3], [LOW, 1, 1], [46340, 46341, 0], [0, 0, 0], [-65536, 32768, 1]]
+    beyond = (
+        [[TOP, 1], [LOW, -1]] if name != "prod" else [[65536, 65536], [LOW, -1], [46341, -46342]]
+    )
+    for row in exact:
+        if name != "prod" or abs(np.prod(row, dtype=object)) <= TOP:
+            assert op(rl.tensor(row, device=gpu)).tolist() == op(rl.tensor(row)).tolist()
+    if name in ("sum", "matmul"):  # in between they have 64 bits
+        row = [TOP, TOP, LOW, -TOP, 9]
+        assert op(rl.tensor(row, device=gpu)).item() == sum(row)
+    for row in beyond:
+        with pytest.raises(OverflowError, match="an int64 result is beyond the 32 bits"):
+            op(rl.tensor(row, device=gpu)).tolist()
+
+
+@pytest.mark.parametrize("dtype", [rl.int32, rl.uint32, rl.int16, rl.uint8, rl.bool])
+def test_sums_of_other_integers_are_int64_too(gpu: rl.Device, dtype: rl.DType) -> None:
+    x = rl.tensor([1, 0, 100, 17]).to(dtype)
+    for op in (GATHERS["sum"], GATHERS["cumsum"], GATHERS["prod"]):
+        found = op(x.to(gpu))
+        assert found.dtype is rl.int64 and found.tolist() == op(x).tolist()
+    top = rl.tensor([TOP], dtype=rl.int32, device=gpu).expand(2)
+    with pytest.raises(OverflowError, match="^sum: an int64 result"):
+        top.sum().tolist()
+
+
+def test_numbers_are_checked_before_the_device_is_asked(gpu: rl.Device) -> None:
+    x = rl.tensor([1, 2], device=gpu)
+    calls: list[Callable[[], Any]] = [
+        lambda: x + 2**31, lambda: rl.arange(TOP, TOP + 3, device=gpu), lambda: x.fill_(2**40),
+        lambda: rl.full((2,), 2**33, device=gpu),
+        lambda: rl.randint(2**31, 2**31 + 5, (2,), device=gpu),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(OverflowError, match="beyond the 32 bits that webgpu holds int64 in"):
+            call()
+    assert rl.arange(TOP - 2, TOP + 1, device=gpu).tolist() == [TOP - 2, TOP - 1, TOP]
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "floor_divide", "remainder"])

@@ -19,7 +19,8 @@ NAMES = "abc"
 
 
 # int64 is held in 32 bits: where a result could be beyond them, the kernel notes it in the status
-# word, and the next read raises OverflowError. P(6) is the code.
+# word, and the next read raises OverflowError. P(6) is the code. What the other rows make of
+# integers always fits.
 _CHECKED = {
     "neg": "sub_64(0, a)",
     "abs": "select(a, sub_64(0, a), a < 0)",
