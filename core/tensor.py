@@ -208,6 +208,13 @@ class Tensor(Reading):
             out = ops.cast(out, as_dtype(dtype))
         return out if there is out.device else _transfer(out, there)
 
+    async def cpu_async(self) -> Tensor:
+        """`detach().cpu()` that waits without blocking: before saving, in every browser."""
+        if self.device.type == "cpu":
+            return self.detach()
+        data = np.ascontiguousarray(await self._stored_async()).reshape(-1).view(np.uint8)
+        return Tensor.from_buffer(data.copy(), self.dtype, self.shape)
+
     def dequantize(self) -> Tensor:
         """Quantized blocks as float32; other dtypes give the tensor itself."""
         return ops.cast(self, float32) if self.dtype.kind == "q" else self

@@ -139,24 +139,38 @@ class Generator(Model):
         options: see `sampling.Options`; every prompt draws by the same seed. Raises ValueError as
         `generate` does, and for overflow="shift", which works for one prompt at a time.
         """
+        rows, most = self._rows(prompts, options)
+        for _ in blocking(self._run_rows(rows, most)):
+            pass  # there is nothing but tensors
+        return ["".join(row.texts) for row in rows]
+
+    async def generate_batch_async(
+        self, prompts: Sequence[str | Sequence[int]], **options: Any
+    ) -> list[str]:
+        """`generate_batch` that waits without blocking; see `generate_async`."""
+        rows, most = self._rows(prompts, options)
+        async for _ in waiting(self._run_rows(rows, most)):
+            pass
+        return ["".join(row.texts) for row in rows]
+
+    def _rows(
+        self, prompts: Sequence[str | Sequence[int]], options: Mapping[str, Any]
+    ) -> tuple[list[Row], int]:
         chosen = Options(**options)
         if chosen.overflow != "error":
             raise ValueError("generate_batch: give prompts one by one to shift their contexts")
-        rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
-        if not rows:
-            return []
+        return [Row(self, self.prompt_ids(p), chosen) for p in prompts], chosen.max_new_tokens
+
+    def _run_rows(self, rows: list[Row], most: int) -> Asking:
+        """The steps of a batch: gives tensors whose values it is to be sent."""
         cache = self.new_cache(len(rows))
-        with autograd.no_grad():
-            for _ in range(chosen.max_new_tokens):
-                while any(row.unread for row in rows):
+        while live := [row for row in rows if not row.done]:
+            with autograd.no_grad():
+                while any(row.unread for row in live):
                     self._read_rows(rows, cache)
-                live = [row for row in rows if not row.done]
                 picked = stack([row.picked() for row in live])
-                for row, values in zip(live, picked.host_values(), strict=True):
-                    row.step(values, self.eos_ids, chosen.max_new_tokens)
-                if all(row.done for row in rows):
-                    break
-        return ["".join(row.texts) for row in rows]
+            for row, values in zip(live, (yield picked), strict=True):
+                row.step(values, self.eos_ids, most)
 
     def _read_rows(self, rows: list[Row], cache: Cache) -> None:
         """Feed the next tokens of each row, padded on the right."""

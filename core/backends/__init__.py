@@ -66,6 +66,9 @@ class Backend(Protocol):
     def synchronize(self) -> None:
         """Wait for all pending work and raise what went wrong in it."""
 
+    async def synchronize_async(self) -> None:
+        """`synchronize` that waits without blocking."""
+
     def info(self) -> Mapping[str, Any]:
         """What the device is: name, limits and features, as far as they are known."""
 
@@ -103,6 +106,9 @@ class _MetaBackend:
         return None
 
     def synchronize(self) -> None:
+        return None
+
+    async def synchronize_async(self) -> None:
         return None
 
     def info(self) -> Mapping[str, Any]:
@@ -175,6 +181,11 @@ class Device:
         """
         if self._backend is not None:
             self._backend.synchronize()
+
+    async def synchronize_async(self) -> None:
+        """`synchronize()` that waits without blocking."""
+        if self._backend is not None:
+            await self._backend.synchronize_async()
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Have tensors beyond `nbytes` bytes in all refused with DeviceMemoryError; None: no bound.

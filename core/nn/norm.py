@@ -55,7 +55,7 @@ def batch_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """Zero mean and unit variance per channel (Ioffe and Szegedy, 2015); same shape.
@@ -78,7 +78,7 @@ def batch_norm(
             ):
                 if running is not None:
                     flat = now.detach().reshape(-1).to(running.dtype)
-                    running.mul_(1 - momentum).add_(flat, alpha=momentum * scale)
+                    running.mul_(1 - momentum).add_(flat * (momentum * scale))
     elif running_mean is None or running_var is None:
         raise ValueError("batch_norm: without running values it works in training only")
     else:
@@ -239,11 +239,11 @@ class _BatchNorm(Module):
             dims = " or ".join(map(str, self.ranks))
             raise ValueError(f"{type(self).__name__}: x is {x.shape}; it must have {dims} dims")
         _check_channels(type(self).__name__, x, self.num_features)
-        momentum = 0.0 if self.momentum is None else self.momentum
+        momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the plain mean of all batches
-                momentum = 1.0 / float(self.num_batches_tracked)
+                momentum = 1.0 / self.num_batches_tracked.float()
         batch = self.training or self.running_mean is None
         return batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, batch, momentum,

@@ -1,12 +1,20 @@
-"""Reads that do not block: the same values on every device, and others run meanwhile."""
+"""Reads that do not block: the same values on every device, and others run meanwhile.
+
+And what must not read at all: training, so that it works where nothing may block.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import rushlight as rl
+from rushlight import nn, optim
+
+F = nn.functional
 
 
 def test_values(device: str) -> None:
@@ -71,3 +79,99 @@ def test_several_reads_at_once(device: str) -> None:
         assert found == [[i + 1.0] * 5 for i in range(6)]
 
     asyncio.run(read())
+
+
+def test_waiting_for_a_device(device: str) -> None:
+    x = rl.arange(8, device=device)
+    far = rl.tensor([3, 9], device=device)
+    if device == "cpu":
+        asyncio.run(rl.device(device).synchronize_async())
+        return
+    x.to(rl.float32).index_select(0, far)
+    with pytest.raises(IndexError, match="index_select: index 9 is out of range for size 8"):
+        asyncio.run(rl.device(device).synchronize_async())
+    asyncio.run(rl.device(device).synchronize_async())
+
+
+def test_every_dtype_comes_to_cpu(device: str) -> None:
+    rows = rl.linspace(-1, 1, 64).reshape(2, 32)
+    blocks = rl.Tensor.from_buffer(bytes(range(68)), rl.q8_0, (2, 32))
+    given = {
+        "float": rows, "turned": rows.t(), "narrow": rows.bfloat16(), "blocks": blocks,
+        "whole": rl.arange(5), "truth": rows > 0, "none": rl.zeros(0, 3),
+    }  # fmt: skip
+    there = {name: t.to(device) for name, t in given.items()}
+    there["turned"] = given["float"].to(device).t().requires_grad_()
+
+    async def read() -> dict[str, rl.Tensor]:
+        return {name: await t.cpu_async() for name, t in there.items()}
+
+    for name, t in asyncio.run(read()).items():
+        assert (t.device.type, t.dtype, t.shape) == ("cpu", given[name].dtype, given[name].shape)
+        assert t.raw_bytes() == given[name].raw_bytes() and not t.requires_grad
+
+
+@pytest.fixture
+def unread(device: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function after which a blocking read fails, except on cpu, where none blocks."""
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("a blocking read")
+
+    def forbid() -> None:
+        if device != "cpu":
+            monkeypatch.setattr(rl.device(device).backend, "download", refused)
+
+    return forbid
+
+
+class Mixed(nn.Module):
+    """Some of every kind of layer."""
+
+    def __init__(self) -> None:
+        self.words = nn.Embedding(12, 8, padding_idx=0)
+        self.conv = nn.Conv1d(8, 8, 3, padding=1)
+        self.batch = nn.BatchNorm1d(8, momentum=None)
+        self.mean = nn.BatchNorm1d(8)
+        self.norm = nn.LayerNorm(8)
+        self.root = nn.RMSNorm(8)
+        self.drop = nn.Dropout(0.1)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids: rl.Tensor) -> rl.Tensor:
+        x = self.words(ids)  # (batch, length, 8)
+        x = self.mean(self.batch(self.conv(x.transpose(1, 2)))).transpose(1, 2)
+        q = self.norm(x).reshape(*x.shape[:2], 2, 4).transpose(1, 2)
+        x = x + rl.attention(q, q, q, causal=True).transpose(1, 2).flatten(2)
+        out: rl.Tensor = self.head(self.drop(self.root(x)).mean(1))
+        return out
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adamw"])
+def test_training_reads_nothing(device: str, unread: Callable[[], None], kind: str) -> None:
+    rl.manual_seed(4)
+    model = Mixed().init_(device=device)
+    if kind == "sgd":
+        chosen: optim.Optimizer = optim.SGD(
+            model.parameters(), 0.2, momentum=0.9, nesterov=True, weight_decay=1e-4
+        )
+    else:
+        chosen = optim.AdamW(model.parameters(), 0.05)
+    ids = rl.randint(0, 12, (24, 5), device=device)
+    labels = ids.sum(1) % 3
+    unread()
+    losses = []
+    for _ in range(30):
+        loss = F.cross_entropy(model(ids), labels, label_smoothing=0.05)
+        chosen.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        chosen.step()
+        losses.append(loss.detach())
+
+    async def read() -> tuple[list[float], int]:
+        found = await rl.stack(losses).tolist_async()
+        return found, await model.batch.num_batches_tracked.item_async()
+
+    found, batches = asyncio.run(read())
+    assert found[-1] < found[0] - 0.2 and batches == 30

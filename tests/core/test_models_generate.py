@@ -448,8 +448,15 @@ def test_generation_without_blocking_reads(device: str) -> None:
             backend.download = refused  # type: ignore[method-assign, assignment]
         return [t.id async for t in model.tokens_async([1, 2, 3], **options)]
 
+    prompts = ["a candle", [5, 6, 7]]
+    texts = model.generate_batch(prompts, **options)
+
+    async def batch() -> list[str]:
+        return await model.generate_batch_async(prompts, **options)
+
     try:
         found = asyncio.run(run())
+        assert asyncio.run(batch()) == texts
     finally:
         if device != "cpu":
             del backend.download

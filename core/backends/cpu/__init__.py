@@ -112,6 +112,9 @@ class CpuBackend:
     def synchronize(self) -> None:
         """Nothing: every op has run when it returns."""
 
+    async def synchronize_async(self) -> None:
+        """Nothing, too."""
+
     def info(self) -> Mapping[str, Any]:
         """The processor's name, as far as Python knows it."""
         return {"device": platform.processor() or platform.machine()}

@@ -137,6 +137,12 @@ class WebGpuBackend:
             self.port.check()
             self.status.check()
 
+    async def synchronize_async(self) -> None:
+        """`synchronize` that waits without blocking."""
+        with self.lock:
+            pending = self.status.read_async(self.status.slice())
+        await pending
+
     def info(self) -> Mapping[str, Any]:
         """The adapter: vendor, device, driver, limits (as WebGPU names them) and features."""
         return {

@@ -241,6 +241,7 @@ class NativePort:
                 self._guard(lambda: staging.map_sync(self._w.MapMode.READ, 0, total))
                 return _cut(np.frombuffer(staging.read_mapped(0, total), np.uint8), ranges)
             pending = self._guard(lambda: staging.map_async(self._w.MapMode.READ, 0, total))
+            await asyncio.sleep(0)  # also where the values are there already, others get a turn
             try:
                 await pending
             except self._w.GPUError as error:
