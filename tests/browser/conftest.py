@@ -28,7 +28,10 @@ from rushlight.site.serve import Handler, Server
 playwright = pytest.importorskip("playwright.sync_api")
 
 HERE = Path(__file__).parent
-OTHER_PAGES = ("test_core_in_tab", "test_templates_in_tab", "test_bare_page", "test_readme_page")
+OTHER_PAGES = (
+    "test_core_in_tab", "test_templates_in_tab", "test_bare_page", "test_readme_page",
+    "test_without_jspi", "test_devices_in_tab",
+)  # fmt: skip
 # Milliseconds without a new test, after which the tab counts as hung.
 PATIENCE = 300_000
 TAB_REQUIREMENTS = HERE / "tab-requirements.txt"
@@ -367,6 +370,34 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+class Python:
+    """Python in a page, or in a module worker of it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def __call__(self, code: str) -> Any:
+        """Run code that may await; what its last line gives, by way of JSON."""
+        return json.loads(self.page.evaluate("(code) => window.python(code)", code))
+
+
+_START = """async ({ worker, ...options }) => {
+  if (!worker) {
+    const { start } = await import("/python.js");
+    window.python = await start(options);
+    return;
+  }
+  const thread = new Worker("/python.js", { type: "module" });
+  window.python = (task) => new Promise((resolve, reject) => {
+    thread.onmessage = ({ data }) =>
+      data.error === undefined ? resolve(data.found) : reject(new Error(data.error));
+    thread.onerror = (event) => reject(new Error(event.message));
+    thread.postMessage(task);
+  });
+  await window.python(options);
+}"""
+
+
 class Pages:
     """Opens pages; what any of them, or its workers, complains about fails the test."""
 
@@ -399,6 +430,23 @@ class Pages:
         page = self.context(**{"service_workers": "block", **options}).new_page()
         page.goto(url)
         return page
+
+    def start_python(
+        self, url: str, site: Path, *, jspi: bool = True, worker: bool = False, init: str = ""
+    ) -> Python:
+        """Python in a new page of a server of `python_place`; init: a script that runs first."""
+        context = self.context(service_workers="block")
+        if init:
+            context.add_init_script(init)
+        page = context.new_page()
+        page.goto(url)
+        root, built = f"{url}rushlight/", site / "rushlight"
+        wheels = [
+            f"{root}pyodide/{next((built / 'pyodide').glob('numpy-*.whl')).name}",
+            f"{root}{next(built.glob('rushlight-*.whl')).name}",
+        ]
+        page.evaluate(_START, {"root": root, "wheels": wheels, "jspi": jspi, "worker": worker})
+        return Python(page)
 
     def close(self) -> list[str]:
         """Close everything; the complaints that nobody expected."""
@@ -473,6 +521,28 @@ def tab_pytest(
         return outcome
 
     return run
+
+
+@pytest.fixture(scope="session")
+def python_place(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Path:
+    """A folder with the built site and what `Pages.start_python` needs."""
+    place = tmp_path_factory.mktemp("python")
+    (place / "rushlight").symlink_to(site / "rushlight")
+    (place / "models").symlink_to(site / "models")
+    shutil.copy(HERE / "data" / "python.js", place)
+    (place / "index.html").write_text("<!doctype html><title>Python</title>", encoding="utf-8")
+    return place
+
+
+@pytest.fixture
+def tab_python(pages: Pages, serve: Any, python_place: Path, site: Path) -> Callable[..., Python]:
+    """Starts Python in pages of one test; options as `Pages.start_python` takes them."""
+    url = serve(python_place, plain=True).url
+
+    def begin(**options: Any) -> Python:
+        return pages.start_python(url, site, **options)
+
+    return begin
 
 
 @pytest.fixture(scope="module")
