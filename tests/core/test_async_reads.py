@@ -171,6 +171,7 @@ def test_training_reads_nothing(device: str, unread: Callable[[], None], kind: s
 
     async def read() -> tuple[list[float], int]:
         found = await rl.stack(losses).tolist_async()
+        assert model.batch.num_batches_tracked is not None
         return found, await model.batch.num_batches_tracked.item_async()
 
     found, batches = asyncio.run(read())

@@ -452,7 +452,8 @@ def test_generation_without_blocking_reads(device: str) -> None:
     texts = model.generate_batch(prompts, **options)
 
     async def batch() -> list[str]:
-        return await model.generate_batch_async(prompts, **options)
+        found: list[str] = await model.generate_batch_async(prompts, **options)
+        return found
 
     try:
         found = asyncio.run(run())
