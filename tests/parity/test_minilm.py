@@ -16,14 +16,14 @@ DATA = Path(__file__).parent / "data"
 TEXTS: list[str] = json.loads((DATA / "texts.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def model() -> rl.models.Model:
-    return rl.models.load("all-minilm-l6-v2")
+@pytest.fixture(scope="module", params=["cpu", "webgpu"])
+def model(request: pytest.FixtureRequest) -> rl.models.Model:
+    return rl.models.load("all-minilm-l6-v2", device=request.param)
 
 
 @pytest.fixture(scope="module")
 def embeddings(model: rl.models.Model) -> np.ndarray:
-    found: np.ndarray = model.encode(TEXTS, batch_size=8).numpy()
+    found: np.ndarray = model.encode(TEXTS, batch_size=8).cpu().numpy()
     return found
 
 
@@ -37,7 +37,7 @@ def test_agrees_with_the_published_implementation(embeddings: np.ndarray) -> Non
 
 def test_a_batch_equals_one_by_one(model: rl.models.Model, embeddings: np.ndarray) -> None:
     for i in (0, 3, 5, 14, 37, 39):
-        alone = model.encode(TEXTS[i]).numpy()
+        alone = model.encode(TEXTS[i]).cpu().numpy()
         assert np.abs(alone - embeddings[i]).max() <= 1e-6
 
 
@@ -45,7 +45,7 @@ def test_vectors_have_length_one_and_order_is_kept(
     model: rl.models.Model, embeddings: np.ndarray
 ) -> None:
     assert np.allclose(np.linalg.norm(embeddings, axis=1), 1, atol=1e-6)
-    back = model.encode(TEXTS[::-1], batch_size=5).numpy()
+    back = model.encode(TEXTS[::-1], batch_size=5).cpu().numpy()
     assert np.abs(back[::-1] - embeddings).max() <= 1e-6
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,20 @@ GOLDEN = {name: t.numpy() for name, t in load_safetensors(DATA / "smollm2.safete
 NEAR_TIE = 5e-3
 
 
-@pytest.fixture(scope="module")
-def model() -> rl.models.Model:
-    return rl.models.load("smollm2-135m-instruct")
+@pytest.fixture(scope="module", params=["cpu", "webgpu"])
+def model(request: pytest.FixtureRequest) -> rl.models.Model:
+    return rl.models.load("smollm2-135m-instruct", device=request.param)
 
 
 def test_at_most_three_near_ties() -> None:
     gaps = np.concatenate([GOLDEN[f"{i}.gaps"] for i in range(len(PROMPTS))])
     assert gaps.size == 160 and (gaps < NEAR_TIE).sum() <= 3
+
+
+def _logits(model: rl.models.Model, ids: list[int], cache: Any) -> np.ndarray:
+    given = rl.tensor([ids], dtype=rl.int32, device=model.device)
+    found: np.ndarray = model(given, cache, last=True).cpu().numpy()[0, -1]
+    return found
 
 
 @pytest.mark.parametrize("number", range(len(PROMPTS)))
@@ -35,7 +42,7 @@ def test_prompt(model: rl.models.Model, number: int) -> None:
     assert ids == GOLDEN[f"{number}.ids"].tolist()
     cache = model.new_cache()
     with rl.no_grad():
-        found = model(rl.tensor([ids]), cache, last=True).numpy()[0, -1]
+        found = _logits(model, ids, cache)
         assert np.abs(found[::16] - GOLDEN[f"{number}.logits"]).max() <= 2e-3
         greedy, gaps = GOLDEN[f"{number}.greedy"].tolist(), GOLDEN[f"{number}.gaps"]
         for step, (token, gap) in enumerate(zip(greedy, gaps, strict=True)):
@@ -43,7 +50,7 @@ def test_prompt(model: rl.models.Model, number: int) -> None:
             if ours != token:
                 assert gap < NEAR_TIE, f"step {step}: {ours} for {token}, gap {gap}"
                 break
-            found = model(rl.tensor([[token]]), cache, last=True).numpy()[0, -1]
+            found = _logits(model, [token], cache)
 
 
 def test_generation_gives_the_same_tokens(model: rl.models.Model) -> None:
