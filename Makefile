@@ -25,11 +25,12 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 	$(BIN)/mypy
 	@$(NODE) npm run --silent check
 
-# One BLAS thread each: two workers with as many threads as cores slow each other down.
+# One thread each for BLAS and lavapipe: two workers with as many threads as cores slow each other
+# down.
 pytest: env-test node_modules assets ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@tools/vulkan.sh
-	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 \
+	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 LP_NUM_THREADS=1 \
 	    $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=30 $(ARGS)
 
 format: env-test ## let ruff lay the Python out
