@@ -17,6 +17,7 @@ import numpy as np
 from rushlight.core.errors import FormatError, LoadError
 from rushlight.core.io.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.gguf_tokenizer import stop_ids
+from rushlight.core.layout import Layout
 from rushlight.core.tensor import Tensor
 
 Metadata = Mapping[str, Any]
@@ -31,10 +32,14 @@ def _halves(heads: str) -> Transform:
         rows = t.shape[0]
         if n < 1 or rows % (2 * n):
             raise FormatError(f"{rows} rows of q or k do not split into {n} heads of pairs")
-        # Row 2 j + s of a head in the file is row s * half + j in the checkpoint.
-        order = np.arange(rows).reshape(n, rows // n // 2, 2).swapaxes(1, 2).reshape(-1)
-        stored = np.frombuffer(t.raw_bytes(), np.uint8).reshape(rows, -1)
-        return Tensor.from_buffer(stored[order].reshape(-1), t.dtype, t.shape)
+        # Row 2 j + s of a head in the file is row s * half + j in the checkpoint. As strides, so
+        # that blocks are moved where they lie, on any device.
+        half, width = rows // n // 2, t.numel() // rows
+        ends = ((t.shape[1],), (1,)) if t.ndim == 2 else ((), ())
+        order = Layout(
+            (n, 2, half, *ends[0]), (2 * half * width, width, 2 * width, *ends[1]), t.layout.offset
+        )
+        return Tensor(t.storage, t.dtype, order).clone().reshape(t.shape)
 
     return undo
 

@@ -89,7 +89,7 @@ async def load_async(
         return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
     from rushlight.web.download import fetch_checkpoint
 
-    parts = await fetch_checkpoint(path_or_url, progress)
+    parts = await fetch_checkpoint(path_or_url, progress, device)
     return from_parts(*parts, device=device, dtype=dtype)
 
 

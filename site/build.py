@@ -33,7 +33,9 @@ WEB = (
     "client.d.ts",
     "generation.js",
     "worker.js",
+    "adapter.js",
     "loader.js",
+    "places.js",
     "weights.js",
     "ranges.js",
 )

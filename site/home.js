@@ -1,6 +1,6 @@
 // home.js: what this machine can do, what is kept on it, and a short measurement.
 
-import { adapterName, openRushlight } from "./rushlight/client.js";
+import { adapter, openRushlight } from "./rushlight/client.js";
 import { byId, duration, make, pick, size } from "./shared/page.js";
 
 // Smallest modules that use one feature each: v128.const, and f32x4.relaxed_madd.
@@ -25,8 +25,11 @@ const feature = (name, there, note) =>
   fact(name, there ? "Yes" : "No", { note, state: there ? "yes" : "no" });
 
 async function showFacts() {
+  const { name, why } = await adapter();
+  fact("Computes on", name ? "WebGPU" : "CPU", {
+    note: name ? "or on the CPU, as you choose" : "NumPy in WebAssembly, on one core",
+  });
   const cores = navigator.hardwareConcurrency;
-  fact("Computes on", "CPU", { note: "NumPy in WebAssembly, on one core" });
   fact("Processor cores", cores ? String(cores) : "not said");
   const memory = /** @type {{ deviceMemory?: number }} */ (navigator).deviceMemory;
   if (memory) fact("Memory", `${memory} GB or more`, { note: "a tab can use up to 4 GB" });
@@ -34,11 +37,7 @@ async function showFacts() {
   feature("Relaxed SIMD", valid([...RELAXED, ...RELAXED_BODY]), "fused multiply and add");
   const jspi = "Suspending" in WebAssembly;
   feature("JSPI", jspi, jspi ? "Python can wait for JavaScript" : "everything works without it");
-  const adapter = await adapterName();
-  fact("WebGPU", adapter ?? "None", {
-    state: adapter ? "yes" : "no",
-    note: adapter ? "found; models run on the CPU so far" : "not needed",
-  });
+  fact("WebGPU", name ?? "None", { state: name ? "yes" : "no", note: why });
   const estimate = await navigator.storage?.estimate?.().catch(() => null);
   const room = estimate?.quota ? `${size(estimate.quota - (estimate.usage ?? 0))} free` : "None";
   fact("Storage for models", globalThis.caches ? room : "None", {

@@ -39,8 +39,11 @@ export interface EncodeProgress {
 }
 
 export interface LoadOptions {
-  /** "cpu" is the only device so far. */
-  device?: string;
+  /** Where the model computes: "cpu" unless given. "webgpu" fails where there is no adapter; "auto"
+   *  takes it where there is one, else the CPU. The model says which, and stays there. */
+  device?: "cpu" | "webgpu" | "auto";
+  /** Bytes of GPU memory that models may hold together; more is refused with a DeviceMemoryError. */
+  memoryBudget?: number;
   /** A dtype to convert floating weights to, such as "float32"; the file's own without it. */
   dtype?: string;
   onProgress?: (progress: LoadProgress | BuildProgress) => void;
@@ -120,7 +123,12 @@ export interface Model {
   readonly name: string;
   readonly modelType: string;
   readonly parameters: number;
+  /** "cpu" or "webgpu". */
   readonly device: string;
+  /** The WebGPU adapter that computes; "" on the CPU. */
+  readonly adapter: string;
+  /** Why "auto" took the CPU; "" otherwise. */
+  readonly why: string;
   /** Seconds from the call of `load` until the model was ready. */
   readonly seconds: number;
   /** Tokens that prompt and answer can have together; 0 for a model that does not generate. */
@@ -145,12 +153,19 @@ export interface Model {
   dispose(): Promise<void>;
 }
 
+/** The tab's WebGPU adapter: its name, or null with why there is none and what to do about it. */
+export interface Adapter {
+  name: string | null;
+  why: string;
+  hint: string;
+}
+
 export interface Info {
   version: string;
   python: string;
   numpy: string;
   pyodide: string;
-  /** What computes, in words. */
+  /** What the CPU computes with, in words. */
   device: string;
   cores: number;
   jspi: boolean;
@@ -175,6 +190,8 @@ export interface Rushlight {
   describe(source: ModelSource, options?: { hubUrl?: string; signal?: AbortSignal }): Promise<Description>;
   load(source: ModelSource, options?: LoadOptions): Promise<Model>;
   info(): Promise<Info>;
+  /** The WebGPU adapter that models loaded with device "webgpu" compute on. */
+  adapter(): Promise<Adapter>;
   /** Times a float32 matrix product in the worker (half a second). */
   measure(): Promise<{ size: number; gflops: number }>;
   readonly cache: {
@@ -195,14 +212,16 @@ export interface CreateOptions {
   runtimeUrl?: string | URL;
 }
 
-/** An error of the worker: `hint` says what to do, `retry` whether trying again may help. */
+/** An error of the worker: `hint` says what to do, `retry` whether trying again may help. Its name
+ *  is "DeviceLostError" when the GPU and all models on it were lost (load them again), and
+ *  "DeviceMemoryError" when it has no room. */
 export class RushlightError extends Error {
   hint: string;
   retry: boolean;
 }
 
-/** The WebGPU adapter's name, or null where the browser offers none. */
-export function adapterName(): Promise<string | null>;
+/** The WebGPU adapter as the page sees it; no worker is started. */
+export function adapter(): Promise<Adapter>;
 
 /** Starts the worker; resolves when Python, NumPy and Rushlight are ready in it. */
 export function createRushlight(options?: CreateOptions): Promise<Rushlight>;

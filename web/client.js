@@ -1,6 +1,7 @@
 // client.js: Rushlight for a page. Starts the worker, and turns its jobs into promises, async
 // generators and errors with hints. See client.d.ts for the types.
 
+import { ask } from "./adapter.js";
 import * as Comlink from "./comlink.js";
 import { countTokens, stream } from "./generation.js";
 import { sourceOf } from "./loader.js";
@@ -132,6 +133,8 @@ class Model {
     this.modelType = modelType;
     this.parameters = parameters;
     this.device = device;
+    this.adapter = more.adapter;
+    this.why = more.why;
     this.seconds = seconds;
     this.contextLength = more.contextLength;
     this.chatTemplate = more.chatTemplate;
@@ -242,24 +245,33 @@ class Runtime {
   }
 
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
-  async load(source, { device = "cpu", dtype, hubUrl, signal, onProgress } = {}) {
+  async load(source, { device = "cpu", dtype, memoryBudget, hubUrl, signal, onProgress } = {}) {
+    if (!["cpu", "webgpu", "auto"].includes(device)) {
+      throw new RangeError(`load: there is no device "${device}"; there are cpu, webgpu, auto`);
+    }
+    const options = { device, dtype, memoryBudget };
     const where = await resolve(source, hubUrl, this.#base);
     await until(this.ready, signal);
     const made = await this.#link.call(
-      (remote, port) => remote.load(Comlink.transfer(port, [port]), where, { device, dtype }),
+      (remote, port) => remote.load(Comlink.transfer(port, [port]), where, options),
       { signal, onProgress },
     );
     return new Model(this.#link, made);
+  }
+
+  /** @returns {Promise<import("./client.d.ts").Adapter>} */
+  adapter() {
+    return this.#link.call(async (remote) => ({ value: await remote.adapter() }));
   }
 
   async info() {
     await this.ready;
     const [facts, webgpu] = await Promise.all([
       this.#link.call((remote, port) => remote.info(Comlink.transfer(port, [port]))),
-      adapterName(),
+      this.adapter(),
     ]);
     const cores = navigator.hardwareConcurrency ?? 1;
-    return { ...facts, webgpu, cores, device: "CPU, NumPy in WebAssembly" };
+    return { ...facts, webgpu: webgpu.name, cores, device: "CPU, NumPy in WebAssembly" };
   }
 
   async measure() {
@@ -284,19 +296,6 @@ function until(promise, signal) {
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
     promise.then(resolve, reject);
   });
-}
-
-/** The WebGPU adapter's name, or null where there is none. @returns {Promise<string | null>} */
-export async function adapterName() {
-  try {
-    const gpu = /** @type {any} */ (navigator).gpu;
-    const info = (await gpu?.requestAdapter())?.info;
-    if (!info) return null;
-    const words = [info.description || info.device, info.vendor, info.architecture];
-    return words.filter(Boolean).join(", ") || "unnamed adapter";
-  } catch {
-    return null;
-  }
 }
 
 /** @param {ModelSource} source @param {string | undefined} hubUrl @param {URL} base */
@@ -325,6 +324,9 @@ async function walk(folder, prefix) {
   }
   return files;
 }
+
+/** What the page itself sees of WebGPU; `adapter` of a runtime asks its worker. */
+export const adapter = ask;
 
 /** @param {CreateOptions} [options] */
 export function openRushlight(options = {}) {

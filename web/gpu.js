@@ -3,6 +3,8 @@
 // Python hands over addresses in the WebAssembly memory, whose views are taken anew in each call:
 // a memory that grows leaves the old ones empty.
 
+import { find, nameOf } from "./adapter.js";
+
 /**
  * @typedef {{ kind: "lost" | "memory" | "error", message: string, batch: number }} Problem
  * @typedef {{ buffer: GPUBuffer, size: number, mapped: boolean, done: Promise<unknown> }} Reading
@@ -14,35 +16,12 @@ const STRIDE = 6; // words of one dispatch in a plan
 const KEPT = 1 << 20; // staging buffers up to this size are kept
 const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups", "timestamp-query"]);
 
-/** Why there is no device: the reason, and what to do. @param {string} why @param {string} hint */
-function refuse(why, hint) {
-  return Object.assign(new Error(why), { hint });
-}
-
 /**
  * The device of this tab's adapter. Throws an error with a `hint` where there is none.
  * @param {{ _module: { HEAPU8: Uint8Array } }} py
  */
 export async function open(py) {
-  const gpu = navigator.gpu;
-  if (!gpu) {
-    const secure = globalThis.isSecureContext;
-    throw refuse(
-      secure ? "this browser has no WebGPU" : "this page is no secure context, so it has no WebGPU",
-      secure
-        ? "use a browser that has it (Chrome or Edge 113, Safari 26, Firefox 141 or newer), or " +
-            'device="cpu"'
-        : 'serve the page over https or from localhost, or use device="cpu"',
-    );
-  }
-  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-  if (!adapter) {
-    throw refuse(
-      "the browser offers no WebGPU adapter",
-      "switch graphics acceleration on in its settings, update the graphics driver, or use " +
-        'device="cpu"',
-    );
-  }
+  const adapter = await find();
   const features = FEATURES.filter((name) => adapter.features.has(name));
   /** @type {Record<string, number>} */
   const limits = {};
@@ -60,7 +39,8 @@ export class Port {
     this.device = device;
     this.queue = device.queue;
     this.features = features.join(" ");
-    const { vendor, architecture, device: name, description, isFallbackAdapter } = adapter.info;
+    const { vendor, architecture, description, isFallbackAdapter } = adapter.info;
+    const name = nameOf(adapter.info);
     const type = isFallbackAdapter || architecture === "swiftshader" ? "CPU" : "";
     this.info = JSON.stringify({ vendor, architecture, device: name, description, type });
     /** @type {Record<string, number>} */

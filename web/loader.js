@@ -1,5 +1,6 @@
-// loader.js: from "where a model lies" to its bytes in the WebAssembly memory, each exactly once.
+// loader.js: from "where a model lies" to its bytes in the memory of its device, each exactly once.
 
+import { Scatter } from "./places.js";
 import { WeightsError, concatenate, refusedByServer } from "./ranges.js";
 
 /**
@@ -9,7 +10,7 @@ import { WeightsError, concatenate, refusedByServer } from "./ranges.js";
  * @typedef {{ kind: "url", url: string } | { kind: "hub", id: string, hubUrl: string }
  *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
  * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
- * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] | null }} Builder
+ * @typedef {import("./places.js").Builder} Builder
  */
 
 // The small files a model folder may hold; config.json must be there.
@@ -228,36 +229,6 @@ export async function measure(store, listing) {
   return { bytes, cachedBytes: kept.reduce((sum, row) => sum + row.bytes, 0) };
 }
 
-/** Copies a stream into places of a WebAssembly memory. */
-export class Scatter {
-  /** @param {ArrayLike<number>} rows  (file offset, bytes, address) per tensor, flat
-   *  @param {() => Uint8Array} heap  the memory, taken anew: growing it detaches a view */
-  constructor(rows, heap) {
-    this.heap = heap;
-    /** @type {{ start: number, end: number, address: number }[]} */
-    this.rows = [];
-    for (let i = 0; i < rows.length; i += 3) {
-      this.rows.push({ start: rows[i], end: rows[i] + rows[i + 1], address: rows[i + 2] });
-    }
-    this.rows.sort((a, b) => a.start - b.start);
-    this.next = 0;
-  }
-
-  /** @param {number} offset  where `bytes` begins in the file; calls come in order
-   *  @param {Uint8Array} bytes */
-  write(offset, bytes) {
-    const end = offset + bytes.length;
-    const heap = this.heap();
-    while (this.next < this.rows.length && this.rows[this.next].end <= offset) this.next += 1;
-    for (let i = this.next; i < this.rows.length && this.rows[i].start < end; i += 1) {
-      const row = this.rows[i];
-      const from = Math.max(row.start, offset);
-      const part = bytes.subarray(from - offset, Math.min(row.end, end) - offset);
-      heap.set(part, row.address + (from - row.start));
-    }
-  }
-}
-
 /**
  * Reads every file of a listing: the small ones as bytes, the weights into the places that
  * `builder.begin` names once it has seen a file's header.
@@ -297,29 +268,37 @@ export async function read(store, listing, builder, heap, { signal, report }) {
 /**
  * For Python in a page that is not ours: list and read in one call.
  * @param {typeof import("./weights.js")} weights @param {string} where
- * @param {(path: string, head: Uint8Array, size: number) => any} begin  Python's, gives a PyProxy
+ * @param {import("./types.d.ts").PyBuilder} proxy
  * @param {import("./types.d.ts").Pyodide} py
  * @param {(done: number, total: number | null) => void} tell
  */
-export async function fetchModel(weights, where, begin, py, tell) {
+export async function fetchModel(weights, where, proxy, py, tell) {
   const createHash = () => globalThis.hashwasm.createSHA256();
   const store = new weights.WeightStore({ createHash });
   const base = globalThis.document?.baseURI ?? globalThis.location.href;
   const listing = await list(store, sourceOf(where, { base, models: base }));
-  const builder = { begin: flat(begin) };
+  const builder = flat(proxy);
   const report = (/** @type {LoadProgress} */ { loaded, total }) => tell(loaded, total);
   return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
 }
 
-/** Python's list of places as an array. @param {(path: string, head: Uint8Array, size: number) =>
- *  import("./types.d.ts").PyProxy | undefined} begin @returns {Builder["begin"]} */
-export function flat(begin) {
-  return (path, head, size) => {
-    const rows = begin(path, head, size);
-    if (!rows) return null; // it needs more of the file
-    const places = rows.toJs();
-    rows.destroy();
-    return places;
+/** Python's Builder, whose lists become arrays.
+ *  @param {import("./types.d.ts").PyBuilder} proxy @returns {Builder} */
+export function flat(proxy) {
+  const numbers = (/** @type {import("./types.d.ts").PyProxy} */ list) => {
+    const found = list.toJs();
+    list.destroy();
+    return found;
+  };
+  return {
+    begin(path, head, size) {
+      const rows = proxy.begin(path, head, size);
+      return rows ? numbers(rows) : null; // it needs more of the file
+    },
+    open: (number) => numbers(proxy.open(number)),
+    commit: (bytes) => proxy.commit(bytes),
+    check: () => proxy.check(),
+    port: proxy.port ?? null,
   };
 }
 
@@ -344,16 +323,19 @@ async function readWeights(store, file, { size, body }, builder, heap) {
         needed = 2 * bytes.length;
         return;
       }
-      const places = new Scatter(rows, heap);
+      const places = new Scatter(rows, heap, builder);
       places.write(0, bytes);
       scatter = places;
     } catch (error) {
+      // No memory is no fault of the file.
+      if (/^(Device|Memory)/.test(/** @type {any} */ (error).type)) throw error;
       refused = error;
     }
   };
   for await (const bytes of body) {
     if (scatter) {
-      scatter.write(offset, bytes);
+      scatter.write(offset, /** @type {Uint8Array<ArrayBuffer>} */ (bytes));
+      await scatter.settle();
     } else if (!refused) {
       head.push(bytes);
       if (needed === 8 && offset + bytes.length >= 8) {
@@ -367,6 +349,7 @@ async function readWeights(store, file, { size, body }, builder, heap) {
     offset += bytes.length;
   }
   if (!scatter && !refused) begin(true); // shorter than its header says: the reader has the words
+  await /** @type {Scatter | null} */ (scatter)?.settle(0);
   if (refused) {
     // The stream went on to its end, so a damaged download has been named as such by its hash.
     await store.drop(file);

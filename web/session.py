@@ -7,18 +7,20 @@ import platform
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import aclosing, closing
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 import rushlight as rl
+from rushlight.core.backends import device_async
+from rushlight.core.errors import DeviceError, DeviceLostError, DeviceMemoryError
 from rushlight.core.io.template import import_modules as import_templates
 from rushlight.core.io.tokenizer import import_modules
 from rushlight.models.ahead import read_ahead
 from rushlight.models.loading import from_parts
-from rushlight.web.download import Builder
+from rushlight.web.download import Builder, settled
 
 # Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model.
 PREFILL = 32
@@ -27,22 +29,47 @@ _models: dict[int, Any] = {}
 _numbers = count(1)
 
 
-async def build(builder: Builder, device: str, dtype: str | None) -> dict[str, Any]:
+async def place(device: str, budget: float | None) -> dict[str, str]:
+    """Open the device that a model is to be loaded on; "auto" is webgpu where there is an adapter.
+
+    Returns its name, the adapter's, and why "auto" means cpu, if it does. A lost device is opened
+    anew. budget: bytes that the webgpu device may hold. Raises DeviceError for "webgpu" where
+    there is no adapter.
+    """
+    if device == "cpu":
+        return {"device": "cpu", "adapter": "", "why": ""}
+    webgpu = rl.device("webgpu" if device == "auto" else device)
+    opened: Any = webgpu._backend
+    if opened is not None and opened.port.lost is not None:
+        webgpu.reset()
+    try:
+        await device_async(webgpu)
+    except DeviceError as error:
+        if device != "auto":
+            raise
+        why = str(error).partition("\n")[0].removeprefix("webgpu: ")
+        return {"device": "cpu", "adapter": "", "why": why}
+    webgpu.set_memory_budget(None if budget is None else int(budget))
+    return {"device": str(webgpu), "adapter": str(webgpu.info["device"]), "why": ""}
+
+
+async def build(builder: Builder, dtype: str | None) -> dict[str, Any]:
     """Make the model whose files `builder` holds; returns its number and what it is."""
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
     await import_templates()
     started = time.perf_counter()
     model: Any = from_parts(
-        builder.files, builder.tensors, builder.metadata, device=device, dtype=dtype
+        builder.files, builder.tensors, builder.metadata, device=builder.device, dtype=dtype
     )
+    builder.tensors.clear()  # converted or moved, they would be held twice
+    await settled(builder.device)
     number = next(_numbers)
     _models[number] = model
     return {
         "id": number,
         "modelType": str(getattr(model.config, "model_type", "")),
         "parameters": sum(int(t.numel()) for t in model.parameters()),
-        "device": str(model.device),
         "seconds": time.perf_counter() - started,
         # 0 for a model that does not generate.
         "contextLength": model.config.max_position_embeddings if _generates(model) else 0,
@@ -75,14 +102,17 @@ async def encode(
     Between batches `breathe` lets messages in; it says whether to stop, which raises
     asyncio.CancelledError.
     """
-    steps = _model(number, "encode").encode_iter(texts.to_py(), batch_size)
+    model = _model(number, "encode")
+    steps = model.encode_iter(texts.to_py(), batch_size)
     while True:
         if await breathe():
             raise asyncio.CancelledError
         try:
-            report(*next(steps))
+            done = next(steps)
+            await settled(model.device)
+            report(*done)
         except StopIteration as finished:
-            vectors = finished.value.numpy()
+            vectors = await finished.value.numpy_async()
             return np.ascontiguousarray(vectors).reshape(-1), vectors.shape[1]
 
 
@@ -116,16 +146,18 @@ async def generate(
     if "logit_bias" in chosen:
         # An object's keys are text in JavaScript.
         chosen["logit_bias"] = {int(token): bias for token, bias in chosen["logit_bias"].items()}
-    steps = model.tokens(ids, **chosen)  # refuses what is out of range before anything is read
+    # Refuses what is out of range before anything is read.
+    steps = model.tokens_async(ids, **chosen)
     found: list[tuple[int, str, float]] = []
     prefill, stopped = 0.0, ""
-    with closing(read_ahead(model, ids, PREFILL)) as reading, closing(steps):
+    with closing(read_ahead(model, ids, PREFILL)) as reading:
         for done in reading:
+            await settled(model.device)
             report("prefill", done, len(ids))
             if await breathe():
                 raise asyncio.CancelledError
-        while not stopped:
-            token = next(steps)
+    async with aclosing(steps):
+        async for token in steps:
             prefill = prefill or time.perf_counter() - began
             found.append((token.id, token.text, token.logprob))
             stopped = token.stopped
@@ -159,6 +191,18 @@ def explain() -> dict[str, str]:
     """The last exception in words for a person: its name, its message and its hint."""
     # Pyodide sets it when an exception leaves for JavaScript.
     error = sys.last_value
+    if isinstance(error, DeviceLostError):
+        return {
+            "name": "DeviceLostError",
+            "message": "the GPU was lost, and the model with it",
+            "hint": "Load the model again; if the GPU is lost again, use the CPU.",
+        }
+    if isinstance(error, DeviceMemoryError):
+        return {
+            "name": "DeviceMemoryError",
+            "message": "the GPU has no memory left for this model",
+            "hint": "Use the CPU, or choose a smaller model.",
+        }
     if isinstance(error, MemoryError):
         return {
             "name": "MemoryError",

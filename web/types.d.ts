@@ -8,13 +8,18 @@ export interface PyProxy {
 
 export interface PyBuilder extends PyProxy {
   begin(path: string, head: Uint8Array, size: number): PyProxy | undefined;
+  open(number: number): PyProxy;
+  commit(bytes: number): void;
+  check(): Promise<void>;
+  port: import("./gpu.js").Port | undefined;
   add_file(path: string, content: Uint8Array): void;
 }
 
 /** The Python module rushlight.web.session. */
 export interface Session {
-  Builder(): PyBuilder;
-  build(builder: PyBuilder, device: string, dtype: string | undefined): Promise<PyProxy>;
+  place(device: string, budget: number | undefined): Promise<PyProxy>;
+  Builder(device: string): PyBuilder;
+  build(builder: PyBuilder, dtype: string | undefined): Promise<PyProxy>;
   encode(
     id: number,
     texts: string[],

@@ -4,6 +4,7 @@
 // own: progress goes out on it, and "stop" comes in on it, past the queue of jobs.
 
 import * as Comlink from "./comlink.js";
+import { ask } from "./adapter.js";
 import { flat, list, measure, read } from "./loader.js";
 import { WeightStore } from "./weights.js";
 
@@ -95,8 +96,7 @@ function describe(error) {
   const found = { ...base, name, message, stack, hint: known.hint ?? "" };
   if (known.type && session && py) {
     // An exception of Python: its own words, with the traceback left to the console.
-    const words = session.explain().toJs({ dict_converter: Object.fromEntries });
-    return { ...found, ...words, stack: message };
+    return { ...found, ...plain(session.explain()), stack: message };
   }
   if (known.type) return { ...found, message: message.trim().split("\n").pop() ?? message };
   const fatal = /fatally failed|unreachable|memory access|out of memory/i.test(message);
@@ -138,6 +138,13 @@ function ready() {
   return { py, session, runtime };
 }
 
+/** A dict of Python's as an object. @param {import("./types.d.ts").PyProxy} proxy */
+function plain(proxy) {
+  const value = proxy.toJs({ dict_converter: Object.fromEntries });
+  proxy.destroy();
+  return value;
+}
+
 const api = {
   /** @param {MessagePort} port */
   start: (port) =>
@@ -145,6 +152,9 @@ const api = {
       await boot(report);
       return { value: true };
     }),
+
+  /** The adapter as the worker sees it. */
+  adapter: () => ask(),
 
   /** @param {MessagePort} port @param {Source} source */
   describe: (port, source) =>
@@ -161,25 +171,23 @@ const api = {
     ),
 
   /** @param {MessagePort} port @param {Source} source
-   *  @param {{ device: string, dtype?: string }} options */
-  load: (port, source, { device, dtype }) =>
+   *  @param {{ device: string, dtype?: string, memoryBudget?: number }} options */
+  load: (port, source, { device, dtype, memoryBudget }) =>
     run(port, async ({ signal, report }) => {
       const { py, session } = ready();
       const began = performance.now();
+      const place = plain(await session.place(device, memoryBudget));
       const listing = await list(store, source, signal);
-      const builder = session.Builder();
+      const builder = session.Builder(place.device);
       try {
-        const places = { begin: flat(builder.begin) };
         const options = { signal, report: atMostEvery(50, report) };
-        const small = await read(store, listing, places, () => py._module.HEAPU8, options);
+        const small = await read(store, listing, flat(builder), () => py._module.HEAPU8, options);
         for (const [path, bytes] of small) builder.add_file(path, bytes);
         report({ stage: "build" });
         signal.throwIfAborted();
-        const made = await session.build(builder, device, dtype);
-        const value = made.toJs({ dict_converter: Object.fromEntries });
-        made.destroy();
+        const made = plain(await session.build(builder, dtype));
         const seconds = (performance.now() - began) / 1000;
-        return { value: { ...value, name: listing.name, origin: listing.origin, seconds } };
+        return { value: { ...made, ...place, name: listing.name, seconds } };
       } finally {
         builder.destroy();
       }
@@ -213,10 +221,8 @@ const api = {
         if (stage === "prefill") report({ stage, done: facts[0], total: facts[1] });
         else report({ stage, index: index++, token: facts });
       };
-      const result = await session.generate(id, prompt, call, options, pauseFor(signal), tell);
-      const value = result.toJs({ dict_converter: Object.fromEntries });
-      result.destroy();
-      return { value };
+      const pause = pauseFor(signal);
+      return { value: plain(await session.generate(id, prompt, call, options, pause, tell)) };
     }),
 
   /** @param {MessagePort} port @param {number} id @param {"generate" | "chat"} call
@@ -236,16 +242,14 @@ const api = {
   info: (port) =>
     run(port, async () => {
       const { py, session } = ready();
-      const versions = session.info();
       const value = {
-        ...versions.toJs({ dict_converter: Object.fromEntries }),
+        ...plain(session.info()),
         pyodide: py.version,
         jspi: "Suspending" in WebAssembly,
         heapBytes: py._module.HEAPU8.length,
         startedIn,
         notKept: store.refused,
       };
-      versions.destroy();
       return { value };
     }),
 

@@ -12,14 +12,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rushlight.core.dtype import DType
+from rushlight.core.dtype import DType, float64, int64
 from rushlight.core.errors import FormatError
 from rushlight.core.io.source import Bytes, BytesSource, MmapSource, Source
 from rushlight.core.io.table import Table
 from rushlight.core.tensor import Tensor
 
-Destination = Literal["view", "heap"]  # a view of the source's own memory; a buffer of our own
+# A view of the source's own memory; a buffer of our own; memory of another device, which whoever
+# carries the plan out writes piece by piece.
+Destination = Literal["view", "heap", "device"]
 _PIECE = 8 << 20
+# Smaller tensors go to a device by way of the heap: a model may look at them while it is built.
+_SMALL = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class Step:
 def load_plan(tables: Sequence[Table], destinations: Sequence[Destination]) -> list[Step]:
     """The steps that load every tensor of `tables`; file number i goes to `destinations[i]`.
 
-    Raises FormatError when two files have a tensor of one name.
+    Where that is "device", small tensors and those whose bytes a device holds otherwise go to the
+    heap. Raises FormatError when two files have a tensor of one name.
     """
     steps: dict[str, Step] = {}
     for index, (table, destination) in enumerate(zip(tables, destinations, strict=True)):
@@ -46,7 +51,10 @@ def load_plan(tables: Sequence[Table], destinations: Sequence[Destination]) -> l
             if e.name in steps:
                 first = steps[e.name].file_index
                 raise FormatError(f'tensor "{e.name}" is in file {first} and in file {index}')
-            steps[e.name] = Step(index, e.offset, e.nbytes, e.name, e.dtype, e.shape, destination)
+            way = destination
+            if way == "device" and (e.nbytes <= _SMALL or e.dtype in (int64, float64)):
+                way = "heap"
+            steps[e.name] = Step(index, e.offset, e.nbytes, e.name, e.dtype, e.shape, way)
     return list(steps.values())
 
 

@@ -76,7 +76,8 @@ async def open_port_async(index: int = 0) -> BrowserPort:
         return BrowserPort(await module.open(pyodide_js))
     except JsException as error:
         text, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
-        raise DeviceError(f"webgpu: {text}", hint=hint) from None
+        way = f'{hint}, or use device="cpu"' if hint else None
+        raise DeviceError(f"webgpu: {text}", hint=way) from None
 
 
 class BrowserPort:
@@ -88,9 +89,8 @@ class BrowserPort:
     def __init__(self, js: Any) -> None:
         self.js = js
         info = json.loads(js.info)
-        name = info["description"] or info["device"] or info["architecture"] or info["vendor"]
         self.info: Mapping[str, str] = {
-            "vendor": info["vendor"], "device": name or "unnamed adapter",
+            "vendor": info["vendor"], "device": info["device"],
             "description": info["description"], "backend": "browser",
             "type": info["type"], "architecture": info["architecture"],
         }  # fmt: skip

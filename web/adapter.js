@@ -1,0 +1,49 @@
+// adapter.js: whether this tab has WebGPU, and what its adapter is called.
+
+/**
+ * The tab's adapter. Throws an error with a `hint` where there is none.
+ * @returns {Promise<GPUAdapter>}
+ */
+export async function find() {
+  const gpu = globalThis.navigator?.gpu;
+  if (!gpu && globalThis.isSecureContext) {
+    throw refuse(
+      "this browser has no WebGPU",
+      "use a browser that has it (Chrome or Edge 113, Safari 26, Firefox 141 or newer)",
+    );
+  }
+  if (!gpu) {
+    throw refuse(
+      "this page is no secure context, so it has no WebGPU",
+      "serve the page over https or from localhost",
+    );
+  }
+  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+  if (adapter) return adapter;
+  throw refuse(
+    "the browser offers no WebGPU adapter",
+    "switch graphics acceleration on in its settings, or update the graphics driver",
+  );
+}
+
+/** @param {string} why @param {string} hint */
+function refuse(why, hint) {
+  return Object.assign(new Error(why), { hint });
+}
+
+/** @param {GPUAdapterInfo} info */
+export function nameOf({ vendor, architecture, device, description }) {
+  const parts = [vendor, architecture].filter(Boolean).join(" ");
+  return description || device || parts || "unnamed adapter";
+}
+
+/** The adapter's name, or why there is none and what to do.
+ *  @returns {Promise<import("./client.d.ts").Adapter>} */
+export async function ask() {
+  try {
+    return { name: nameOf((await find()).info), why: "", hint: "" };
+  } catch (error) {
+    const { message, hint = "" } = /** @type {Error & { hint?: string }} */ (error);
+    return { name: null, why: message, hint };
+  }
+}
