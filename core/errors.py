@@ -36,6 +36,14 @@ class CaptureError(RushlightError, RuntimeError):
 class DeviceError(RushlightError, RuntimeError):
     """A device refused or failed; names the ops that were running."""
 
+    def during(self, ops: str) -> DeviceError:
+        """The same error, saying first in which ops it happened."""
+        if str(self).startswith(f"{ops}: "):
+            return self
+        found = type(self)(f"{ops}: {self}")
+        found.hint = self.hint
+        return found
+
 
 class DeviceLostError(DeviceError):
     """The device is gone (unplugged, reset, closed): its tensors are, too."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core import autograd
 from rushlight.core.backends import Device
 from rushlight.core.dtype import DType
+from rushlight.core.errors import DeviceMemoryError
 from rushlight.core.layout import Layout, Shape
 from rushlight.core.storage import Storage
 
@@ -131,7 +132,11 @@ class Op:
                     "dequantize() a tensor of blocks first"
                 )
             nbytes = meta.dtype.nbytes(meta.layout.numel)
-            out = _tensor[0](Storage.allocate(where, nbytes, meta.dtype), meta.dtype, meta.layout)
+            try:
+                storage = Storage.allocate(where, nbytes, meta.dtype)
+            except DeviceMemoryError as error:
+                raise error.during(self.name) from None
+            out = _tensor[0](storage, meta.dtype, meta.layout)
             where.backend.run(self.name, inputs, out, attrs)
         if autograd.is_grad_enabled():
             self._check_current(inputs)

@@ -13,7 +13,7 @@ from rushlight.core.backends.webgpu.pool import Pool
 from rushlight.core.backends.webgpu.recorder import Kernel, Recorder, Slice
 from rushlight.core.backends.webgpu.status import Status
 from rushlight.core.dtype import DType
-from rushlight.core.errors import DeviceError
+from rushlight.core.errors import DeviceError, DeviceMemoryError
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
@@ -83,7 +83,10 @@ class Emitter:
         """A contiguous value with any content, freed when the plan lets go of it."""
         layout = Layout.contiguous(shape)
         nbytes = -(-layout.numel * access.width(dtype) // 4) * 4
-        return Value(self.pool.take(max(nbytes, 4)), layout, dtype)
+        try:
+            return Value(self.pool.take(max(nbytes, 4)), layout, dtype)
+        except DeviceMemoryError as error:
+            raise error.during(self.op) from None
 
     def bind(self, x: Operand, layout: Layout | None = None) -> tuple[Slice, int]:
         """What to bind for `x`, and where in it the first element lies (in elements).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tempfile
 from array import array
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -143,7 +144,8 @@ class NativePort:
             if "is lost" in text or "Device lost" in text:
                 self._lost = text
                 raise lost(text) from error
-            if isinstance(error, self._w.GPUOutOfMemoryError) or "ut of memory" in text:
+            memory = re.search(r"[Oo]ut of memory|[Nn]ot enough memory", text)
+            if memory or isinstance(error, self._w.GPUOutOfMemoryError):
                 raise DeviceMemoryError(f"webgpu: out of memory: {text}") from error
             raise DeviceError(f"webgpu: {error}") from error
 

@@ -83,9 +83,19 @@ class Pool:
             del self.free[handle]
             self.kept -= size
         else:
-            handle = self.port.buffer(size)
+            handle = self._make(size)
         self.used += size
         return Buffer(self, handle, size)
+
+    def _make(self, size: int) -> int:
+        """A new buffer; where there is no memory, what the pool keeps goes first."""
+        try:
+            return self.port.buffer(size)
+        except DeviceMemoryError:
+            if not self._drop(0):
+                raise
+            self.port.check()  # their memory comes back when nothing runs that used them
+            return self.port.buffer(size)
 
     def collect(self) -> None:
         """Take back the buffers that nothing refers to any more."""
@@ -97,12 +107,22 @@ class Pool:
             insort(self.by_size.setdefault(size, []), handle)
 
     def trim(self, bound: int | None = None) -> None:
-        """Destroy freed buffers beyond the bound; nothing may be pending."""
+        """Destroy freed buffers beyond the bound that nothing pending uses."""
         self.collect()
-        limit = self.bound if bound is None else bound
-        while self.kept > limit:
-            handle, size = self.free.popitem(last=False)
-            self.by_size[size].remove(handle)
-            self.kept -= size
-            self.port.free(handle)
-            self.forget.append(handle)
+        if self.kept > (self.bound if bound is None else bound):
+            self._drop(self.bound if bound is None else bound)
+
+    def _drop(self, bound: int) -> int:
+        """Destroy kept buffers, the longest unused first, down to `bound` bytes; how many."""
+        gone = 0
+        for handle, size in list(self.free.items()):
+            if self.kept <= bound:
+                break
+            if handle not in self.pending:
+                del self.free[handle]
+                self.by_size[size].remove(handle)
+                self.kept -= size
+                self.port.free(handle)
+                self.forget.append(handle)
+                gone += 1
+        return gone

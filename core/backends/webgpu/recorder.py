@@ -69,7 +69,10 @@ class Recorder:
         if pipeline is None:
             pipeline = self.port.pipeline(kernel.source, kernel.access, f"{op}: {kernel.label}")
             self.pipelines[kernel] = pipeline
-        group = self._group(kernel.access, bindings)
+        try:
+            group = self._group(kernel.access, bindings)
+        except DeviceError as error:
+            raise error.during(op) from None
         words = struct.pack(f"<{len(parameters)}I", *parameters)
         slot = self.slots.get(words)
         if slot is None:
@@ -115,7 +118,7 @@ class Recorder:
                 if debugging[0]:
                     self.port.check()
             except DeviceError as error:
-                raise type(error)(f"{summary(ops)}: {error}") from error
+                raise error.during(summary(ops)) from None
         self.pool.trim()
         for handle in self.pool.forget:
             for key in self.of_buffer.pop(handle, ()):
