@@ -13,7 +13,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let place = enter(group_number(group, groups));
   let row = place.x * 64u + local.y * 8u;
   let column = place.y * 64u + local.x * 8u;
-  if (place.z == 0u || row >= P(0u) || column >= P(1u)) {
+  if (place.z == 0u || row >= row_end() || column >= P(1u)) {
     return;
   }
   var c00 = mat4x4<f32>();

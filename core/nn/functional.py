@@ -18,6 +18,7 @@ from rushlight.core.ops import (
     gelu,
     layer_norm,
     linear,
+    linear_experts,
     log_softmax,
     max_pool2d,
     pad,
@@ -32,6 +33,6 @@ from rushlight.core.ops import (
 __all__ = [
     "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
     "conv_transpose2d", "cross_entropy", "dropout", "embedding", "gelu", "group_norm", "l1_loss",
-    "layer_norm", "linear", "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "normalize",
-    "pad", "relu", "rms_norm", "sigmoid", "silu", "softmax", "tanh",
+    "layer_norm", "linear", "linear_experts", "log_softmax", "max_pool2d", "mse_loss", "nll_loss",
+    "normalize", "pad", "relu", "rms_norm", "sigmoid", "silu", "softmax", "tanh",
 ]  # fmt: skip

@@ -49,6 +49,7 @@ from rushlight.core.ops.creation import (
     zeros_like,
 )  # fmt: skip
 from rushlight.core.ops.custom import custom_op
+from rushlight.core.ops.experts import linear_experts
 from rushlight.core.ops.indexing import (
     embedding,
     gather,
@@ -175,10 +176,10 @@ __all__ = [
     "embedding", "empty", "empty_like", "eq", "erf", "exp", "expand", "expm1", "eye",
     "fill_", "flatten", "flip", "floor", "floor_divide", "full", "full_like", "gather",
     "ge", "gelu", "getitem", "gt", "index_add", "index_select", "isfinite", "isinf",
-    "isnan", "layer_norm", "le", "linear", "linear_t", "linspace", "log", "log10", "log1p",
-    "log2", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "lt", "masked_fill", "masked_select", "masked_select_async", "matmul", "max",
-    "max_pool2d",
+    "isnan", "layer_norm", "le", "linear", "linear_experts", "linear_t", "linspace", "log",
+    "log10", "log1p", "log2", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logsumexp", "lt", "masked_fill", "masked_select", "masked_select_async",
+    "matmul", "max", "max_pool2d",
     "maximum", "mean", "min", "minimum", "mul", "mul_", "narrow", "ne", "neg", "nonzero",
     "nonzero_async",
     "norm", "ones", "ones_like", "pad", "permute", "pow", "prod", "rand", "rand_like",

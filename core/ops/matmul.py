@@ -106,7 +106,8 @@ LINEAR_T: Op = Op(
 )
 
 
-def _check_float(name: str, **tensors: Any) -> None:
+def check_float(name: str, **tensors: Any) -> None:
+    """TypeError naming the first of `tensors` that holds no floats."""
     for label, t in tensors.items():
         if t is not None and t.dtype.kind not in "fq":
             raise TypeError(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
@@ -117,7 +118,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     The weight may be of any storage dtype; it is used as stored.
     """
-    _check_float("linear", x=x, weight=weight, bias=bias)
+    check_float("linear", x=x, weight=weight, bias=bias)
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         have = x.shape[-1] if x.ndim else "no"
         takes = weight.shape[1] if weight.ndim == 2 else "(out, in) features"
@@ -133,7 +134,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linear_t(grad: Tensor, weight: Tensor) -> Tensor:
     """grad @ weight: (..., n), (n, k) -> (..., k); the gradient of `linear` to its input."""
-    _check_float("linear_t", grad=grad, weight=weight)
+    check_float("linear_t", grad=grad, weight=weight)
     if weight.ndim != 2 or grad.ndim == 0 or grad.shape[-1] != weight.shape[0]:
         raise ValueError(f"linear_t: {grad.shape} @ {weight.shape} does not fit")
     return LINEAR_T(grad, weight)

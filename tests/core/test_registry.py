@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends import Backend
+from rushlight.core.backends.webgpu.plans import plan_of
 from rushlight.core.op import REGISTRY, Op, Rule, rule
 from rushlight.core.testing import assert_close, check_gradient
 from rushlight.core.testing import draws as _draws
@@ -21,6 +22,9 @@ Array = npt.NDArray[Any]
 
 # Ops that no backend runs, each with the reason and the test that covers it.
 NOT_RUN = {"transfer": "its input and output are on two devices; tests/core/test_devices.py"}
+# The only reasons for which webgpu may be without an op, and the ops that it is without.
+REASONS = {"f64": "the device has no float64", "linalg": "dense linear algebra runs on cpu"}
+REFUSED: dict[str, str] = {}
 LABELS = ("odd", "empty", "0-d", "nan")
 
 
@@ -32,8 +36,7 @@ def complaints(op: Op, samples: Any, backend: Backend) -> list[str]:
     wrong = []
     if not callable(op.infer):
         wrong.append("no shape rule")
-    if op.name not in NOT_RUN and not op.view and not backend.supports(op.name):
-        wrong.append("no kernel")
+    wrong += _kernels(op, backend)
     has_rule = op.joint is not None or any(op.grads)
     if has_rule and not op.differentiable:
         wrong.append("a gradient rule although it is marked as not differentiable")
@@ -47,6 +50,19 @@ def complaints(op: Op, samples: Any, backend: Backend) -> list[str]:
     wrong += [f"no {need!r} sample" for need in LABELS if need not in labels]
     checked = {i for s in samples.samples for i in s.grad}
     wrong += [f"the gradient of input {i} is not checked" for i in _ruled(op, samples) - checked]
+    return wrong
+
+
+def _kernels(op: Op, backend: Backend) -> list[str]:
+    """What is wrong about its kernel here, and about its plan on webgpu, adapter or not."""
+    if op.name in NOT_RUN or op.view:
+        return []
+    wrong = [] if backend.supports(op.name) else ["no kernel"]
+    planned, reason = plan_of(op.name) is not None, REFUSED.get(op.name)
+    if reason is None and not planned:
+        wrong.append("no plan on webgpu, and no refusal")
+    if reason is not None and (planned or reason not in REASONS):
+        wrong.append(f"refused on webgpu for {reason!r}, which is no reason or not so")
     return wrong
 
 
@@ -89,16 +105,28 @@ def registered(**attributes: Any) -> Iterator[Op]:
         del REGISTRY["test_only"]
 
 
+def test_a_refusal_needs_a_reason(op_samples: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, good = rl.device("cpu").backend, op_samples.SAMPLES["exp"]
+    monkeypatch.setitem(REFUSED, "test_only", "too hard")
+    with registered(grads=(rule(lambda c, g: g),)) as op:
+        assert "refused on webgpu for 'too hard'" in complaints(op, good, backend)[1]
+        monkeypatch.setitem(REFUSED, "test_only", "linalg")
+        assert complaints(op, good, backend) == ["no kernel"]
+    monkeypatch.setitem(REFUSED, "exp", "f64")
+    assert "or not so" in complaints(REGISTRY["exp"], good, backend)[0]
+
+
 def test_an_incomplete_op_is_refused(op_samples: ModuleType) -> None:
     backend = rl.device("cpu").backend
     good = op_samples.SAMPLES["exp"]
     with registered(infer=None) as op:
         assert complaints(op, good, backend) == [
-            "no shape rule", "no kernel", "neither a gradient rule nor differentiable=False",
+            "no shape rule", "no kernel", "no plan on webgpu, and no refusal",
+            "neither a gradient rule nor differentiable=False",
         ]  # fmt: skip
         assert "no samples" in complaints(op, None, backend)
     with registered(differentiable=False, grads=(rule(lambda c, g: g),)) as op:
-        assert "a gradient rule although it is marked" in complaints(op, good, backend)[1]
+        assert "a gradient rule although it is marked" in complaints(op, good, backend)[2]
     few = op_samples.Samples(np.exp, "exact", good.samples[:1])
     assert complaints(REGISTRY["exp"], few, backend) == [
         "no 'empty' sample", "no '0-d' sample", "no 'nan' sample",

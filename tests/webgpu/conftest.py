@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.webgpu.plans import gemm
 from rushlight.core.errors import DeviceError
 
 
@@ -27,6 +30,18 @@ def gpu() -> rl.Device:
 def backend(gpu: rl.Device):  # type: ignore[no-untyped-def]
     """The backend of the device: recorder, pool and limits."""
     return gpu.backend
+
+
+@pytest.fixture
+def force(backend) -> Iterator[Callable[[str], None]]:  # type: ignore[no-untyped-def]
+    """Lets every product use one configuration; `quads` where the adapter has subgroups."""
+    missing = "subgroups" not in backend.port.features
+
+    def use(name: str) -> None:
+        gemm.forced[:] = ["registers" if name == "quads" and missing else name]
+
+    yield use
+    gemm.forced.clear()
 
 
 @pytest.fixture

@@ -2,9 +2,20 @@
 //
 // Parameters: 0 rows and 1 columns of the result, 2 length of the sums, 3 batch dims, 4 offset of
 // a, 5 its stride of rows and 6 of k; 7 offset of b, 8 its stride of k and 9 of columns; 10 offset
-// of the result, 11 its stride of rows and 12 of columns; 14 offset of the bias, 15 its stride;
-// 16.. sizes of the batch dims, 24.. strides of a, 32.. of b, 40.. of the result; 48 to 50 see
-// blocks.wgsl; 51 tiles down, 52 tiles across, 53 workgroups.
+// of the result, 11 its stride of rows and 12 of columns; 13 the bias's stride of rows, 14 its
+// offset, 15 its stride of columns; 16.. sizes of the batch dims, 24.. strides of a, 32.. of b,
+// 40.. of the result, 54.. of the bias; 48 to 50 see blocks.wgsl; 51 tiles down, 52 tiles across,
+// 53 workgroups.
+
+// Where row number `row` of the result begins.
+fn out_start(row: u32) -> u32 {
+  return out_base + row * P(11u);
+}
+
+// How many rows there are.
+fn row_end() -> u32 {
+  return P(0u);
+}
 
 // The tile of a workgroup (row, column, and 0 for one too many); sets where its matrices begin.
 fn enter(number: u32) -> vec3<u32> {
@@ -13,6 +24,7 @@ fn enter(number: u32) -> vec3<u32> {
   a_base = P(4u);
   b_base = P(7u);
   out_base = P(10u);
+  bias_base = P(14u);
   for (var d = P(3u); d > 0u;) {
     d--;
     let i = rest % P(16u + d);
@@ -20,6 +32,7 @@ fn enter(number: u32) -> vec3<u32> {
     a_base += i * P(24u + d);
     b_base += i * P(32u + d);
     out_base += i * P(40u + d);
+    bias_base += i * P(54u + d);
   }
   let tile = number % tiles;
   return vec3<u32>(tile / P(52u), tile % P(52u), u32(number < P(53u)));

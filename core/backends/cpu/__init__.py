@@ -25,7 +25,7 @@ KERNELS: dict[str, Callable[..., None]] = {
 # Ops that move bits and compute nothing: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
 # Ops whose second input is a weight that is widened a few rows at a time.
-BY_ROWS = frozenset({"linear", "linear_t"})
+BY_ROWS = frozenset({"linear", "linear_t", "linear_experts", "linear_experts_t"})
 
 
 def view(x: Operand) -> Array:
@@ -138,11 +138,14 @@ def _embed_blocks(out: Operand, weight: Operand | None, index: Operand | None) -
     np.copyto(view(out), blocks.dequantize(weight.dtype, rows))
 
 
-def rows_of(weight: Operand) -> Array | Rows:
-    """A matrix for a product: as it is where NumPy can multiply it, else in pieces of rows."""
+def rows_of(weight: Operand) -> Array | Rows | list[Rows]:
+    """Matrices for a product: as they are where NumPy can multiply them, else pieces of rows."""
     if compute_dtype(weight.dtype) is weight.dtype:
         return view(weight)
-    return Rows(weight.dtype, view(weight), weight.layout.shape[1], widen)
+    stored, columns = view(weight), weight.layout.shape[-1]
+    if stored.ndim == 3:
+        return [Rows(weight.dtype, expert, columns, widen) for expert in stored]
+    return Rows(weight.dtype, stored, columns, widen)
 
 
 def _stored_attrs(dtype: DType, attrs: Mapping[str, Any]) -> Mapping[str, Any]:

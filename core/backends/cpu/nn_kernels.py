@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends.cpu.blocks import Rows
+from rushlight.core.backends.cpu.numpy_kernels import within
 
 Array = npt.NDArray[Any]
 
@@ -59,6 +60,28 @@ def _linear_t(out: Array, grad: Array, weight: Array | Rows) -> None:
             flat += _product(rows[:, some], values.astype(grad.dtype, copy=False))
     else:
         _matmul(flat, rows, weight.astype(grad.dtype, copy=False))
+
+
+def _linear_experts(
+    out: Array, x: Array, weight: Array | list[Rows], index: Array, bias: Array | None
+) -> None:
+    named = within("linear_experts", index, len(weight)).reshape(index.size)
+    rows, flat = x.reshape(index.size, x.shape[-1]), out.reshape(index.size, out.shape[-1])
+    for expert in np.unique(named).tolist():
+        mine = named == expert
+        found = np.empty((int(mine.sum()), out.shape[-1]), out.dtype)
+        _linear(found, rows[mine], weight[expert], None if bias is None else bias[expert])
+        flat[mine] = found
+
+
+def _linear_experts_t(out: Array, grad: Array, weight: Array | list[Rows], index: Array) -> None:
+    named = within("linear_experts_t", index, len(weight)).reshape(index.size)
+    rows, flat = grad.reshape(index.size, grad.shape[-1]), out.reshape(index.size, out.shape[-1])
+    for expert in np.unique(named).tolist():
+        mine = named == expert
+        found = np.empty((int(mine.sum()), out.shape[-1]), out.dtype)
+        _linear_t(found, rows[mine], weight[expert])
+        flat[mine] = found
 
 
 def _rows(x: Array) -> int:
@@ -213,6 +236,8 @@ KERNELS: dict[str, Callable[..., None]] = {
     "matmul": _matmul,
     "linear": _linear,
     "linear_t": _linear_t,
+    "linear_experts": _linear_experts,
+    "linear_experts_t": _linear_experts_t,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,

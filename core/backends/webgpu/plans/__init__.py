@@ -13,7 +13,9 @@ from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs
 from rushlight.core.backends.webgpu.plans import (
     attention,
+    conv,
     creation,
+    experts,
     indexing,
     linear,
     map,
@@ -33,6 +35,8 @@ PLANS: dict[str, Plan] = {
     **creation.PLANS,
     **matmul.PLANS,
     **linear.PLANS,
+    **conv.PLANS,
+    **experts.PLANS,
     **movement.PLANS,
     **indexing.PLANS,
     **norm.PLANS,

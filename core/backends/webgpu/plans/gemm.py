@@ -7,7 +7,7 @@ quantized blocks are taken apart where they are read, so no other copy of a weig
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from rushlight.core.backends.webgpu.blocks import planes_fit
 from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.creation import cast_expression
 from rushlight.core.backends.webgpu.plans.map import emit_map
-from rushlight.core.backends.webgpu.plans.product import product_kernel, side
+from rushlight.core.backends.webgpu.plans.product import Side, product_kernel, side
 from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.dtype import DType, float32
 from rushlight.core.layout import Layout
@@ -70,6 +70,8 @@ CONFIGS: dict[str, Config] = {
 forced: list[str] = []
 # Results of at least this many tiles of 128 by 128 keep a GPU busy with the large ones.
 _MANY_TILES = 128
+# So many columns keep it busy although no sum is shared.
+_MANY_COLUMNS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,27 @@ class Matrix:
             return planes_fit(e, self.operand, self.layout)
         return e.fits(self.operand, self.layout)
 
+    @property
+    def far_columns(self) -> bool:
+        """Whether columns lie further apart than rows, so that parts of them reach less."""
+        return self.layout.strides[-1] >= self.layout.strides[-2]
+
+    def side(self, dense: int, other: int) -> Side:
+        """How a kernel reads it; see product.side."""
+        return side(self.dtype, self.layout, dense, other)
+
+    def bind(self, e: Emitter) -> tuple[list[Slice], int, dict[int, Sequence[int]]]:
+        """Bindings, where its first element lies in them, and parameters from some on."""
+        bound, at, shifts = quads.bind(e, self.operand, self.layout)
+        return bound, at, {48: shifts}
+
 
 def matrix(x: Operand, layout: Layout | None = None) -> Matrix:
     """`x` by its own layout or another."""
     return Matrix(x, layout or x.layout)
 
 
-def choose(e: Emitter, rows: int, columns: int, batch: int, along: bool) -> str:
+def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool) -> str:
     """The configuration for a result of this shape. along: b's columns lie side by side in k."""
     if forced:
         return forced[0]
@@ -117,6 +133,8 @@ def choose(e: Emitter, rows: int, columns: int, batch: int, along: bool) -> str:
         # SwiftShader runs four lanes at a time, a read of each by itself; llvmpipe eight.
         shared = rows > 8 and "subgroups" in e.features and "swiftshader" in info["device"].lower()
         return "quads" if shared else "registers"
+    if rows <= 16 and k <= 64 and columns * batch >= _MANY_COLUMNS:
+        return "row" if rows == 1 else "rows"
     if rows <= 16:
         few = "row_split" if rows == 1 else "rows_split"
         return few if along else f"{few}_columns"
@@ -124,15 +142,21 @@ def choose(e: Emitter, rows: int, columns: int, batch: int, along: bool) -> str:
     return "tile128" if tiles >= _MANY_TILES else "tile64"
 
 
-def gemm(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Operand | None = None) -> None:
-    """out = a @ b + bias; a (batch..., n, k), b (batch..., k, m), out (batch..., n, m)."""
+def gemm(
+    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None = None, add: bool = False
+) -> None:
+    """out = a @ b + bias; a (batch..., n, k), b (batch..., k, m), out and bias (batch..., n, m).
+
+    add: the product is added to what is in `out`, which is float32.
+    """
     m = out.layout.shape[-1]
-    if m == 1 and out.layout.shape[-2] > 1 and bias is None and b.dtype.kind != "q":
-        if a.dtype.kind != "q":  # a column is a row of the transposed product
-            a, b, out = b.turned, a.turned, out.turned
+    if m == 1 and out.layout.shape[-2] > 1 and type(b) is Matrix:
+        if a.dtype.kind != "q" and b.dtype.kind != "q":
+            # A column is a row of the transposed product.
+            a, b, out, bias = b.turned, a.turned, out.turned, bias and bias.turned
     per = access.per_word(out.dtype)
-    pieces = list(_pieces(e, a, b, out))
-    summed = any(p.start for p in pieces)
+    pieces = list(_pieces(e, _Piece(a, b, out, bias, add)))
+    summed = any(p.add for p in pieces)
     rows = out.layout.strides[-2] if out.layout.shape[-2] > 1 else 0
     odd = per > 1 and any(n % 4 for n in (out.layout.shape[-1], rows, out.layout.offset))
     odd = odd or (per > 1 and any(s % 4 for s in out.layout.strides[:-2]))
@@ -144,29 +168,37 @@ def gemm(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Operand | None = N
         emit_map(e, cast_expression(float32, out.dtype), [made], given, "cast")
         return
     for p in pieces:
-        _emit(e, p.a, p.b, p.out, bias if p.start == 0 else None, p.column, p.start > 0)
+        _emit(e, *p)
 
 
 class _Piece(NamedTuple):
     a: Matrix
     b: Matrix
     out: Matrix
-    column: int  # of the whole result, where the bias goes on
-    start: int  # of the sum: what begins later is added to what is there
+    bias: Matrix | None
+    add: bool  # to what is there
+
+    def part(self, dim: int, start: int, stop: int, rows: bool, columns: bool) -> _Piece:
+        """Some of a dim that the result has, and one or both operands."""
+        a, b, out, bias = self.a, self.b, self.out, self.bias
+        return _Piece(
+            a.part(dim, start, stop) if rows else a,
+            b.part(dim, start, stop) if columns else b,
+            out.part(dim, start, stop),
+            bias and bias.part(dim, start, stop),
+            self.add,
+        )
 
 
-def _pieces(e: Emitter, a: Matrix, b: Matrix, out: Matrix) -> Iterator[_Piece]:
+def _pieces(e: Emitter, whole: _Piece) -> Iterator[_Piece]:
     """Parts whose operands can be bound: of the batch, of rows or columns, or of the sum."""
-    todo = [_Piece(a, b, out, 0, 0)]
+    todo = [whole]
     while todo:
         p = todo.pop()
         fit = [x.fits(e) for x in (p.a, p.b, p.out)]
-        if all(fit):
-            yield p
-            continue
-        halves = _halve(p, fit)
+        halves = None if all(fit) else _halve(p, fit)
         if halves is None:
-            yield p  # binding it says what is wrong
+            yield p  # if it does not fit, binding it says what is wrong
         else:
             todo += reversed(halves)
 
@@ -180,75 +212,63 @@ def _middle(n: int) -> int:
 
 
 def _halve(p: _Piece, fit: list[bool]) -> list[_Piece] | None:
-    a, b, out = p.a, p.b, p.out
-    *batch, n, m = out.layout.shape
-    k = a.layout.shape[-1]
+    *batch, n, m = p.out.layout.shape
+    k = p.a.layout.shape[-1]
     for d, size in enumerate(batch):
         if size > 1:
-            half = size // 2
-            return [
-                _Piece(a.part(d, s, t), b.part(d, s, t), out.part(d, s, t), p.column, p.start)
-                for s, t in ((0, half), (half, size))
-            ]
-    by_rows = not fit[2] or (not fit[0] and a.layout.strides[-2] >= a.layout.strides[-1])
-    if by_rows and n > 1:
-        half, d = _middle(n), len(batch)
-        return [
-            _Piece(a.part(d, s, t), b, out.part(d, s, t), p.column, p.start)
-            for s, t in ((0, half), (half, n))
-        ]
-    if (not fit[1] and b.layout.strides[-1] >= b.layout.strides[-2]) or not fit[2]:
-        if m > 1:
-            half, d = _middle(m), len(batch) + 1
-            return [
-                _Piece(a, b.part(d, s, t), out.part(d, s, t), p.column + s, p.start)
-                for s, t in ((0, half), (half, m))
-            ]
+            ends = [(0, size // 2), (size // 2, size)]
+            return [p.part(d, s, t, True, True) for s, t in ends]
+    d, steps = len(batch), p.a.layout.strides
+    if n > 1 and (not fit[2] or (not fit[0] and steps[-2] >= steps[-1])):
+        half = _middle(n)
+        return [p.part(d, s, t, True, False) for s, t in ((0, half), (half, n))]
+    if m > 1 and (not fit[2] or (not fit[1] and p.b.far_columns)):
+        half = _middle(m)
+        return [p.part(d + 1, s, t, False, True) for s, t in ((0, half), (half, m))]
     if k > 1 and fit[2]:
-        half, d = _middle(k), len(batch)
-        return [
-            _Piece(a.part(d + 1, s, t), b.part(d, s, t), out, p.column, p.start + s)
-            for s, t in ((0, half), (half, k))
-        ]
+        half = _middle(k)
+        first = p._replace(a=p.a.part(d + 1, 0, half), b=p.b.part(d, 0, half))
+        rest = p._replace(a=p.a.part(d + 1, half, k), b=p.b.part(d, half, k), bias=None, add=True)
+        return [first, rest]
     return None
 
 
-def _emit(
-    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Operand | None, column: int, add: bool
-) -> None:
+def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, add: bool) -> None:
     *batch, n, m = out.layout.shape
     k = a.layout.shape[-1]
-    sizes, steps = e.walk(tuple(batch), [x.layout.strides[:-2] for x in (a, b, out)])
+    every = [x.layout.strides for x in (a, b, out, *([bias] if bias else ()))]
+    sizes, steps = e.walk(tuple(batch), [strides[:-2] for strides in every])
     count = 1
     for size in sizes:
         count *= size
     # a is read along k, b along its columns.
-    left, right = side(a.dtype, a.layout, -1, -2), side(b.dtype, b.layout, -1, -2)
-    config = CONFIGS[choose(e, n, m, count, right.turned)]
+    left, right = a.side(-1, -2), b.side(-1, -2)
+    config = CONFIGS[choose(e, n, m, k, count, right.turned)]
     far = out.layout.strides[-2] if n > 1 else 0
     wide = out.layout.strides[-1] == 1 and not any(
         s % 4 for s in (m, far, out.layout.offset, *(steps[2] if count > 1 else ()))
     )
     half = "shader-f16" in e.features
     kernel = product_kernel(
-        config.file, config.lines, left, right, out.dtype, wide,
-        None if bias is None else bias.dtype, add, half, k % 4 != 0,
+        config.file, config.lines, left, right, out.dtype, wide, bias and bias.dtype, add, half,
+        k % 4 != 0,
     )  # fmt: skip
-    a_bound, a_at, _ = quads.bind(e, a.operand, a.layout)
-    b_bound, b_at, shifts = quads.bind(e, b.operand, b.layout)
-    o_bound, o_at, _ = quads.bind(e, Value(out.operand.buffer, out.layout, out.dtype), out.layout)
+    a_bound, a_at, a_more = a.bind(e)
+    b_bound, b_at, b_more = b.bind(e)
+    o_bound, o_at, _ = out.bind(e)
     bindings: list[Slice] = [*a_bound, *b_bound, *o_bound]
-    parameters: list[int] = [0] * 56
-    parameters[0:13] = [
-        n, m, k, len(sizes), a_at, a.layout.strides[-2], a.layout.strides[-1],
-        b_at, b.layout.strides[-2], b.layout.strides[-1], o_at, far, out.layout.strides[-1],
-    ]  # fmt: skip
-    if bias is not None:
-        bound, at = e.bind(bias)
-        bindings.append(bound)
-        parameters[14:16] = [at + column * bias.layout.strides[0], bias.layout.strides[0]]
-    fill(parameters, 16, sizes, *steps)
-    parameters[48 : 48 + len(shifts)] = shifts
     down, across = -(-n // config.rows), -(-m // config.columns)
-    parameters[51:54] = [down, across, down * across * count]
+    parameters: list[int] = [0] * 63
+    more: dict[int, Sequence[int]] = {
+        0: [n, m, k, len(sizes), a_at, *every[0][-2:], b_at, *every[1][-2:], o_at, far,
+            out.layout.strides[-1]],
+        16: sizes, 24: steps[0], 32: steps[1], 40: steps[2],
+        51: [down, across, down * across * count],
+    }  # fmt: skip
+    if bias is not None:
+        bound, at = e.bind(bias.operand, bias.layout)
+        bindings.append(bound)
+        more |= {13: [every[3][-2], at, every[3][-1]], 54: steps[3]}
+    for base, words in (*more.items(), *a_more.items(), *b_more.items()):
+        fill(parameters, base, words)
     e.dispatch(kernel, bindings, parameters, grid(down * across * count))

@@ -27,7 +27,8 @@ def _product(
     shape = (*left.shape[:-1], out.layout.shape[-1])
     result = out.layout.reshape(shape)
     assert result is not None, "out is contiguous"
-    gemm(e, matrix(x, left), right, matrix(out, result), bias)
+    more = None if bias is None else matrix(bias, bias.layout.expand(shape))
+    gemm(e, matrix(x, left), right, matrix(out, result), more)
 
 
 def linear(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
