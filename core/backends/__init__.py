@@ -277,7 +277,8 @@ def devices() -> list[Device]:
     """The devices of this machine that compute: cpu, and one webgpu device per adapter.
 
     Where WebGPU cannot be asked (wgpu-py is missing, or the tab has none) there is only cpu;
-    `device("webgpu").info` says why.
+    `device("webgpu").info` says why. A browser that cannot wait in the middle of Python is only
+    asked for WebGPU, not for an adapter; `await device_async("webgpu")` says what it has.
     """
     from rushlight.core.backends.webgpu import count_adapters
 

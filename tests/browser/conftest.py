@@ -361,13 +361,19 @@ def _tab_requirements() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Debian's Chromium where there is one, else Playwright's own."""
+def launch() -> Iterator[Callable[[list[str]], Any]]:
+    """Starts browsers with flags: Debian's Chromium where there is one, else Playwright's own."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     with playwright.sync_playwright() as run:
-        chromium = run.chromium.launch(executable_path=found, args=FLAGS)
-        yield chromium
-        chromium.close()
+        yield lambda flags: run.chromium.launch(executable_path=found, args=flags)
+
+
+@pytest.fixture(scope="session")
+def browser(launch: Callable[[list[str]], Any]) -> Iterator[Any]:
+    """The browser of most tests."""
+    chromium = launch(FLAGS)
+    yield chromium
+    chromium.close()
 
 
 class Python:
@@ -432,14 +438,10 @@ class Pages:
         return page
 
     def start_python(
-        self, url: str, site: Path, *, jspi: bool = True, worker: bool = False, init: str = ""
+        self, url: str, site: Path, *, jspi: bool = True, worker: bool = False
     ) -> Python:
-        """Python in a new page of a server of `python_place`; init: a script that runs first."""
-        context = self.context(service_workers="block")
-        if init:
-            context.add_init_script(init)
-        page = context.new_page()
-        page.goto(url)
+        """Python in a new page of a server of `python_place`, or in a worker of that page."""
+        page = self.open(url)
         root, built = f"{url}rushlight/", site / "rushlight"
         wheels = [
             f"{root}pyodide/{next((built / 'pyodide').glob('numpy-*.whl')).name}",
@@ -532,17 +534,6 @@ def python_place(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Path:
     shutil.copy(HERE / "data" / "python.js", place)
     (place / "index.html").write_text("<!doctype html><title>Python</title>", encoding="utf-8")
     return place
-
-
-@pytest.fixture
-def tab_python(pages: Pages, serve: Any, python_place: Path, site: Path) -> Callable[..., Python]:
-    """Starts Python in pages of one test; options as `Pages.start_python` takes them."""
-    url = serve(python_place, plain=True).url
-
-    def begin(**options: Any) -> Python:
-        return pages.start_python(url, site, **options)
-
-    return begin
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A page with bare Pyodide installs the wheel with micropip, and a model embeds a text there."""
+"""A page with bare Pyodide installs the wheel with micropip: it embeds a text, and has WebGPU."""
 
 from __future__ import annotations
 
@@ -10,11 +10,31 @@ import numpy as np
 import pytest
 
 DATA = Path(__file__).parent / "data"
+EMBED = """
+import rushlight as rl
+m = await rl.models.load_async(MODEL)
+vector = m.encode("a rush and a little fat").tolist()
+"""
+MULTIPLY = """
+import numpy as np
+import rushlight as rl
+rng = np.random.default_rng(0)
+a, b = (rng.normal(size=s).astype(np.float32) for s in ((65, 130), (130, 67)))
+x, y = (rl.tensor(m, device="webgpu") for m in (a, b))
+"""
+BLOCKING = "found = (x @ y).numpy()"
+WAITING = "found = await (x @ y).numpy_async()"
 
 
-@pytest.mark.parametrize("jspi", [True, False])
+@pytest.fixture(params=[True, False], ids=["jspi", "no jspi"])
+def jspi(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["page", "worker"])
 def test_micropip_alone(
     jspi: bool,
+    worker: bool,
     pages: Any,
     site: Path,
     serve: Any,
@@ -31,22 +51,29 @@ def test_micropip_alone(
     numpy = next((site / "rushlight" / "pyodide").glob("numpy-*.whl"))
     for path in (wheel, micropip):
         shutil.copy(path, place / path.name)
-    shutil.copy(DATA / "bare.html", place / "index.html")
+    for name in ("bare.js", "bare.html"):
+        shutil.copy(DATA / name, place / name)
     url = serve(place, plain=True).url
-    context = pages.context(service_workers="block")
-    if not jspi:
-        context.add_init_script("delete WebAssembly.Suspending; delete WebAssembly.promising;")
-    page = context.new_page()
-    page.goto(url)
+    page = pages.open(f"{url}bare.html")
     page.wait_for_function("window.run !== undefined")
-    vector = page.evaluate(
-        "(args) => window.run(...args)",
-        [
-            f"{url}{micropip.name}",
-            f"{url}pyodide/{numpy.name}",
-            f"{url}{wheel.name}",
-            f"{url}models/tiny/",
-        ],
+    code = EMBED.replace("MODEL", repr(f"{url}models/tiny/")) + (
+        f"{MULTIPLY}{BLOCKING}" if jspi
+        else f"await rl.device_async('webgpu')\n{MULTIPLY}{WAITING}"
+    )  # fmt: skip
+    vector, product, device = page.evaluate(
+        "(options) => window.run(options)",
+        {
+            "code": f"{code}\n[vector, found.tolist(), str((x @ y).device)]",
+            "pyodide": f"{url}pyodide/",
+            "packages": [f"{url}{micropip.name}", f"{url}pyodide/{numpy.name}"],
+            "wheel": f"{url}{wheel.name}",
+            "jspi": jspi,
+            "worker": worker,
+        },
     )
     expected = native.encode("a rush and a little fat").numpy()
     assert np.abs(np.array(vector) - expected).max() <= 1e-5
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=s).astype(np.float32) for s in ((65, 130), (130, 67)))
+    np.testing.assert_allclose(product, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-4)
+    assert device == "webgpu"

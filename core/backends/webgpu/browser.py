@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,16 +32,17 @@ def can_wait() -> bool:
 
 
 def has_webgpu() -> bool:
-    """Whether this tab has WebGPU; whether there is an adapter, only asking it tells."""
+    """Whether this tab has an adapter; where Python cannot wait, whether it has WebGPU at all."""
     from pyodide.code import run_js  # type: ignore[import-not-found, unused-ignore]
 
-    return bool(run_js("Boolean(globalThis.navigator?.gpu)"))
+    gpu = run_js("globalThis.navigator?.gpu")
+    return bool(gpu and (not can_wait() or _run(gpu.requestAdapter())))
 
 
-def _run(coroutine: Coroutine[Any, Any, R]) -> R:
+def _run(waiting: Awaitable[R]) -> R:
     from pyodide.ffi import run_sync
 
-    result: R = run_sync(coroutine)
+    result: R = run_sync(waiting)
     return result
 
 

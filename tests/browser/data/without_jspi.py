@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyodide.code import run_js  # type: ignore[import-not-found, unused-ignore]
 from pyodide.ffi import can_run_sync  # type: ignore[import-not-found, unused-ignore]
 from pyodide.http import pyfetch  # type: ignore[import-not-found, unused-ignore]
 
 import rushlight as rl
 from rushlight import nn, optim
+from rushlight.core.errors import DeviceError, DeviceLostError
 from rushlight.core.io.tokenizer import import_modules
 from rushlight.core.testing import draws
 
@@ -29,8 +31,24 @@ def raises(kind: type[Exception], part: str, call: Callable[[], Any]) -> None:
         raise AssertionError(f"{found!r} instead of {kind.__name__}")
 
 
-async def check_a_device_that_was_not_opened_says_how() -> None:
+async def check_a_missing_adapter_is_told() -> None:
     assert not can_run_sync()
+    for offer, why in (
+        ("undefined", "webgpu: this browser has no WebGPU\n  hint: "),
+        ("{ requestAdapter: async () => null }", "webgpu: the browser offers no WebGPU adapter\n"),
+    ):
+        value = f"{{ value: {offer}, configurable: true }}"
+        run_js(f"Object.defineProperty(navigator, 'gpu', {value})")
+        try:
+            await rl.device_async("webgpu")
+        except DeviceError as error:
+            assert str(error).startswith(why), error
+        else:
+            raise AssertionError("there was an adapter")
+        run_js("delete navigator.gpu")  # the prototype's own shows again
+
+
+async def check_a_device_that_was_not_opened_says_how() -> None:
     assert [str(d) for d in rl.devices()] == ["cpu", "webgpu"]
     how = 'hint: `await rl.device_async("webgpu")` once, before the device is used'
     raises(rl.BlockingReadError, how, lambda: rl.ones(2, device="webgpu"))
@@ -197,3 +215,21 @@ async def check_files_are_read() -> None:
     rl.save({"x": rl.ones(2)}, "x.safetensors")
     there = rl.load("x.safetensors", device="webgpu")["x"]
     assert await there.tolist_async() == [1, 1]
+
+
+async def check_a_lost_device() -> None:
+    device: Any = rl.device("webgpu")
+    x = rl.ones(3, device=device)
+    device.backend.port.js.device.destroy()  # amid a run: x is not computed yet
+    for _ in range(2):
+        try:
+            await (x + 1).numpy_async()
+        except DeviceLostError as error:
+            assert "webgpu: the device was lost" in str(error) and "reset()" in str(error), error
+        else:
+            raise AssertionError("no DeviceLostError")
+    device.reset()
+    raises(rl.BlockingReadError, "device_async", lambda: rl.ones(3, device=device))
+    assert await rl.device_async("webgpu") is device
+    assert await (rl.ones(3, device=device) + 1).tolist_async() == [2, 2, 2]
+    raises(DeviceLostError, "closed or lost since", lambda: x + 1)

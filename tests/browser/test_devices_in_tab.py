@@ -1,0 +1,101 @@
+"""The devices of a tab: what they are, and what is said where WebGPU or its adapter is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ASK = """
+import rushlight as rl
+from rushlight.core.errors import DeviceError
+
+async def tried(use):
+    try:
+        found = use()
+        await found if hasattr(found, "__await__") else None
+    except DeviceError as error:
+        return str(error)
+
+said = {
+    "devices": [str(d) for d in rl.devices()],
+    "info": await tried(lambda: rl.device("webgpu").info),
+    "tensor": await tried(lambda: rl.ones(2, device="webgpu")),
+    "opened": await tried(lambda: rl.device_async("webgpu")),
+    "cpu": (rl.ones(2) + 1).tolist(),
+}
+said
+"""
+
+
+def check(said: dict[str, Any], why: str, hint: str) -> None:
+    assert said["devices"] == ["cpu"] and said["cpu"] == [2, 2]
+    for text in (said["info"], said["tensor"], said["opened"]):
+        assert text.startswith(f"webgpu: {why}"), text
+        assert "\n  hint: " in text and hint in text and 'device="cpu"' in text, text
+
+
+@pytest.fixture(scope="module")
+def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path) -> Any:
+    """Python in a page, whose webgpu device is not yet open."""
+    return module_pages.start_python(module_serve(python_place, plain=True).url, site)
+
+
+@pytest.mark.parametrize(
+    ("how", "why", "hint"),
+    [
+        (
+            "Object.defineProperty(navigator, 'gpu', { value: undefined, configurable: true })",
+            "this browser has no WebGPU", "use a browser that has it (Chrome",
+        ),
+        (
+            "Object.defineProperty(navigator, 'gpu', "
+            "{ value: { requestAdapter: async () => null }, configurable: true })",
+            "the browser offers no WebGPU adapter", "graphics acceleration",
+        ),
+    ],
+    ids=["no WebGPU", "no adapter"],
+)  # fmt: skip
+def test_what_is_missing_is_said(python: Any, how: str, why: str, hint: str) -> None:
+    python.page.evaluate(how)
+    try:
+        check(python(ASK), why, hint)
+    finally:
+        python.page.evaluate("delete navigator.gpu")  # the prototype's own shows again
+
+
+def test_a_tab_knows_its_adapter(python: Any) -> None:
+    found = python("""
+names = [str(d) for d in rl.devices()]
+device = rl.devices()[1]
+x = rl.arange(6, device="webgpu")  # opened as it is used
+info = {**device.info, "features": list(device.info["features"])}
+[names, device is x.device is await rl.device_async("webgpu"), x.tolist(), info]
+""")
+    assert found[:3] == [["cpu", "webgpu"], True, [0, 1, 2, 3, 4, 5]]
+    info = found[3]
+    assert info["device"] and info["backend"] == "browser" and info["type"] == "CPU"
+    assert info["limits"]["maxStorageBufferBindingSize"] >= 128 << 20
+    assert set(info["features"]) <= {"shader-f16", "subgroups", "timestamp-query"}
+
+
+def test_a_page_without_https_is_told_so(
+    pages: Any, serve: Any, python_place: Path, site: Path
+) -> None:
+    url = serve(python_place, plain=True).url.replace("127.0.0.1", "plain.example")
+    why = "this page is no secure context, so it has no WebGPU"
+    check(pages.start_python(url, site)(ASK), why, "serve the page over https or from localhost")
+
+
+def test_a_browser_that_was_started_without_webgpu(
+    launch: Any, pages: Any, serve: Any, python_place: Path, site: Path
+) -> None:
+    bare = launch(["--no-sandbox", "--disable-gpu", "--disable-features=WebGPU,WebGPUService"])
+    try:
+        opened = type(pages)(bare)
+        said = opened.start_python(serve(python_place, plain=True).url, site)(ASK)
+        assert opened.close() == []
+    finally:
+        bare.close()
+    check(said, "", "")
