@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.testing import TOLERANCES, draws, ulp_distance
 
 Array = npt.NDArray[Any]
@@ -143,3 +144,49 @@ def test_functions_of_two(gpu: rl.Device, case: str) -> None:
     with np.errstate(all="ignore"):
         want = reference(a.astype(np.float64), b.astype(np.float64))
     _check(case, found, want, np.stack([a, b]), ulp, 0)
+
+
+# --- what IEEE 754 rounds once, or not at all ----------------------------------------------------
+
+# Both signs, ties of round, zeros, infinities and nan.
+CORNERS = np.array(
+    [0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, 8388607.5, -8388607.5, 16777216.0, 3e38, -3e38,
+     np.inf, -np.inf, np.nan], np.float32,
+)  # fmt: skip
+POINTS = np.concatenate([CORNERS, _spread(1e-18, 1e18), _even(-9, 9)])
+ONE: dict[str, Callable[[Array], Array]] = {
+    "neg": np.negative, "abs": np.abs, "square": np.square, "floor": np.floor,
+    "sign": lambda x: np.sign(np.nan_to_num(x)),  # of nan it is 0, as in torch
+    "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "isnan": np.isnan, "isinf": np.isinf,
+    "isfinite": np.isfinite, "logical_not": np.logical_not,
+    "relu": lambda x: np.where(np.isnan(x), x, np.maximum(x, 0)),
+}  # fmt: skip
+TWO: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "maximum": np.maximum,
+    "minimum": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+}  # fmt: skip
+# Of integers only: test_int64.py.
+WHOLE = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
+
+
+@pytest.mark.parametrize("name", [*ONE, *TWO])
+def test_what_is_exact(gpu: rl.Device, name: str) -> None:
+    given = [POINTS]
+    if name in TWO:
+        pairs = np.meshgrid(CORNERS, CORNERS)
+        given = [np.concatenate([pairs[i].ravel(), _spread(1e-18, 1e18, 1 + 2 * i)])
+                 for i in range(2)]  # fmt: skip
+        given[1][-COUNT // 2 :] = given[0][-COUNT // 2 :]  # equal ones too
+    with np.errstate(all="ignore"):
+        want = (ONE[name] if name in ONE else TWO[name])(*[x.astype(np.float64) for x in given])
+        if want.dtype == np.float64:
+            want = want.astype(np.float32)
+    found = getattr(rl, name)(*[rl.tensor(x, device=gpu) for x in given])
+    np.testing.assert_array_equal(found.numpy(), want)
+
+
+def test_no_elementwise_op_is_missing() -> None:
+    named = {case.split()[0] for case in (*CASES, *PAIRS)} | {*ONE, *TWO} | WHOLE
+    assert {name for name in ELEMENTWISE if not name.startswith("custom ")} == named
