@@ -119,7 +119,7 @@ class Builder:
         if step.dtype.kind == "q":
             self._blocks.append(step)
             return BLOCKS, len(self._blocks) - 1
-        buffer = self.backend.allocate(step.nbytes, step.dtype)
+        buffer = self.backend.allocate(step.nbytes, step.dtype, write=True)
         self._hold(step, buffer)
         return BUFFER, buffer.handle
 

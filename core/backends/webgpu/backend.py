@@ -34,13 +34,16 @@ class WebGpuBackend:
 
     # Memory.
 
-    def allocate(self, nbytes: int, dtype: DType) -> Buffer:
-        """A buffer for `nbytes` bytes of elements; DeviceMemoryError where there is no room."""
+    def allocate(self, nbytes: int, dtype: DType, write: bool = False) -> Buffer:
+        """A buffer for `nbytes` bytes of elements; DeviceMemoryError where there is no room.
+
+        write: the host will write to it by itself, which comes before what waits to be submitted.
+        """
         access.check_dtype("webgpu", dtype)
         with self.lock:
             if dtype.kind == "q":
                 return blocks.allocate(self, nbytes // dtype.itemsize * dtype.block, dtype)
-            return self.pool.take(max(_held(nbytes, dtype), 4))
+            return self.pool.take(max(_held(nbytes, dtype), 4), write)
 
     def upload(self, data: Bytes, dtype: DType) -> Buffer:
         """A buffer that holds `data`."""
