@@ -6,7 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo test lint pytest format wheel screenshots clean env env-test assets node_modules
+.PHONY: help demo test lint pytest format wheel screenshots bench-web bench-native clean env env-test assets node_modules
 .DEFAULT_GOAL := help
 
 help: ## what this Makefile offers
@@ -43,6 +43,23 @@ wheel: env-test ## dist/*.whl and dist/*.tar.gz
 screenshots: env-test ## drive every page and write docs/screenshots
 	@tools/chromium.sh
 	$(BIN)/python tests/browser/screenshots.py
+
+bench-web: env-test assets ## measure in the tab; tables in benchmarks/RESULTS.md
+	@tools/chromium.sh
+	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
+	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
+	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "minilm tab" "smollm2 tab"; do \
+	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
+	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
+	done
+
+bench-native: env-test ## measure natively, WebGPU included
+	@tools/vulkan.sh
+	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
+	@for benchmark in matmul_native "transfers native" "ops native" "minilm native" "smollm2 native"; do \
+	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
+	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
+	done
 
 clean: ## remove what the build made (.venv and downloaded models stay)
 	rm -rf dist build web/build simd_kernels/build node_modules

@@ -1,19 +1,26 @@
-"""What the benchmarks share: memory, the machine, a served site and a browser."""
+"""What the benchmarks share: the machine, a served site and a browser, peers, where results go."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+HERE = Path(__file__).resolve().parent
+SITE = HERE.parent / "dist" / "site"
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--no-first-run"]  # fmt: skip
+WEBGPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
 
 
 def high_water(pid: int | str = "self") -> float:
@@ -59,38 +66,124 @@ def machine() -> str:
 
 
 @contextmanager
-def served(site: Path, page: str) -> Iterator[str]:
-    """The address of `site` on loopback, with the HTML `page` in it."""
-    place = site / "benchmark.html"
-    place.write_text(page, encoding="utf-8")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", str(site)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        yield f"http://127.0.0.1:{line.split('port ')[1].split()[0]}/benchmark.html"
-    finally:
-        server.terminate()
-        server.wait()
-        place.unlink()
+def served(page: str, folders: Mapping[str, Path]) -> Iterator[str]:
+    """The address on loopback of the HTML `page`, with `folders` beside it by their names.
+
+    The name "" stands for what lies in a folder itself.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        for name, folder in folders.items():
+            for path in [folder] if name else folder.iterdir():
+                (place / (name or path.name)).symlink_to(path.resolve())
+        (place / "benchmark.html").write_text(page, encoding="utf-8")
+        server = subprocess.Popen(
+            [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", made],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            yield f"http://127.0.0.1:{line.split('port ')[1].split()[0]}/benchmark.html"
+        finally:
+            server.terminate()
+            server.wait()
 
 
 @contextmanager
-def opened(address: str) -> Iterator[Any]:
+def opened(address: str, flags: Sequence[str] = ()) -> Iterator[Any]:
     """A page of a new headless Chromium at `address`."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
         browser = play.chromium.launch(
-            executable_path=str(CHROMIUM) if CHROMIUM.exists() else None, args=FLAGS
+            executable_path=str(CHROMIUM) if CHROMIUM.exists() else None, args=[*FLAGS, *flags]
         )
         page = browser.new_context().new_page()
         page.set_default_timeout(600_000)
+        page.on("pageerror", lambda error: print(f"page: {error}", file=sys.stderr))
         page.goto(address)
         yield page
         browser.close()
+
+
+def npm(packages: Mapping[str, str]) -> Path:
+    """The folder node_modules with these versions of packages: the peers of a benchmark.
+
+    Installed once into the cache, without running their scripts.
+    """
+    from rushlight.core.io.fetch import cache_dir
+
+    key = "-".join(f"{name.rpartition('/')[2]}@{version}" for name, version in packages.items())
+    place = cache_dir() / "benchmarks" / key
+    if not (place / "node_modules" / ".complete").is_file():
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (place / "package.json").write_text(json.dumps({"dependencies": dict(packages)}))
+        tools = subprocess.run(
+            [HERE.parent / "tools" / "node.sh"], check=True, stdout=subprocess.PIPE, text=True
+        )
+        path = f"{tools.stdout.strip()}:{os.environ['PATH']}"
+        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+        subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": path})
+        (place / "node_modules" / ".complete").touch()
+    return place / "node_modules"
+
+
+def keep(name: str, result: Mapping[str, Any], table: str | None = None) -> None:
+    """Print a result, and keep it in results/NAME.json.
+
+    A table takes the place of what stands between <!-- NAME --> and <!-- /NAME --> in RESULTS.md.
+    """
+    text = json.dumps(result, indent=1)
+    out = HERE / "results" / f"{name}.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(text + "\n", encoding="utf-8")
+    print(text if table is None else table)
+    if table is not None:
+        page = HERE / "RESULTS.md"
+        before, start, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->\n")
+        if start and end:
+            page.write_text(f"{before}{start}{table}\n{end}{after}", encoding="utf-8")
+
+
+def run(
+    name: str,
+    doc: str | None,
+    places: Mapping[str, Callable[[argparse.Namespace], dict[str, Any]]],
+    table: Callable[[dict[str, Any]], str] | None = None,
+    options: Mapping[str, dict[str, Any]] | None = None,
+) -> None:
+    """What the command line of a benchmark does.
+
+    Runs the one of `places` that it names (where there are several) and keeps what that gives
+    with the machine and its load. All take --site, a built site, and `options`.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0] if doc else "")
+    if len(places) > 1:
+        parser.add_argument("where", choices=list(places))
+    parser.add_argument("--site", type=Path, default=SITE)
+    for option, settings in (options or {}).items():
+        parser.add_argument(option, **settings)
+    chosen = parser.parse_args()
+    where = chosen.where if len(places) > 1 else next(iter(places))
+    before = os.getloadavg()[0]
+    result = places[where](chosen)
+    result["load_average"] = {"before": before, "after": os.getloadavg()[0]}
+    result["machine"] = machine()
+    label = f"{name}_{where}" if len(places) > 1 else name
+    keep(label, result, table(result) if table else None)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table; numbers are given to three places."""
+
+    def cell(value: object) -> str:
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    lines = [head, ["---"] * len(head), *([cell(v) for v in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

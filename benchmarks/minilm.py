@@ -10,7 +10,6 @@ file of tests/parity) before anything is timed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import high_water, machine, opened, renderer_peaks, served
+from measure import HERE, high_water, opened, renderer_peaks, run, served
 
-HERE = Path(__file__).resolve().parent
 PARITY = HERE.parent / "tests" / "parity" / "data"
 NAME = "all-minilm-l6-v2"
 ROUNDS = 5
@@ -110,7 +108,7 @@ window.info = async () => (await window.run).rl.info();
 
 def tab(site: Path) -> dict[str, Any]:
     """Open the page in a new browser, and again with everything cached."""
-    with served(site, PAGE) as address, opened(address) as page:
+    with served(PAGE, {"": site}) as address, opened(address) as page:
         cold = page.evaluate("times()")
         cached = []
         for _ in range(ROUNDS):
@@ -132,19 +130,5 @@ def tab(site: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("where", choices=["native", "tab"])
-    parser.add_argument("--site", type=Path, default=HERE.parent / "dist" / "site")
-    chosen = parser.parse_args()
-    result = native() if chosen.where == "native" else tab(chosen.site)
-    result["machine"] = machine()
-    text = json.dumps(result, indent=1)
-    out = HERE / "results" / f"minilm_{chosen.where}.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(text + "\n", encoding="utf-8")
-    print(text)
-
-
 if __name__ == "__main__":
-    main()
+    run("minilm", __doc__, {"native": lambda _: native(), "tab": lambda chosen: tab(chosen.site)})

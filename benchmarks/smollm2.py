@@ -10,8 +10,6 @@ tokens are compared with the reference's (the golden file of tests/parity) befor
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import time
@@ -19,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import high_water, machine, opened, renderer_peaks, served
+from measure import HERE, high_water, opened, renderer_peaks, run, served
 
-HERE = Path(__file__).resolve().parent
 PARITY = HERE.parent / "tests" / "parity" / "data"
 NAME = "smollm2-135m-instruct"
 ROUNDS = 5
@@ -150,7 +147,7 @@ def renderer_peak() -> float:
 def tab(site: Path) -> dict[str, Any]:
     """Open the page in a new browser, and again with everything cached."""
     golden = goldens()["0.ids"].tolist()
-    with served(site, PAGE) as address, opened(address) as page:
+    with served(PAGE, {"": site}) as address, opened(address) as page:
         visits = []
         for number in range(4):
             if number:
@@ -185,21 +182,5 @@ def tab(site: Path) -> dict[str, Any]:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("where", choices=["native", "tab"])
-    parser.add_argument("--site", type=Path, default=HERE.parent / "dist" / "site")
-    chosen = parser.parse_args()
-    before = os.getloadavg()[0]
-    result = native() if chosen.where == "native" else tab(chosen.site)
-    result["load_average"] = {"before": before, "after": os.getloadavg()[0]}
-    result["machine"] = machine()
-    text = json.dumps(result, indent=1)
-    out = HERE / "results" / f"smollm2_{chosen.where}.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(text + "\n", encoding="utf-8")
-    print(text)
-
-
 if __name__ == "__main__":
-    main()
+    run("smollm2", __doc__, {"native": lambda _: native(), "tab": lambda chosen: tab(chosen.site)})

@@ -1,0 +1,143 @@
+"""float32 matrix products in one Chromium tab: Rushlight on WebGPU beside what else runs there.
+
+    python benchmarks/matmul_web.py [--site DIR] [--sizes 256x256x256,...] [--seconds 20]
+
+The peers are installed from npm, pinned below, each in its documented fast form: jax-js under
+`jit`, onnxruntime-web with its operands and result bound to GPU buffers, tfjs with its webgpu
+backend. Everybody multiplies operands that are on the device and waits until the product is
+there; they take turns, warm, the slow ones fewer. The last products are read and compared: a few
+rows with sums in float64, everything with each other, to 1e-5 times the square root of the length
+of the sums.
+
+The adapter is SwiftShader, WebGPU on the CPU: good for comparing libraries side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from measure import HERE, WEBGPU, markdown, npm, opened, run, served
+
+PEERS = {
+    "@jax-js/jax": "0.1.25",
+    "onnxruntime-web": "1.30.0",
+    "@tensorflow/tfjs-core": "4.22.0",
+    "@tensorflow/tfjs-backend-webgpu": "4.22.0",
+}
+NAMES = ["rushlight", "jax-js", "onnxruntime-web", "tfjs"]
+# The first four are of the issue; nothing was tuned on the last three.
+SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
+         "384x1000x700", "1536x768x96", "333x1021x517"]  # fmt: skip
+PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
+<link rel="icon" href="data:,">
+<script type="module" src="./web/matmul.js"></script>"""
+
+
+def _field(number: int, value: bytes | int) -> bytes:
+    """A field of a protocol buffer: a varint, or bytes with their length."""
+
+    def varint(n: int) -> bytes:
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def onnx(n: int, k: int, m: int) -> bytes:
+    """An ONNX model of one MatMul: a (n, k) @ b (k, m) = c."""
+
+    def value(name: str, *shape: int) -> bytes:
+        dims = b"".join(_field(1, _field(1, size)) for size in shape)
+        tensor = _field(1, 1) + _field(2, dims)  # element type 1 is float32
+        return _field(1, name.encode()) + _field(2, _field(1, tensor))
+
+    node = _field(1, b"a") + _field(1, b"b") + _field(2, b"c") + _field(4, b"MatMul")
+    graph = _field(1, node) + _field(2, b"product")
+    graph += _field(11, value("a", n, k)) + _field(11, value("b", k, m))
+    graph += _field(12, value("c", n, m))
+    return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 17))
+
+
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Every size in one page of one browser."""
+    sizes = [tuple(map(int, text.split("x"))) for text in chosen.sizes.split(",")]
+    results: list[dict[str, Any]] = []
+    with TemporaryDirectory() as made:
+        for size in sizes:
+            (Path(made) / f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
+        folders = {
+            "rushlight": chosen.site / "rushlight",
+            "node_modules": npm(PEERS),
+            "web": HERE / "web",
+            "models": Path(made),
+        }
+        with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
+            page.wait_for_function("window.bench")
+            versions = page.evaluate("(names) => bench.open(names)", NAMES)
+            for size in sizes:
+                results.append(_measure(page, size, chosen.seconds))
+                print(_line(results[-1]), flush=True)
+            version = page.context.browser.version
+    return {
+        "sizes": results,
+        "versions": {**versions, **PEERS, "chromium": version},
+    }
+
+
+def _measure(page: Any, size: tuple[int, ...], seconds: float) -> dict[str, Any]:
+    n, k, m = size
+    page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
+    once = "(name) => bench.sample(name)"
+    turns = {}
+    for name in NAMES:
+        warm = page.evaluate(once, name)  # compiles
+        if warm < 2000:
+            warm = page.evaluate(once, name)
+        turns[name] = max(1 if warm > 6000 else 2, min(15, int(250 * seconds / warm)))
+    samples: dict[str, list[float]] = {name: [] for name in NAMES}
+    for turn in range(max(turns.values())):
+        for i in range(len(NAMES)):
+            name = NAMES[(i + turn) % len(NAMES)]
+            if turn < turns[name]:
+                samples[name].append(page.evaluate(once, name))
+    apart, tolerance = page.evaluate("bench.check()"), 1e-5 * k**0.5
+    for name, found in apart.items():
+        if not max(found.values()) <= tolerance:
+            raise SystemExit(f"{name}, {size}: off by {found}, {tolerance} is allowed")
+    flops = 2 * n * k * m
+    speed = {name: flops / median(times) / 1e6 for name, times in samples.items()}
+    return {
+        "size": "x".join(map(str, size)),
+        "gflops": speed,
+        "times_best_peer": speed["rushlight"] / max(v for n, v in speed.items() if n != NAMES[0]),
+        "milliseconds": samples,
+        "largest_difference": apart,
+        "tolerance": tolerance,
+    }
+
+
+def _row(result: dict[str, Any]) -> list[object]:
+    return [result["size"], *(result["gflops"][n] for n in NAMES), result["times_best_peer"]]
+
+
+def _line(result: dict[str, Any]) -> str:
+    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in _row(result))
+
+
+def table(result: dict[str, Any]) -> str:
+    """GFLOP/s by size."""
+    head = ["n x k x m, GFLOP/s", *NAMES, "times the best peer"]
+    return markdown(head, [_row(r) for r in result["sizes"]])
+
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
+        "--seconds": {"type": float, "default": 20.0, "help": "about how long for a size"},
+    }
+    run("matmul_web", __doc__, {"tab": tab}, table, options)
