@@ -1,8 +1,10 @@
 // gather: element i of the result is the one of x that an index names along one dim.
 //
-// The element of map.wgsl. `missing()`, put in front, stands for an index out of range.
+// The element of map.wgsl. Put in front: `missing()` stands for an index out of range, and
+// `elsewhere(i)` for one that belongs to another part of x.
 // Parameters: 2 offset of x, 3 offset of the index, 4 stride of x along the dim, 5 dims, 6 size of
-// the dim, 7 status code, 8.. sizes, 16.. strides of x (zero along the dim), 24.. of the index.
+// the dim, 7 status code, 8.. sizes, 16.. strides of x (zero along the dim), 24.. of the index; 32
+// the first index of this part of x, 33 its end.
 
 fn element(i: u32) -> out_value {
   var rest = i;
@@ -17,10 +19,15 @@ fn element(i: u32) -> out_value {
   }
   let k = i32(load_index(at_index));
   if (k < 0 || u32(k) >= P(6u)) {
-    note(P(7u), k, P(6u));
+    if (P(32u) == 0u) {
+      note(P(7u), k, P(6u));
+    }
     return missing();
   }
-  return load_x(at + u32(k) * P(4u));
+  if (u32(k) < P(32u) || u32(k) >= P(33u)) {
+    return elsewhere(i);
+  }
+  return load_x(at + (u32(k) - P(32u)) * P(4u));
 }
 
 // The result is row-major.

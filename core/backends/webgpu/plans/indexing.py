@@ -16,6 +16,7 @@ from rushlight.core.backends.webgpu.plans.movement import (
     begin,
     contiguous,
     given,
+    place,
 )
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64, uint32
@@ -43,26 +44,67 @@ def _without(strides: Shape, dim: int) -> Shape:
 def _take(e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, dim: int) -> None:
     """out = x at the coordinates of `out`, but in `dim` at those that `held` at `index` names."""
     bits = access.as_bits(out.dtype)
+    x, out = view(x, x.layout, bits), view(out, out.layout, bits)
+    others = [d for d, n in enumerate(out.layout.shape) if d != dim and n > 1]
+    fit = e.fits(held, index) and e.fits(out, out.layout)
+    if fit and (e.fits(x, x.layout) or not others):
+        size = x.layout.shape[dim]
+        for start, stop in ranges(e, x, x.layout, dim):
+            _take_range(e, x, index, held, out, dim, start, stop, stop - start < size)
+        return
+    # Parts along the outermost dim, which lie together in the result.
+    d = next((d for d, n in enumerate(out.layout.shape) if n > 1), dim) if not fit else others[0]
+    half = out.layout.shape[d] // 2
+    for a, b in ((0, half), (half, out.layout.shape[d])):
+        part = x if d == dim else view(x, x.layout.slice(d, a, b))
+        target = out.layout.slice(d, a, b)
+        made = e.temporary(target.shape, bits)
+        _take(e, part, index.slice(d, a, b), held, made, dim)
+        place(e, made, view(out, target))
+
+
+def ranges(e: Emitter, x: Operand, layout: Layout, dim: int) -> list[tuple[int, int]]:
+    """Ranges of a dim of `x`, from the first on, that can be bound."""
+    todo, found = [(0, layout.shape[dim])], []
+    while todo:
+        start, stop = todo.pop()
+        if stop - start <= 1 or e.fits(x, layout.slice(dim, start, stop)):
+            found.append((start, stop))
+        else:
+            half = (start + stop) // 2
+            todo += [(half, stop), (start, half)]
+    return found
+
+
+def _take_range(
+    e: Emitter, x: Operand, index: Layout, held: Operand, out: Operand, dim: int, start: int,
+    stop: int, some: bool,
+) -> None:  # fmt: skip
+    """What lies from `start` to `stop` along `dim` of x. some: the rest is in other ranges."""
+    bits = out.dtype
     missing = {"u32": "0xffffffffu", "i32": "-1"}[access.value_type(bits)]
     missing = "0u" if out.dtype is bool_ else missing
+    old = "load_out(i + P(1u))" if some else "missing()"
     kernel = Kernel(
         compose(
             "map", access.reader("x", 0, bits), access.reader("index", 1, held.dtype),
-            access.writer(2, bits), access.status(3), text("gather"),
-            f"fn missing() -> out_value {{ return {missing}; }}",
+            access.writer(2, bits), access.in_place_reader("out", bits), access.status(3),
+            text("gather"), f"fn missing() -> out_value {{ return {missing}; }}",
+            f"fn elsewhere(i: u32) -> out_value {{ return {old}; }}",
         ),
         "rrww", "gather",
     )  # fmt: skip
-    x_bound, x_at = e.bind(view(x, x.layout, bits))
+    x_bound, x_at = e.bind(x, x.layout.slice(dim, start, stop))
     i_bound, i_at = e.bind(held, index)
-    o_bound, o_at = e.bind(view(out, out.layout, bits))
+    o_bound, o_at = e.bind(out)
     sizes, steps = e.walk(out.layout.shape, [_without(x.layout.strides, dim), index.strides])
-    parameters = [0] * 32
+    parameters = [0] * 34
     count = out.layout.numel
     parameters[:8] = [
         count, o_at, x_at, i_at, x.layout.strides[dim], len(sizes), x.layout.shape[dim],
         e.status.code(e.op, "index"),
     ]  # fmt: skip
+    parameters[32:34] = [start, stop]
     fill(parameters, 8, sizes, *steps)
     words = -(-count // access.per_word(bits))
     e.dispatch(kernel, [x_bound, i_bound, o_bound, e.status.slice()], parameters,

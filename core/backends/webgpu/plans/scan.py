@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid, word
-from rushlight.core.backends.webgpu.plans.map import emit_map
+from rushlight.core.backends.webgpu.emit import (
+    Attrs,
+    Emitter,
+    Inputs,
+    Value,
+    fill,
+    grid,
+    view,
+    word,
+)
+from rushlight.core.backends.webgpu.plans.map import emit_map, move
 from rushlight.core.backends.webgpu.plans.reduce import WIDE
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import int64
@@ -37,11 +46,24 @@ def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 
 def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int) -> None:
     if not (e.fits(x, at) and e.fits(out, to)):
-        d = next((d for d, n in enumerate(at.shape) if n > 1 and d != dim), None)
-        if d is not None:
-            half = at.shape[d] // 2
+        far = to if e.fits(x, at) else at
+        d = max(range(at.ndim), key=lambda d: far.strides[d] * (far.shape[d] > 1))
+        half = at.shape[d] // 2
+        if d != dim:
             for a, b in ((0, half), (half, at.shape[d])):
                 _scan(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim)
+            return
+        if half:
+            # Rows in two parts: the second goes on from the last sums of the first.
+            _scan(e, x, at.slice(dim, 0, half), out, to.slice(dim, 0, half), dim)
+            rest = to.slice(dim, half, at.shape[dim])
+            _scan(e, x, at.slice(dim, half, at.shape[dim]), out, rest, dim)
+            end = Value(out.buffer, to.slice(dim, half - 1, half), out.dtype)
+            last = e.temporary(end.layout.shape, out.dtype)
+            move(e, end, last)
+            before = view(last, last.layout.expand(rest.shape))
+            target = Value(out.buffer, rest, out.dtype)
+            emit_map(e, "a + b", [target, before], target, "scan_add")
             return
     n = at.shape[dim]
     others = [d for d in range(len(at.shape)) if d != dim]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid, word
+from rushlight.core.backends.webgpu.emit import (
+    Attrs,
+    Emitter,
+    Inputs,
+    Value,
+    fill,
+    grid,
+    view,
+    word,
+)
 from rushlight.core.backends.webgpu.plans.map import move
 from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.dtype import int64
@@ -15,16 +24,25 @@ _BLOCK = 1024  # pairs that a workgroup's memory holds: 8 KiB
 
 def argsort(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Indices that sort `x` along `dim`; stable, nan counts as the largest."""
-    x = inputs[0]
-    assert x is not None
-    _order(e, x, x.layout, out, out.layout, attrs["dim"], attrs["descending"])
+    _all(e, inputs[0], out, attrs["dim"], attrs["descending"])
 
 
 def topk(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Indices of the `k` largest, or smallest, in order."""
-    x = inputs[0]
+    _all(e, inputs[0], out, attrs["dim"], attrs["largest"])
+
+
+def _all(e: Emitter, x: Operand | None, out: Operand, dim: int, down: bool) -> None:
     assert x is not None
-    _order(e, x, x.layout, out, out.layout, attrs["dim"], attrs["largest"])
+    layout = x.layout
+    if not e.fits(x, layout):
+        # A copy with its rows side by side, of which some can be bound.
+        dims = [d for d in range(layout.ndim) if d != dim] + [dim]
+        apart = view(x, layout.permute(dims))
+        x = e.temporary(apart.layout.shape, x.dtype)
+        move(e, apart, x)
+        layout = x.layout.permute([dims.index(d) for d in range(layout.ndim)])
+    _order(e, x, layout, out, out.layout, dim, down)
 
 
 def _order(
