@@ -3,6 +3,7 @@ over 65535 workgroups, and with nothing in them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,18 +90,21 @@ def test_a_row_too_long_to_sort_says_so(small_bindings: Any) -> None:
 # --- in place and at odd offsets ----------------------------------------------------------------
 
 
+CHANGES: tuple[tuple[Callable[[rl.Tensor], Any], Callable[[Any], Any]], ...] = (
+    (lambda t: t.mul_(2), lambda x: x * 2),
+    (lambda t: t.fill_(3), lambda x: x * 0 + 3),
+    (lambda t: t.add_(t), lambda x: x + x),
+    (lambda t: t.copy_(t.flip(0)), lambda x: x[::-1].copy()),
+)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "int16", "int64"])
 @pytest.mark.parametrize("start", [1, 2, 3, 5])
 def test_in_place_at_odd_offsets(dtype: str, start: int) -> None:
     """Neighbours in the same word stay as they were."""
     whole = np.floor(draws(1, (41,), 1, 9))
     for stop in (start, start + 1, start + 6, 41 - start):
-        for change, same in (
-            (lambda t: t.mul_(2), lambda x: x * 2),
-            (lambda t: t.fill_(3), lambda x: x * 0 + 3),
-            (lambda t: t.add_(t), lambda x: x + x),
-            (lambda t: t.copy_(t.flip(0)), lambda x: x[::-1].copy()),
-        ):
+        for change, same in CHANGES:
             t = rl.tensor(whole).to(dtype).to("webgpu")
             want = whole.copy()
             change(t[start:stop])

@@ -61,9 +61,9 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
             end = Value(out.buffer, to.slice(dim, half - 1, half), out.dtype)
             last = e.temporary(end.layout.shape, out.dtype)
             move(e, end, last)
-            before = view(last, last.layout.expand(rest.shape))
-            target = Value(out.buffer, rest, out.dtype)
-            emit_map(e, "a + b", [target, before], target, "scan_add")
+            sums = Value(out.buffer, rest, out.dtype)
+            carried = view(last, last.layout.expand(rest.shape))
+            emit_map(e, "a + b", [sums, carried], sums, "scan_add")
             return
     n = at.shape[dim]
     others = [d for d in range(len(at.shape)) if d != dim]
