@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import rushlight as rl
 from rushlight.core.backends.webgpu.plans import gemm
 from rushlight.core.errors import DeviceError
+
+
+def _op_samples() -> ModuleType:
+    """tests/core/op_samples.py, which that folder's conftest loads under the same name."""
+    name = "rushlight_tests_op_samples"
+    if name not in sys.modules:
+        place = Path(__file__).parents[1] / "core" / "op_samples.py"
+        spec = importlib.util.spec_from_file_location(name, place)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `op_name` runs for every op that has samples."""
+    if "op_name" in metafunc.fixturenames:
+        metafunc.parametrize("op_name", list(_op_samples().SAMPLES))
+
+
+@pytest.fixture(scope="session")
+def op_samples() -> ModuleType:
+    """The module of the op samples."""
+    return _op_samples()
 
 
 @pytest.fixture(scope="session", autouse=True)
