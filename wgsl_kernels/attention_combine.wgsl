@@ -21,8 +21,3 @@ fn element(i: u32) -> out_value {
   }
   return select(sum / total, 0.0, total == 0.0);
 }
-
-// The result is row-major.
-fn place(i: u32) -> u32 {
-  return i;
-}

@@ -29,8 +29,3 @@ fn element(i: u32) -> out_value {
   }
   return load_x(at + (u32(k) - P(32u)) * P(4u));
 }
-
-// The result is row-major.
-fn place(i: u32) -> u32 {
-  return i;
-}

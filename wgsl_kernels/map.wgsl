@@ -1,5 +1,6 @@
 // One word of the result per invocation; `element(i)`, put in front, computes element i.
 //
+// A result that is not row-major comes with its own `placed`.
 // Parameters: 0 elements, 1 offset of the result in elements.
 
 @compute @workgroup_size(64)
@@ -17,5 +18,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       packed |= encode(element(first + k)) << (k * BITS);
     }
   }
-  out_words[(place(first) + P(1u)) / PER] = packed;
+  out_words[(placed(first) + P(1u)) / PER] = packed;
 }

@@ -1,26 +1,23 @@
-// A matrix product of integers or booleans: one word of the result per invocation.
+// matmul_integers: a matrix product of integers or booleans.
 //
-// `fold` adds a product to a sum; WIDE sums are kept in 64 bits and `overflow` notes those that
-// 32 do not hold. Parameters: 0 rows, 1 columns, 2 length of the sums, 3 batch dims, 4 to 6 offset
-// of a and its strides of rows and k, 7 to 9 offset of b and its strides of k and columns, 10
-// offset of the result, 12 its elements, 13 the status code; 16.. sizes of the batch dims, 24..
-// strides of a, 32.. of b.
+// The element of map.wgsl. `fold` adds a product to a sum; WIDE sums are kept in 64 bits and
+// `overflow` notes those that 32 do not hold. Parameters: 2 length of the sums, 3 batch dims, 4 to 6
+// offset of a and its strides of rows and k, 7 to 9 offset of b and its strides of k and columns,
+// 10 rows, 11 columns, 13 the status code; 16.. sizes of the batch dims, 24.. strides of a, 32..
+// of b.
 
 // x * y in 64 bits, low word first.
-fn wide_product(x: i32, y: i32) -> vec2<u32> {
+fn signed_product(x: i32, y: i32) -> vec2<u32> {
   let a = bitcast<u32>(x);
   let b = bitcast<u32>(y);
-  let low = (a & 0xffffu) * (b & 0xffffu);
-  let cross = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
-  let other = (a & 0xffffu) * (b >> 16u) + (cross & 0xffffu);
-  let high = (a >> 16u) * (b >> 16u) + (cross >> 16u) + (other >> 16u);
-  return vec2<u32>(a * b, high - select(0u, b, x < 0) - select(0u, a, y < 0));
+  let p = wide_product(a, b);
+  return vec2<u32>(p.x, p.y - select(0u, b, x < 0) - select(0u, a, y < 0));
 }
 
 fn element(i: u32) -> out_value {
-  let column = i % P(1u);
-  let row = (i / P(1u)) % P(0u);
-  var rest = i / (P(1u) * P(0u));
+  let column = i % P(11u);
+  let row = (i / P(11u)) % P(10u);
+  var rest = i / (P(11u) * P(10u));
   var at_a = P(4u) + row * P(5u);
   var at_b = P(7u) + column * P(9u);
   for (var d = P(3u); d > 0u;) {
@@ -37,7 +34,7 @@ fn element(i: u32) -> out_value {
     let y = load_b(at_b + k * P(8u));
     sum = fold(sum, x, y);
     if (WIDE) {
-      let more = wide_product(i32(x), i32(y));
+      let more = signed_product(i32(x), i32(y));
       let low = wide.x + more.x;
       wide = vec2<u32>(low, wide.y + more.y + u32(low < more.x));
     }
@@ -46,21 +43,4 @@ fn element(i: u32) -> out_value {
     overflow();
   }
   return sum;
-}
-
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3<u32>,
-        @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) lane: u32) {
-  let first = (group_number(group, groups) * 64u + lane) * PER;
-  if (first >= P(12u)) {
-    return;
-  }
-  var packed = 0u;
-  for (var i = 0u; i < PER; i++) {
-    if (first + i < P(12u)) {
-      packed |= encode(element(first + i)) << (i * BITS);
-    }
-  }
-  out_words[(first + P(10u)) / PER] = packed;
 }

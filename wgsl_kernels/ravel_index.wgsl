@@ -18,8 +18,3 @@ fn element(i: u32) -> out_value {
   let before = bitcast<i32>(out_words[i + P(1u)]);
   return select(before * size + here, -1, before < 0);
 }
-
-// The result is row-major.
-fn place(i: u32) -> u32 {
-  return i;
-}

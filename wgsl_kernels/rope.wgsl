@@ -42,8 +42,3 @@ fn element(i: u32) -> out_value {
   }
   return a * c - b * s;
 }
-
-// The result is row-major.
-fn place(i: u32) -> u32 {
-  return i;
-}

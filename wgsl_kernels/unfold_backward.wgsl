@@ -20,8 +20,3 @@ fn element(i: u32) -> out_value {
   }
   return sum;
 }
-
-// The result is row-major.
-fn place(i: u32) -> u32 {
-  return i;
-}

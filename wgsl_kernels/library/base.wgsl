@@ -73,3 +73,6 @@ fn walked(i: u32, dims: u32, sizes: u32, strides: u32) -> u32 {
   }
   return place + rest * P(strides);
 }
+
+// Where element i of a map's result lies: row-major, unless the map says otherwise.
+fn placed(i: u32) -> u32 { return i; }

@@ -74,9 +74,7 @@ def _kernel(
         + f"\nreturn {expression};\n}}"
     )  # fmt: skip
     if strided_out:
-        lines.append("fn place(i: u32) -> u32 { return walked(i, P(5u), 8u, 40u); }")
-    else:
-        lines.append("fn place(i: u32) -> u32 { return i; }")
+        lines.append("fn placed(i: u32) -> u32 { return walked(i, P(5u), 8u, 40u); }")
     if notes:
         lines.append(access.status(bound + 1))
     return Kernel(compose("map", *lines), "r" * bound + ("ww" if notes else "w"), label)

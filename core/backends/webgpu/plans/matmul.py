@@ -10,7 +10,7 @@ from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, gr
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64
-from rushlight.wgsl_kernels import compose
+from rushlight.wgsl_kernels import compose, text
 
 
 def matmul(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -41,7 +41,11 @@ def _kernel(dtype: DType) -> Kernel:
     lines.append(
         f"fn fold(sum: out_value, x: out_value, y: out_value) -> out_value {{ return {any_}; }}"
     )
-    return Kernel(compose("matmul_integers", *lines), "rrww" if wide else "rrw", "matmul_integers")
+    return Kernel(
+        compose("map", *lines, text("matmul_integers")),
+        "rrww" if wide else "rrw",
+        "matmul_integers",
+    )
 
 
 def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
@@ -50,11 +54,11 @@ def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
     bound = [e.bind(x) for x in (a, b, out)]
     bindings = [slice_ for slice_, _ in bound]
     parameters = [0] * 48
-    parameters[0:13] = [
-        n, m, a.layout.shape[-1], len(sizes),
+    parameters[0:12] = [
+        out.layout.numel, bound[2][1], a.layout.shape[-1], len(sizes),
         bound[0][1], a.layout.strides[-2], a.layout.strides[-1],
         bound[1][1], b.layout.strides[-2], b.layout.strides[-1],
-        bound[2][1], 0, out.layout.numel,
+        n, m,
     ]  # fmt: skip
     if out.dtype is int64:
         bindings.append(e.status.slice())

@@ -13,7 +13,7 @@ from rushlight.core.backends.webgpu.plans import creation, map
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, int16, uint32
 from rushlight.core.layout import Layout
-from rushlight.wgsl_kernels import compose
+from rushlight.wgsl_kernels import compose, text
 
 
 def copy(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -100,7 +100,7 @@ def _embedding_kernel(table: DType, index: DType, out: DType) -> Kernel:
         access.in_place_reader("out", out),
         access.status(count + 2),
     ]
-    return Kernel(compose("embedding", *lines), "r" * (count + 1) + "ww", "embedding")
+    return Kernel(compose("map", *lines, text("embedding")), "r" * (count + 1) + "ww", "embedding")
 
 
 def table_pieces(e: Emitter, table: Operand, layout: Layout) -> Iterator[tuple[int, int]]:
