@@ -109,12 +109,22 @@ def shrink(wheel: Path, root: Path = ROOT) -> None:
     del members[record]
     members = _load(root, "tools/slim.py").slim(members)
     lines = []
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with _archive(wheel) as archive:
         for name, content in sorted(members.items()):
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
             lines.append(f"{name},sha256={digest.decode()},{len(content)}\n")
             _write(archive, name, content)
         _write(archive, record, "".join([*lines, f"{record},,\n"]).encode())
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    """A new archive; packed by Zopfli where it is installed, which takes seconds and saves 3 %."""
+    try:
+        import zopfli
+    except ImportError:
+        return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+    packed: zipfile.ZipFile = zopfli.ZipFile(path, "w", zipfile.ZIP_DEFLATED, iterations=1)
+    return packed
 
 
 def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

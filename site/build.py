@@ -189,9 +189,8 @@ def _web() -> Path:
 def _runtime(dest: Path, progress: Progress | None) -> str:
     """The folder that a page author copies; returns the wheel's name."""
     dest.mkdir(parents=True)
-    files = {name: _web() / "build" / name for name in ("sha256.js", "sha256.LICENSE")}
     _fill_web_build()
-    files |= assets(progress)
+    files = assets(progress)
     for name, path in files.items():
         (dest / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, dest / name)
@@ -208,9 +207,7 @@ def _runtime(dest: Path, progress: Progress | None) -> str:
 
 def _fill_web_build() -> None:
     """In a checkout web/build may still be empty; an installed wheel brings it along."""
-    if (_web() / "build" / "tokenizers.js").is_file() and (
-        _web() / "build" / "sha256.js"
-    ).is_file():
+    if (_web() / "build" / "tokenizers.js").is_file():
         return
     root = wheel.checkout()
     if root is None:

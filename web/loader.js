@@ -273,8 +273,7 @@ export async function read(store, listing, builder, heap, { signal, report }) {
  * @param {(done: number, total: number | null) => void} tell
  */
 export async function fetchModel(weights, where, proxy, py, tell) {
-  const createHash = () => globalThis.hashwasm.createSHA256();
-  const store = new weights.WeightStore({ createHash });
+  const store = new weights.WeightStore({ createHash: async () => proxy.hash() });
   const base = globalThis.document?.baseURI ?? globalThis.location.href;
   const listing = await list(store, sourceOf(where, { base, models: base }));
   const builder = flat(proxy);

@@ -13,6 +13,7 @@ export interface PyBuilder extends PyProxy {
   check(): Promise<void>;
   port: import("./gpu.js").Port | undefined;
   add_file(path: string, content: Uint8Array): void;
+  hash(): import("./weights.js").Hash & PyProxy;
 }
 
 /** The Python module rushlight.web.session. */
