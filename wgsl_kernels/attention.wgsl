@@ -17,36 +17,12 @@
 // 37 kv_lengths; 38 window or 0, 39 causal, 40 query heads per unit, 41 tiles, 42 splits, 43 keys
 // per split, 44 workgroups.
 
-const LOW = -3.0e38;
-
 var<workgroup> q_tile: array<f32, TQ * DMAX>;
 var<workgroup> kv_tile: array<f32, 1088>;
 var<workgroup> scores: array<f32, TQ * TK>;
 var<workgroup> row_top: array<f32, TQ>;
 var<workgroup> row_sum: array<f32, TQ>;
 var<workgroup> row_fade: array<f32, TQ>;
-
-// The score of a query and a key from their scaled product, or LOW where the key is not seen.
-fn finish(product: f32, batch: u32, head: u32, query: u32, at: i32, key: i32) -> f32 {
-  let k = u32(key);
-  let window = i32(P(38u));
-  var seen = !(P(39u) == 1u && key > at);
-  if (window > 0) {
-    seen = seen && at - key < window && (P(39u) == 1u || key - at < window);
-  }
-  if (!seen) {
-    return LOW;
-  }
-  if (load_mask(P(5u) + batch * P(32u) + head * P(33u) + query * P(34u) + k * P(35u)) == 0u) {
-    return LOW;
-  }
-  var s = product;
-  if (P(15u) != 0u) {
-    s = tanh_f(s / F(15u)) * F(15u);
-  }
-  s += load_bias(P(4u) + batch * P(28u) + head * P(29u) + query * P(30u) + k * P(31u));
-  return select(s, LOW, bitcast<u32>(s) == 0xff800000u);
-}
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.webgpu import emit
 from rushlight.core.backends.webgpu.plans import attention as plans
 from rushlight.core.ops.attention import cache_write_
 from rushlight.core.testing import assert_close, draws
@@ -18,6 +20,14 @@ SHAPES = [
     (1, 2, 1, 40, 50, 80, 80), (1, 2, 1, 3, 260, 128, 128), (1, 1, 1, 20, 40, 256, 256),
     (1, 1, 1, 5, 40, 300, 5), (2, 6, 2, 7, 33, 40, 33), (1, 12, 1, 2, 40, 16, 16),
 ]  # fmt: skip
+
+
+@pytest.fixture(params=["GPU", "CPU"], autouse=True)
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Kernels for both kinds of adapters, whatever this one is."""
+    emit.assumed[:] = [request.param]
+    yield request.param
+    emit.assumed.clear()
 
 
 def scheduled(shape: tuple[int, ...]) -> plans.Schedule:

@@ -24,6 +24,8 @@ Attrs = Mapping[str, Any]
 ALIGN = 256
 _AXIS = 65535
 MOST_DIMS = 8  # that a kernel's parameters hold sizes and strides of
+# A test puts the kind of adapter here that plans are to choose kernels for: "CPU" or "GPU".
+assumed: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class Emitter:
         self.status = status
         self.limits = recorder.port.limits
         self.features = recorder.port.features
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the adapter is software: its barriers and reads of a buffer are slow."""
+        return (assumed[0] if assumed else self.recorder.port.info["type"]) == "CPU"
 
     @property
     def binding_limit(self) -> int:

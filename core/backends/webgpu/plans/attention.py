@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, grid, view, word
 from rushlight.core.backends.webgpu.plans import creation
+from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.plans.indexing import storer
 from rushlight.core.backends.webgpu.plans.movement import (
     apart,
@@ -25,6 +27,8 @@ LANES = 128
 BUSY = 64
 # Keys that a split has at least.
 SPLIT_KEYS = 128
+# Scores that are kept at once where they are in memory.
+ROWS_BYTES = 16 << 20
 _NAMES = ("q", "k", "v", "bias", "mask", "offset", "length")
 
 
@@ -124,6 +128,12 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     q, k, v = given(*inputs[:3])
     batch, heads, queries, features = q.layout.shape
     kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    # On a CPU fusing gains nothing; the kernels of products do.
+    most = min(e.binding_limit, ROWS_BYTES) // (4 * batch * heads * keys)
+    if e.on_cpu and values % 4 == 0 and most:
+        for first in range(0, queries, most):
+            _by_rows(e, inputs, out, attrs, first, min(most, queries - first))
+        return
     plan = schedule(batch, heads, kv_heads, queries, keys, max(features, values))
     per = access.per_word(out.dtype)
     # Rows that share words are rounded by the kernel that joins the splits.
@@ -131,10 +141,40 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     made: Operand = out
     if splits:
         made = e.temporary((batch, heads, queries, plan.splits, values + 2), float32)
+    lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES)
+    lines += [*plan.tile.lines(), f"const SPLIT = {'true' if splits else 'false'};"]
+    bound, at = e.bind(made)
+    lines.append(access.writer(len(bindings), made.dtype))
+    rows = plan.fold * queries
+    tiles = -(-rows // plan.tile.rows)
+    units = heads // plan.fold
+    total = batch * units * tiles * plan.splits
+    parameters[8] = at
+    parameters[40:45] = [plan.fold, tiles, plan.splits, -(-keys // plan.splits), total]
+    kernel = e.kernel("attention", "r" * len(bindings) + "w", *lines)
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(total))
+    if splits:
+        _combine(e, made, out, plan.splits, values)
+
+
+def _operands(
+    e: Emitter, inputs: Inputs, attrs: Attrs, wanted: Sequence[str]
+) -> tuple[list[str], list[Slice], list[int]]:
+    """Lines that read the operands in `wanted`, their bindings, and what every kernel is told."""
+    q, k, v = given(*inputs[:3])
+    heads, kv_heads = q.layout.shape[1], k.layout.shape[1]
     parameters = [0] * 49
-    lines = [*plan.tile.lines(), f"const SPLIT = {'true' if splits else 'false'};"]
+    parameters[0] = q.layout.shape[2]
+    parameters[9:16] = [
+        heads, k.layout.shape[2], q.layout.shape[3], v.layout.shape[3], heads // kv_heads,
+        bits(attrs["scale"]), bits(attrs["softcap"] or 0.0),
+    ]  # fmt: skip
+    parameters[38:40] = [word(attrs["window"] or 0), int(attrs["causal"])]
+    lines: list[str] = []
     bindings: list[Slice] = []
     for i, (name, x) in enumerate(zip(_NAMES, inputs, strict=True)):
+        if name not in wanted:
+            continue
         if x is None:
             lines.append(_MISSING[name])
             continue
@@ -150,26 +190,49 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
             parameters[16 + 4 * i : 20 + 4 * i] = [
                 0 if n == 1 else s for n, s in zip(sizes, strides, strict=True)
             ]
-    bound, at = e.bind(made)
-    lines.append(access.writer(len(bindings), made.dtype))
-    rows = plan.fold * queries
-    tiles = -(-rows // plan.tile.rows)
-    units = heads // plan.fold
-    total = batch * units * tiles * plan.splits
-    parameters[0], parameters[8] = queries, at
-    parameters[9:16] = [
-        heads, keys, features, values, heads // kv_heads, bits(attrs["scale"]),
-        bits(attrs["softcap"] or 0.0),
-    ]  # fmt: skip
-    parameters[38:44] = [
-        word(attrs["window"] or 0), int(attrs["causal"]), plan.fold, tiles, plan.splits,
-        -(-keys // plan.splits),
-    ]  # fmt: skip
-    parameters[44] = total
-    kernel = e.kernel("attention", "r" * len(bindings) + "w", *lines)
-    e.dispatch(kernel, [*bindings, bound], parameters, grid(total))
-    if splits:
-        _combine(e, made, out, plan.splits, values)
+    return lines, bindings, parameters
+
+
+def _by_rows(
+    e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, first: int, count: int
+) -> None:
+    """Some of the queries by products, with the scores in memory."""
+    q, k, v = given(*inputs[:3])
+    batch, heads, _, features = q.layout.shape
+    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    fold = heads // kv_heads
+    scores = e.temporary((batch, kv_heads, fold, count, keys), float32)
+    asking = q.layout.slice(2, first, first + count)
+    parted = asking.reshape((batch, kv_heads, fold, count, features))
+    assert parted is not None, "a dim is always parted"
+    asked = k.layout.permute((0, 1, 3, 2))
+    answers = scores.layout
+    if count == 1:  # the heads that share keys are the rows of one product
+        parted, answers = parted.permute((0, 1, 3, 2, 4)), answers.permute((0, 1, 3, 2, 4))
+        asked = asked.unsqueeze(2)
+    else:
+        asked = asked.unsqueeze(2).expand((batch, kv_heads, fold, features, keys))
+    gemm(e, matrix(q, parted), matrix(k, asked), matrix(scores, answers))
+
+    lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES[3:])
+    bound, _ = e.bind(scores)
+    rows = batch * heads * count
+    parameters[0], parameters[44], parameters[45] = count, rows, first
+    n = len(bindings)
+    lines.append(f"@group(0) @binding({n}) var<storage, read_write> weights: array<f32>;")
+    kernel = e.kernel("attention_weights", "r" * n + "w", *lines)
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(-(-rows // 4)))
+
+    lines, bindings, parameters = _operands(e, inputs, attrs, ("v", "length"))
+    target, at = e.bind(out)
+    tiles = -(-fold * count // 4)
+    total = batch * kv_heads * tiles * (values // 4)
+    parameters[0], parameters[8], parameters[41] = count, at, tiles
+    parameters[44:49] = [total, first, *out.layout.strides[:3]]
+    n = len(bindings)
+    lines += [access.reader("w", n, float32), access.writer(n + 1, out.dtype)]
+    kernel = e.kernel("attention_sum", "r" * (n + 1) + "w", *lines)
+    e.dispatch(kernel, [*bindings, bound, target], parameters, grid(-(-total // 4)))
 
 
 # What stands for an operand that was not given.

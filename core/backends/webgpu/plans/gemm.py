@@ -126,12 +126,12 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool)
     """The configuration for a result of this shape. along: b's columns lie side by side in k."""
     if forced:
         return forced[0]
-    info = e.recorder.port.info
-    if info["type"] == "CPU":
+    if e.on_cpu:
         if rows <= 4:
             return "row" if rows == 1 else "rows"
         # SwiftShader runs four lanes at a time, a read of each by itself; llvmpipe eight.
-        shared = rows > 8 and "subgroups" in e.features and "swiftshader" in info["device"].lower()
+        name = e.recorder.port.info["device"].lower()
+        shared = rows > 8 and "subgroups" in e.features and "swiftshader" in name
         return "quads" if shared else "registers"
     if rows <= 16 and k <= 64 and columns * batch >= _MANY_COLUMNS:
         return "row" if rows == 1 else "rows"

@@ -17,6 +17,8 @@ from rushlight.wgsl_kernels import compose, text
 # Invocations per row, by the row's length: (up to, lanes).
 LANES = ((256, 32), (2048, 64))
 MOST_LANES = 256
+# On a CPU: what it runs at once, so that a row's lanes never wait for each other.
+CPU_LANES = 4
 
 
 def lanes_for(length: int) -> int:
@@ -68,7 +70,7 @@ def _rows(
     fill(parameters, 32, extra)
     kernel = e.kernel(
         file, "r" * len(bindings) + "w", *declared, *lines,
-        f"const LANES = {lanes_for(shape[dim])}u;",
+        f"const LANES = {CPU_LANES if e.on_cpu else lanes_for(shape[dim])}u;",
     )  # fmt: skip
     e.dispatch(kernel, [*bindings, bound], parameters, grid(rows))
 
