@@ -37,13 +37,18 @@ export function nameOf({ vendor, architecture, device, description }) {
   return description || device || parts || "unnamed adapter";
 }
 
+/** Whether it computes on the processor after all. @param {GPUAdapterInfo} info */
+export const isSoftware = ({ isFallbackAdapter, architecture }) =>
+  isFallbackAdapter || architecture === "swiftshader";
+
 /** The adapter's name, or why there is none and what to do.
  *  @returns {Promise<import("./client.d.ts").Adapter>} */
 export async function ask() {
   try {
-    return { name: nameOf((await find()).info), why: "", hint: "" };
+    const { info } = await find();
+    return { name: nameOf(info), why: "", hint: "", software: isSoftware(info) };
   } catch (error) {
     const { message, hint = "" } = /** @type {Error & { hint?: string }} */ (error);
-    return { name: null, why: message, hint };
+    return { name: null, why: message, hint, software: false };
   }
 }

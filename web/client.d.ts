@@ -124,7 +124,7 @@ export interface Model {
   readonly modelType: string;
   readonly parameters: number;
   /** "cpu" or "webgpu". */
-  readonly device: string;
+  readonly device: "cpu" | "webgpu";
   /** The WebGPU adapter that computes; "" on the CPU. */
   readonly adapter: string;
   /** Why "auto" took the CPU; "" otherwise. */
@@ -158,6 +158,8 @@ export interface Adapter {
   name: string | null;
   why: string;
   hint: string;
+  /** Whether it computes on the processor after all. */
+  software: boolean;
 }
 
 export interface Info {

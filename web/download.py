@@ -55,6 +55,16 @@ async def settled(device: Device) -> None:
         await backend.port.check_async()
 
 
+def release(device: Device) -> None:
+    """Have a webgpu device give back the memory that nothing uses."""
+    backend: Any = device.backend
+    if backend.port.lost is None:
+        with backend.lock:
+            backend.recorder.flush()
+            backend.pool.trim(0)
+            backend.recorder.flush()  # forgets the bind groups of what is gone
+
+
 # What JavaScript does with a tensor's bytes: puts them at an address of the heap, writes them to a
 # buffer of the GPU, or has them repacked in pieces.
 HEAP, BUFFER, BLOCKS = range(3)

@@ -3,7 +3,7 @@
 // Python hands over addresses in the WebAssembly memory, whose views are taken anew in each call:
 // a memory that grows leaves the old ones empty.
 
-import { find, nameOf } from "./adapter.js";
+import { find, isSoftware, nameOf } from "./adapter.js";
 
 /**
  * @typedef {{ kind: "lost" | "memory" | "error", message: string, batch: number }} Problem
@@ -39,9 +39,9 @@ export class Port {
     this.device = device;
     this.queue = device.queue;
     this.features = features.join(" ");
-    const { vendor, architecture, description, isFallbackAdapter } = adapter.info;
+    const { vendor, architecture, description } = adapter.info;
     const name = nameOf(adapter.info);
-    const type = isFallbackAdapter || architecture === "swiftshader" ? "CPU" : "";
+    const type = isSoftware(adapter.info) ? "CPU" : "";
     this.info = JSON.stringify({ vendor, architecture, device: name, description, type });
     /** @type {Record<string, number>} */
     const limits = {};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import platform
 import sys
 import time
@@ -20,10 +21,11 @@ from rushlight.core.io.template import import_modules as import_templates
 from rushlight.core.io.tokenizer import import_modules
 from rushlight.models.ahead import read_ahead
 from rushlight.models.loading import from_parts
-from rushlight.web.download import Builder, settled
+from rushlight.web.download import Builder, release, settled
 
-# Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model.
-PREFILL = 32
+# Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model
+# on the CPU.
+PREFILL = {"cpu": 32, "webgpu": 64}
 
 _models: dict[int, Any] = {}
 _numbers = count(1)
@@ -150,7 +152,7 @@ async def generate(
     steps = model.tokens_async(ids, **chosen)
     found: list[tuple[int, str, float]] = []
     prefill, stopped = 0.0, ""
-    with closing(read_ahead(model, ids, PREFILL)) as reading:
+    with closing(read_ahead(model, ids, PREFILL[model.device.type])) as reading:
         for done in reading:
             await settled(model.device)
             report("prefill", done, len(ids))
@@ -174,8 +176,11 @@ async def generate(
 
 
 def dispose(number: int) -> None:
-    """Forget a model; its buffers go back to the heap."""
-    _models.pop(number, None)
+    """Forget a model; its memory goes back to the heap and the GPU."""
+    device = _models.pop(number).device if number in _models else None
+    gc.collect()
+    if device is not None and device.type == "webgpu":
+        release(device)
 
 
 def info() -> dict[str, Any]:

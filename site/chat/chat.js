@@ -128,9 +128,7 @@ async function ensure(signal) {
     throw error;
   }
   byId("status").hidden = true;
-  byId("device").textContent =
-    `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on the CPU, ` +
-    `NumPy in WebAssembly; loaded in ${duration(model.seconds)}.`;
+  byId("device").textContent = chosen.words(model);
   void chosen.describe();
   if (narrow.matches) pick("panel-model", HTMLDetailsElement).open = false;
   if (model.contextLength === 0) {
@@ -155,6 +153,7 @@ function job(act, retry) {
       await act(control.signal);
     } catch (error) {
       byId("status").hidden = true;
+      if (/** @type {Error} */ (error).name === "DeviceLostError") await chosen.forget();
       if (error !== control.signal.reason) showError(settings.inPageWords(error), retry);
     } finally {
       if (running === control) running = null;
@@ -384,7 +383,7 @@ show();
 showChats();
 busy(false);
 byId("main").inert = false; // until here nobody would have listened
-void chosen.start(hideError, {
+void chosen.start(hideError, () => model && load(), {
   types: ["llama"],
   url: "For example HuggingFaceTB/SmolLM2-135M-Instruct, or the address of a .gguf file.",
   files: "Choose a .gguf file, or the folder of a llama-like model.",

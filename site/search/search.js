@@ -1,6 +1,7 @@
 // search.js: the search page: text to passages, passages to vectors, queries to a ranking.
 
 import { byId, duration, make, pick, save, work } from "../shared/page.js";
+import * as device from "../shared/device.js";
 import * as chosen from "../shared/model.js";
 import { hideError, phase, showError, showLoading } from "../shared/status.js";
 import { HeatMap } from "./heatmap.js";
@@ -15,7 +16,8 @@ import { split, termsOf } from "./split.js";
 
 const SHOWN = 10;
 const MAP_LIMIT = 600; // more cells would be smaller than a pixel
-const BATCH = 2; // NumPy gains nothing from more, and a stop or a query waits for one batch
+// Passages at a time. NumPy gains nothing from more, and a stop or a query waits for one batch.
+const BATCH = { cpu: 2, webgpu: 8 };
 const SUGGESTIONS = [
   "trouble falling asleep",
   "insects that glow",
@@ -114,25 +116,46 @@ async function read() {
   model = null; // questions wait until the new passages are there
   try {
     model = await chosen.load(control.signal, showLoading);
-    byId("device").textContent =
-      `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on the CPU, ` +
-      `NumPy in WebAssembly; loaded in ${duration(model.seconds)}.`;
+    byId("device").textContent = chosen.words(model);
     passages = found;
     vectors = new Array(passages.length).fill(undefined);
     asked = [];
     ranking = [];
     await embed(model, control.signal);
   } catch (error) {
-    if (error === control.signal.reason) phase("Stopped.", 0);
-    else {
-      byId("status").hidden = true;
-      showError(error, read);
-    }
+    await failed(error, control.signal, read);
   } finally {
     busy(false);
     void chosen.describe();
   }
   if (!control.signal.aborted && query.value.trim()) await ask(true);
+}
+
+/** The model on the device that is chosen now; what has been read stays. */
+async function reload() {
+  hideError();
+  const control = (reading = new AbortController());
+  busy(true);
+  try {
+    model = await chosen.load(control.signal, showLoading);
+    byId("device").textContent = chosen.words(model);
+    byId("status").hidden = true;
+  } catch (error) {
+    await failed(error, control.signal, reload);
+  } finally {
+    busy(false);
+  }
+}
+
+/** @param {unknown} error @param {AbortSignal} signal @param {() => Promise<void>} retry */
+async function failed(error, signal, retry) {
+  if (error === signal.reason) return phase("Stopped.", 0);
+  byId("status").hidden = true;
+  if (/** @type {Error} */ (error).name === "DeviceLostError") {
+    model = null;
+    await chosen.forget();
+  }
+  showError(error, retry);
 }
 
 /** @param {import("../rushlight/client.js").Model} model @param {AbortSignal} signal */
@@ -144,7 +167,8 @@ async function embed(model, signal) {
   const mine = vectors;
   phase("Reading passages", 0, `0 of ${texts.length}`);
   let done = 0;
-  for await (const vector of model.encodeStream(texts, { batchSize: BATCH, signal })) {
+  const batchSize = BATCH[model.device];
+  for await (const vector of model.encodeStream(texts, { batchSize, signal })) {
     mine[done] = vector;
     done += 1;
     const rate = done / ((performance.now() - began) / 1000);
@@ -167,6 +191,7 @@ function busy(on) {
   if (!on) round += 1;
   pick("go", HTMLButtonElement).disabled = on;
   byId("stop").hidden = !on;
+  device.allow(!on);
   for (const id of ["csv", "json"]) {
     pick(id, HTMLButtonElement).disabled = on || !vectors.some(Boolean);
   }
@@ -201,7 +226,11 @@ async function ask(keep) {
     hideError();
     showResults();
   } catch (error) {
-    if (/** @type {Error} */ (error).name !== "AbortError") showError(error, () => ask(keep));
+    if (/** @type {Error} */ (error).name === "AbortError") return;
+    await failed(error, control.signal, async () => {
+      await reload();
+      if (model) await ask(keep);
+    });
   }
 }
 
@@ -364,7 +393,7 @@ for (const which of ["queries", "passages"]) {
 showCount();
 busy(false);
 byId("main").inert = false; // until here nobody would have listened
-void chosen.start(hideError, {
+void chosen.start(hideError, () => model && void reload(), {
   types: ["bert"],
   url: "For example sentence-transformers/all-MiniLM-L6-v2, or the address of a folder.",
   files: "Choose config.json, tokenizer.json and model.safetensors, or their folder.",

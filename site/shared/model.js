@@ -1,8 +1,9 @@
 // model.js: the choice of a model, its size before it is loaded, and its loading. For pages with
-// the elements model-site, model-url, model-files, model-folder and model-note.
+// the elements model-site, model-url, model-files, model-folder and model-note, and those of device.js.
 
 import { openRushlight } from "../rushlight/client.js";
-import { byId, make, pick, size } from "./page.js";
+import * as device from "./device.js";
+import { byId, duration, make, pick, size } from "./page.js";
 
 /** @typedef {import("../rushlight/client.js").Model} Model */
 /** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
@@ -19,7 +20,7 @@ export function rushlight() {
   return runtime;
 }
 
-/** @type {{ key: unknown, model: Model } | null} */
+/** @type {{ key: unknown, device: string, model: Model } | null} */
 let loaded = null;
 
 const kinds = /** @type {NodeListOf<HTMLInputElement>} */ (
@@ -35,7 +36,7 @@ const note = byId("model-note");
 let chosenFiles = [];
 
 // What the note says while nothing is chosen.
-const words = {
+const notes = {
   site: "This site was built without such a model; give an address or files.",
   url: "",
   files: "",
@@ -59,7 +60,7 @@ export async function describe() {
   const where = source();
   const asked = key();
   if (!where) {
-    note.textContent = words[/** @type {keyof typeof words} */ (kind())];
+    note.textContent = notes[/** @type {keyof typeof notes} */ (kind())];
     return;
   }
   note.textContent = "Looking…";
@@ -81,27 +82,42 @@ export async function describe() {
   }
 }
 
-/** The chosen model, loaded. @param {AbortSignal} signal
+/** The chosen model, loaded on the chosen device. @param {AbortSignal} signal
  *  @param {(progress: any) => void} onProgress @returns {Promise<Model>} */
 export async function load(signal, onProgress) {
   const where = source();
   if (!where) throw new Error("No model is chosen yet.");
   const current = rushlight();
-  if (loaded && loaded.key === key()) return loaded.model;
-  await loaded?.model.dispose();
-  loaded = null;
+  await device.known;
+  const on = device.chosen();
   const asked = key();
+  if (loaded?.key === asked && loaded.device === on) return loaded.model;
+  await forget();
   onProgress({ stage: "start" });
-  const model = await current.load(where, { device: "cpu", signal, onProgress });
-  loaded = { key: asked, model };
+  const model = await current.load(where, { device: on, signal, onProgress });
+  loaded = { key: asked, device: on, model };
   return model;
 }
 
-/** Fills the choice and follows it. @param {() => void} changed
+/** Lets go of the loaded model, so that the next `load` loads it anew. */
+export async function forget() {
+  const before = loaded;
+  loaded = null;
+  await before?.model.dispose();
+}
+
+/** What is loaded, in words. @param {Model} model */
+export const words = (model) =>
+  `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on ` +
+  `${device.wordsFor(model)}; loaded in ${duration(model.seconds)}.`;
+
+/** Fills the choices and follows them. @param {() => void} changed
+ *  @param {() => void} switched  called when the visitor has chosen the other device
  *  @param {{ types: string[], url: string, files: string }} page  the model types it can use, and
  *   what to say where an address or files are to be given */
-export async function start(changed, { types, url, files: say }) {
-  Object.assign(words, { url, files: say });
+export async function start(changed, switched, { types, url, files: say }) {
+  Object.assign(notes, { url, files: say });
+  void device.start(() => rushlight().adapter(), switched);
   const update = () => {
     for (const name of ["site", "url", "files"]) byId(`kind-${name}`).hidden = kind() !== name;
     changed();

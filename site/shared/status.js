@@ -1,5 +1,6 @@
 // status.js: what a page says of long work: a bar with words, and an error with a way to try again.
 
+import { choose } from "./device.js";
 import { byId, pick, size } from "./page.js";
 
 /** @type {() => void} */
@@ -30,8 +31,10 @@ export function showLoading(progress) {
 
 /** @param {any} error @param {() => void} retry  what the Retry button does */
 export function showError(error, retry) {
-  const { message, hint } = error;
+  const { name, message, hint } = error;
   byId("error").hidden = false;
+  byId("retry").textContent = name === "DeviceLostError" ? "Reload the model" : "Retry";
+  byId("use-cpu").hidden = !/^Device/.test(name);
   byId("error-title").textContent = message || String(error);
   byId("error-hint").textContent = hint ?? "";
   again = retry;
@@ -42,3 +45,7 @@ export function hideError() {
 }
 
 byId("retry").addEventListener("click", () => again());
+byId("use-cpu").addEventListener("click", () => {
+  choose("cpu");
+  again();
+});

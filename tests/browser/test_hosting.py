@@ -51,7 +51,7 @@ def test_a_rebuilt_site_is_seen(
 ) -> None:
     place = serve(own_site)
     page = pages.context().new_page()
-    page.goto(f"{place.url}search/")
+    page.goto(f"{place.url}search/?device=cpu")
     page.wait_for_selector(OFFLINE)
     assert page.locator("#model-site option").all_inner_texts() == ["tiny"]
     names = page.evaluate("caches.keys()")
@@ -71,7 +71,7 @@ def test_a_new_version_waits_while_there_is_work(
 ) -> None:
     place = serve(own_site)
     page = pages.context().new_page()
-    page.goto(f"{place.url}search/")
+    page.goto(f"{place.url}search/?device=cpu")
     page.wait_for_selector(OFFLINE)
     page.reload()
     search(page)
@@ -91,7 +91,7 @@ def test_a_file_that_is_not_of_this_version_is_not_kept(
     script = own_site / "search" / "rank.js"
     script.write_text(script.read_text() + "// another version\n")
     page = pages.context().new_page()
-    page.goto(f"{place.url}search/")
+    page.goto(f"{place.url}search/?device=cpu")
     page.wait_for_timeout(3000)
     assert page.evaluate("navigator.serviceWorker.controller") is None
     search(page)
@@ -124,6 +124,9 @@ def test_without_https(pages: Any, serve: Callable[..., Any], site: Path) -> Non
     page = pages.context().new_page()
     page.goto(f"{url}search/")
     assert page.evaluate("[isSecureContext, 'caches' in window]") == [False, False]
+    page.wait_for_function("document.getElementById('adapter').innerText.includes('CPU')")
+    assert "no secure context, so it has no WebGPU; serve the page" in page.inner_text("#adapter")
+    assert page.is_disabled('input[name="device"][value="webgpu"]')
     page.wait_for_function("document.getElementById('model-note').innerText.includes('not kept')")
     search(page)
     place.mischief.flip["/models/tiny/model.safetensors"] = 1_000_000

@@ -62,7 +62,7 @@ def test_real_texts_are_ranked_as_by_the_published_implementation(
     pages: Any, serve: Any, minilm_site: Path
 ) -> None:
     place = serve(minilm_site)
-    page = pages.open(f"{place.url}search/")
+    page = pages.open(f"{place.url}search/?device=cpu")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     assert "91.3 MB to download" in page.inner_text("#model-note")
     read(page, PASSAGES)
@@ -98,7 +98,7 @@ def test_a_broken_download_is_shown_and_retry_asks_for_the_rest(
     size = (site / TINY[1:]).stat().st_size
     place.mischief.cut[TINY] = cut = size * 2 // 5
     pages.expect("ERR_CONTENT_LENGTH_MISMATCH")
-    page = pages.open(f"{place.url}search/")
+    page = pages.open(f"{place.url}search/?device=cpu")
     page.fill("#text", "A rush and a little fat.")
     page.click("#go")
     page.wait_for_selector("#error", state="visible")
@@ -114,7 +114,7 @@ def test_a_broken_download_is_shown_and_retry_asks_for_the_rest(
 def test_a_damaged_download_is_shown_and_not_kept(pages: Any, serve: Any, site: Path) -> None:
     place = serve(site)
     place.mischief.flip[TINY] = 1_000_000
-    page = pages.open(f"{place.url}search/")
+    page = pages.open(f"{place.url}search/?device=cpu")
     page.fill("#text", "A rush and a little fat.")
     page.click("#go")
     page.wait_for_selector("#error", state="visible")
@@ -137,7 +137,7 @@ LONG = """() => {
 def test_a_worker_that_dies_is_shown_and_retry_starts_another(
     pages: Any, serve: Any, site: Path
 ) -> None:
-    page = pages.open(f"{serve(site).url}search/")
+    page = pages.open(f"{serve(site).url}search/?device=cpu")
     page.evaluate(LONG)
     page.click("#go")
     page.wait_for_function("document.getElementById('detail').innerText.includes('of 3000')")
@@ -151,7 +151,7 @@ def test_a_worker_that_dies_is_shown_and_retry_starts_another(
 
 
 def test_stop_stops_and_reading_can_start_again(pages: Any, serve: Any, site: Path) -> None:
-    page = pages.open(f"{serve(site).url}search/")
+    page = pages.open(f"{serve(site).url}search/?device=cpu")
     page.evaluate(LONG)
     page.click("#go")
     page.wait_for_function("document.getElementById('detail').innerText.includes('of 3000')")
@@ -163,7 +163,7 @@ def test_stop_stops_and_reading_can_start_again(pages: Any, serve: Any, site: Pa
 
 
 def test_reading_nothing_says_what_to_do(pages: Any, serve: Any, site: Path) -> None:
-    page = pages.open(f"{serve(site).url}search/")
+    page = pages.open(f"{serve(site).url}search/?device=cpu")
     page.click("#go")
     assert "There is no text yet" in page.inner_text("#error")
 
@@ -185,7 +185,7 @@ The bee was that glow? The cow was who. {"The miner was in a blue street. " * 20
 @pytest.fixture(scope="module")
 def ready(module_pages: Any, module_serve: Any, site: Path) -> Any:
     page = module_pages.open(
-        f"{module_serve(site).url}search/", viewport={"width": 1280, "height": 900}
+        f"{module_serve(site).url}search/?device=cpu", viewport={"width": 1280, "height": 900}
     )
     read(page, TEXT)
     return page

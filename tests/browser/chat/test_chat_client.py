@@ -16,22 +16,24 @@ TRY = """async (body) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def page(module_pages: Any, place: Any) -> Any:
-    """A page with `rl` (the runtime) and `m` (the model)."""
+@pytest.fixture(scope="module", params=["cpu", "webgpu"])
+def page(request: pytest.FixtureRequest, module_pages: Any, place: Any) -> Any:
+    """A page with `rl` (the runtime) and `m` (the model) on each device."""
     found = module_pages.open(f"{place.url}rushlight/runtime.json")
     found.evaluate(
-        """async () => {
+        """async (device) => {
           const { createRushlight } = await import("/rushlight/client.js");
           window.rl = await createRushlight();
-          window.m = await rl.load("/models/chain/");
+          window.m = await rl.load("/models/chain/", { device });
           window.all = async (pieces) => {
             const found = [];
             for await (const piece of pieces) found.push(piece);
             return found;
           };
-        }"""
+        }""",
+        request.param,
     )
+    assert found.evaluate("() => m.device") == request.param
     return found
 
 

@@ -51,7 +51,7 @@ def settle(page: Any, **settings: object) -> None:
 
 @pytest.fixture(scope="module")
 def talk(module_pages: Any, place: Any) -> Any:
-    page = module_pages.open(f"{place.url}chat/", viewport={"width": 1280, "height": 900})
+    page = module_pages.open(f"{place.url}chat/?device=cpu", viewport={"width": 1280, "height": 900})
     page.on("dialog", lambda dialog: dialog.accept())
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     return page
@@ -350,7 +350,7 @@ def test_a_broken_download_is_shown_and_retry_goes_on(
     size = (chat_site / CHAIN[1:]).stat().st_size
     place.mischief.cut[CHAIN] = cut = size * 2 // 5
     pages.expect("ERR_CONTENT_LENGTH_MISMATCH")
-    page = pages.open(f"{place.url}chat/")
+    page = pages.open(f"{place.url}chat/?device=cpu")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     say(page, "light")
     assert "connection broke after" in page.inner_text("#error-title")
@@ -368,7 +368,7 @@ def test_reload_from_the_cache_and_offline(
 ) -> None:
     place = serve(chat_site)
     page = pages.context().new_page()
-    page.goto(f"{place.url}chat/")
+    page.goto(f"{place.url}chat/?device=cpu")
     page.wait_for_selector("#model-site option", state="attached")
     say(page, "light")
     page.wait_for_selector('html[data-offline="ready"]')
@@ -390,7 +390,7 @@ def test_smollm2_answers_as_in_python(
     folder = resolve("smollm2-135m-instruct")
     build(tmp_path / "site", [("smollm2-135m-instruct", folder)])
     place = serve(tmp_path / "site")
-    page = pages.open(f"{place.url}chat/")
+    page = pages.open(f"{place.url}chat/?device=cpu")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     assert "98.4 MB to download" in page.inner_text("#model-note")
     settle(page, temperature=0, repetitionPenalty=1, topP=1, maxNewTokens=6, system="Be brief.")

@@ -1,0 +1,90 @@
+// device.js: where models compute: WebGPU where there is an adapter, or the CPU. The choice is kept,
+// and made before anything is loaded. For pages with inputs named "device" and the element adapter.
+
+import { byId } from "./page.js";
+
+/** @typedef {import("../rushlight/client.js").Adapter} Adapter */
+
+const KEY = "rushlight-device";
+const inputs = /** @type {NodeListOf<HTMLInputElement>} */ (
+  document.querySelectorAll('input[name="device"]')
+);
+
+/** @type {Adapter} */
+let adapter = { name: null, why: "", hint: "", software: false };
+/** @type {() => void} */
+let settle = () => {};
+/** Resolves when it is known what there is. */
+export const known = new Promise((resolve) => (settle = () => resolve(undefined)));
+
+/** The address's ?device=, else what was chosen before. */
+function wanted() {
+  const asked = new URLSearchParams(location.search).get("device");
+  if (asked) return asked;
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return null; // storage is refused
+  }
+}
+
+/** "webgpu" or "cpu". @returns {"webgpu" | "cpu"} */
+export const chosen = () =>
+  [...inputs].find((input) => input.checked)?.value === "webgpu" ? "webgpu" : "cpu";
+
+/** Makes a choice and keeps it. @param {"webgpu" | "cpu"} device */
+export function choose(device) {
+  show(device);
+  try {
+    localStorage.setItem(KEY, device);
+  } catch {
+    // Not remembered, then.
+  }
+  const address = new URL(location.href);
+  if (!address.searchParams.has("device")) return;
+  address.searchParams.set("device", device);
+  history.replaceState(history.state, "", address);
+}
+
+/** @param {"webgpu" | "cpu"} device */
+function show(device) {
+  for (const input of inputs) input.checked = input.value === device;
+  const { name, why, hint, software } = adapter;
+  const slow = software ? ", in software: the CPU may be faster" : "";
+  const none = name ? "" : `: ${why}${hint ? `; ${hint}` : ""}`;
+  byId("adapter").textContent =
+    device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none || ": NumPy in WebAssembly"}.`;
+}
+
+/** What a loaded model computes on, in words. @param {import("../rushlight/client.js").Model} model */
+export const wordsFor = ({ device, adapter }) =>
+  device === "webgpu" ? `WebGPU (${adapter})` : "the CPU, NumPy in WebAssembly";
+
+let allowed = true;
+
+/** @param {boolean} on  whether the choice may change now */
+export function allow(on) {
+  allowed = on;
+  for (const input of inputs) {
+    input.disabled = !on || (input.value === "webgpu" && adapter.name === null);
+  }
+}
+
+/** Asks what there is, and follows the choice. @param {() => Promise<Adapter>} ask
+ *  @param {() => void} switched  called when the visitor has changed it */
+export async function start(ask, switched) {
+  for (const input of inputs) {
+    input.addEventListener("change", () => {
+      choose(chosen());
+      switched();
+    });
+  }
+  try {
+    adapter = await ask();
+  } catch (error) {
+    adapter = { ...adapter, why: /** @type {Error} */ (error).message };
+  }
+  show(adapter.name !== null && wanted() !== "cpu" ? "webgpu" : "cpu");
+  allow(allowed);
+  settle();
+}
