@@ -88,6 +88,39 @@ def test_real_texts_are_ranked_as_by_the_published_implementation(
     assert asked == {"/models/index.json", "/models/all-minilm-l6-v2/manifest.json"}
 
 
+@pytest.mark.timeout(600)
+def test_on_webgpu_the_scores_are_the_published_ones_too(
+    pages: Any, serve: Any, minilm_site: Path
+) -> None:
+    """The passages that answer a question; after a switch the same questions find the same."""
+    place = serve(minilm_site)
+    page = pages.open(f"{place.url}search/")
+    page.set_default_timeout(400_000)
+    page.wait_for_function("document.getElementById('adapter').innerText.includes('WebGPU')")
+    every = PASSAGES.strip().split("\n\n")
+    tops = sorted({golden["top"] for golden in GOLDEN})
+    page.fill("#text", "\n\n".join(every[i] for i in tops))
+    page.click("#go")
+    page.wait_for_selector(f"{READY} #list li", timeout=400_000)
+    assert not page.is_visible("#error"), page.inner_text("#error")
+    assert "22.7 M parameters on WebGPU (google swiftshader)" in page.inner_text("#device")
+    for golden in GOLDEN[:4]:
+        assert ask(page, golden["query"])[0] == every[golden["top"]]
+    found = json.loads(export(page, "#json"))
+    for golden, query in zip(GOLDEN, found["queries"], strict=False):
+        scores = {row["index"]: row["score"] for row in query["ranking"]}
+        expected = [golden["scores"][i] for i in tops]
+        assert [scores[i] for i in range(len(tops))] == pytest.approx(expected, abs=1e-4)
+    place.mischief.log.clear()
+    before = page.get_attribute("html", "data-round")
+    page.check('input[name="device"][value="cpu"]', force=True)
+    page.wait_for_selector(f'{READY}:not([data-round="{before}"])')
+    assert "on the CPU, NumPy in WebAssembly" in page.inner_text("#device")
+    assert place.mischief.asked("model.safetensors") == []
+    for golden in GOLDEN[4:]:
+        assert ask(page, golden["query"])[0] == every[golden["top"]]
+
+
 # --- errors, retry, stop ------------------------------------------------------------------------
 
 
@@ -148,6 +181,31 @@ def test_a_worker_that_dies_is_shown_and_retry_starts_another(
     go(page, "#retry")
     assert not page.is_visible("#error")
     assert ask(page, "light") == ["A rush and a little fat."]
+
+
+def test_a_lost_gpu_is_shown_and_the_text_stays_read(pages: Any, serve: Any, site: Path) -> None:
+    place = serve(site)
+    keep = b"""{
+      const { requestDevice } = GPUAdapter.prototype;
+      GPUAdapter.prototype.requestDevice = async function (...options) {
+        return (self.device = await requestDevice.apply(this, options));
+      };
+    }
+    """
+    place.mischief.prepend["/rushlight/worker.js"] = keep
+    page = pages.open(f"{place.url}search/?device=webgpu")
+    read(page, "A rush and a little fat.\n\nThe king was in the house.")
+    page.workers[0].evaluate("() => self.device.destroy()")
+    page.fill("#query", "light")
+    page.press("#query", "Enter")
+    page.wait_for_selector("#error", state="visible")
+    assert page.inner_text("#error-title") == "the GPU was lost, and the model with it"
+    assert page.inner_text("#retry") == "Reload the model"
+    page.click("#retry")
+    page.wait_for_function("document.documentElement.dataset.query === 'light'")
+    assert not page.is_visible("#error")
+    assert page.locator("#list .score").count() == 2
+    assert "on WebGPU (google swiftshader)" in page.inner_text("#device")
 
 
 def test_stop_stops_and_reading_can_start_again(pages: Any, serve: Any, site: Path) -> None:

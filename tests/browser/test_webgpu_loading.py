@@ -177,9 +177,7 @@ def test_a_lost_device_says_so_and_loading_opens_another(
     assert page.workers[0].evaluate("() => self.devices.length") == 2
 
 
-def test_memory_of_the_gpu_is_given_back(
-    pages: Any, serve: Callable[..., Any], site: Any
-) -> None:
+def test_memory_of_the_gpu_is_given_back(pages: Any, serve: Callable[..., Any], site: Any) -> None:
     place = serve(site)
     count = b"""{
       self.held = 0;

@@ -51,7 +51,9 @@ def settle(page: Any, **settings: object) -> None:
 
 @pytest.fixture(scope="module")
 def talk(module_pages: Any, place: Any) -> Any:
-    page = module_pages.open(f"{place.url}chat/?device=cpu", viewport={"width": 1280, "height": 900})
+    page = module_pages.open(
+        f"{place.url}chat/?device=cpu", viewport={"width": 1280, "height": 900}
+    )
     page.on("dialog", lambda dialog: dialog.accept())
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     return page
