@@ -36,7 +36,7 @@ SCALE = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def port(gpu: rl.Device) -> Port:
     found: Port = gpu.backend.port  # type: ignore[attr-defined]
     return found

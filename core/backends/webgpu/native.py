@@ -27,6 +27,7 @@ _FEATURES = {
     "timestamp-query": "timestamp-query",
 }
 _ARENA = 1 << 16
+_WRITTEN = 64 << 20  # bytes that may be on their way to the device
 
 
 def _wgpu() -> Any:
@@ -123,6 +124,7 @@ class NativePort:
         self._staging: Any = None
         self._uniform_layout = self._layout("u")
         self._fence: Any = None
+        self._written = 0
         self._arena: Any = None
         self._arena_group: Any = None
         self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
@@ -197,6 +199,10 @@ class NativePort:
         """Write to a buffer before everything not yet submitted."""
         target = self._buffers[buffer]
         self._guard(lambda: self.device.queue.write_buffer(target, offset, data))
+        self._written += data.size
+        if self._written > _WRITTEN:  # until they are submitted and done, writes take memory twice
+            self._guard(lambda: self.device.queue.submit([]))
+            self.check()
 
     def read(self, ranges: Sequence[Range]) -> list[Bytes]:
         """Contents of some ranges; blocks."""
@@ -303,6 +309,7 @@ class NativePort:
     def submit(self, plan: array[int], uniforms: bytes, ops: Sequence[str] = ()) -> None:
         """Run a plan in one pass and one submit."""
         self._guard(lambda: self._submit(plan, uniforms))
+        self._written = 0
 
     def _submit(self, plan: array[int], uniforms: bytes) -> None:
         if self._arena is None or self._arena.size < len(uniforms):
@@ -340,6 +347,7 @@ class NativePort:
             )
             self._buffers[0] = self._fence
         self.read([(0, 0, 4)])
+        self._written = 0
 
     def close(self) -> None:
         """Destroy the device."""
