@@ -90,6 +90,18 @@ def test_narrow_floats(name: str, dtype: str, force: Callable[[str], None]) -> N
         assert_close(F.linear(x, y.t(), bias).cpu(), want, "product")
 
 
+@pytest.mark.parametrize("name", list(gemm.BLOCKS))
+@pytest.mark.parametrize("dtype", BLOCKS)
+def test_one_row_of_whole_blocks(name: str, dtype: str, force: Callable[[str], None]) -> None:
+    """Columns around the eight of an invocation, more blocks than share a sum, a strided row."""
+    force(name)
+    for rows, columns in ((1, 32), (23, 96), (40, 34 * 32)):
+        weight, values = many(dtype, rows, columns)
+        x, bias = put(draws(1, (columns, 2))).t()[1:], put(draws(2, (rows,)))
+        want = exact(x) @ values.T + exact(bias)
+        assert_close(F.linear(x, weight, bias).cpu(), want, "product", label=f"{dtype} {name}")
+
+
 @pytest.mark.parametrize("name", ["row_split", "rows_split", "tile64"])
 def test_blocks_by_other_configurations(name: str, force: Callable[[str], None]) -> None:
     """What is chosen by itself on this adapter: tests/core/test_blocks.py."""

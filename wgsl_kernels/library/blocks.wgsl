@@ -2,6 +2,9 @@
 //
 // quad_TYPE(i) gives elements i to i + 3, i a multiple of four. Parameters 48 to 50 are added to
 // the number of a block in scales, highs and quants: what is bound may begin further on.
+//
+// dot_TYPE(b, low, high, total) gives block b times 32 values: those of elements 0 to 15 and 16 to
+// 31, and the sum of all. It reads `whole_quants`, four words at once.
 
 // The scale of block b, where a word holds those of two blocks.
 fn block_scale(b: u32) -> f32 {
@@ -16,7 +19,7 @@ fn block_range(b: u32) -> vec2<f32> {
 
 // The four bytes of w as numbers.
 fn byte_values(w: u32) -> vec4<f32> {
-  return vec4<f32>((vec4<u32>(w) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+  return vec4<f32>(vec4<i32>((vec4<u32>(w) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)));
 }
 
 // Four elements' low bits, a byte each; element 16 and on are the high halves.
@@ -27,8 +30,7 @@ fn block_nibbles(i: u32) -> u32 {
 
 // Four elements' fifth bits, each as 16 in a byte.
 fn block_fifths(i: u32) -> u32 {
-  let h = highs[(i >> 5u) + P(49u)] >> (i & 31u);
-  return ((h & 1u) << 4u) | ((h & 2u) << 11u) | ((h & 4u) << 18u) | ((h & 8u) << 25u);
+  return fifth_bits(highs[(i >> 5u) + P(49u)] >> (i & 31u));
 }
 
 fn quad_q4_0(i: u32) -> vec4<f32> {
@@ -50,7 +52,80 @@ fn quad_q5_1(i: u32) -> vec4<f32> {
 }
 
 fn quad_q8_0(i: u32) -> vec4<f32> {
-  let w = bitcast<i32>(quants[((i >> 5u) + P(50u)) * 8u + ((i >> 2u) & 7u)]);
-  let bytes = (vec4<i32>(w) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u);
-  return vec4<f32>(bytes) * block_scale(i >> 5u);
+  let w = quants[((i >> 5u) + P(50u)) * 8u + ((i >> 2u) & 7u)];
+  return signed_values(w) * block_scale(i >> 5u);
+}
+
+// Four bits as 16 in a byte each.
+fn fifth_bits(h: u32) -> u32 {
+  return ((h & 1u) << 4u) | ((h & 2u) << 11u) | ((h & 4u) << 18u) | ((h & 8u) << 25u);
+}
+
+// The elements without scale or least value; h has their fifth bits.
+fn nibbles_dot(b: u32, h: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
+  let w = whole_quants[b + P(50u)];
+  let l = w & vec4<u32>(0x0f0f0f0fu);
+  let u = (w >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+  var sum = low[0] * byte_values(l.x | fifth_bits(h));
+  sum = fma(low[1], byte_values(l.y | fifth_bits(h >> 4u)), sum);
+  sum = fma(low[2], byte_values(l.z | fifth_bits(h >> 8u)), sum);
+  sum = fma(low[3], byte_values(l.w | fifth_bits(h >> 12u)), sum);
+  sum = fma(high[0], byte_values(u.x | fifth_bits(h >> 16u)), sum);
+  sum = fma(high[1], byte_values(u.y | fifth_bits(h >> 20u)), sum);
+  sum = fma(high[2], byte_values(u.z | fifth_bits(h >> 24u)), sum);
+  sum = fma(high[3], byte_values(u.w | fifth_bits(h >> 28u)), sum);
+  return sum.x + sum.y + sum.z + sum.w;
+}
+
+// The same without fifth bits.
+fn plain_nibbles_dot(b: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
+  let w = whole_quants[b + P(50u)];
+  let l = w & vec4<u32>(0x0f0f0f0fu);
+  let u = (w >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+  var sum = low[0] * byte_values(l.x);
+  sum = fma(low[1], byte_values(l.y), sum);
+  sum = fma(low[2], byte_values(l.z), sum);
+  sum = fma(low[3], byte_values(l.w), sum);
+  sum = fma(high[0], byte_values(u.x), sum);
+  sum = fma(high[1], byte_values(u.y), sum);
+  sum = fma(high[2], byte_values(u.z), sum);
+  sum = fma(high[3], byte_values(u.w), sum);
+  return sum.x + sum.y + sum.z + sum.w;
+}
+
+// The bytes of w as signed numbers.
+fn signed_values(w: u32) -> vec4<f32> {
+  return vec4<f32>((vec4<i32>(bitcast<i32>(w)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+}
+
+fn dot_q4_0(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
+  return (plain_nibbles_dot(b, low, high) - 8.0 * total) * block_scale(b);
+}
+
+fn dot_q4_1(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
+  let range = block_range(b);
+  return plain_nibbles_dot(b, low, high) * range.x + range.y * total;
+}
+
+fn dot_q5_0(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
+  return (nibbles_dot(b, highs[b + P(49u)], low, high) - 16.0 * total) * block_scale(b);
+}
+
+fn dot_q5_1(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
+  let range = block_range(b);
+  return nibbles_dot(b, highs[b + P(49u)], low, high) * range.x + range.y * total;
+}
+
+fn dot_q8_0(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
+  let l = whole_quants[(b + P(50u)) * 2u];
+  let u = whole_quants[(b + P(50u)) * 2u + 1u];
+  var sum = low[0] * signed_values(l.x);
+  sum = fma(low[1], signed_values(l.y), sum);
+  sum = fma(low[2], signed_values(l.z), sum);
+  sum = fma(low[3], signed_values(l.w), sum);
+  sum = fma(high[0], signed_values(u.x), sum);
+  sum = fma(high[1], signed_values(u.y), sum);
+  sum = fma(high[2], signed_values(u.z), sum);
+  sum = fma(high[3], signed_values(u.w), sum);
+  return (sum.x + sum.y + sum.z + sum.w) * block_scale(b);
 }

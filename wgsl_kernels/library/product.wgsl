@@ -49,3 +49,21 @@ fn gain_row(c: vec4<f32>, b: mat4x4<f32>, a: vec4<f32>) -> vec4<f32> {
   return fma(b[3], vec4<f32>(a.w), fma(b[2], vec4<f32>(a.z),
          fma(b[1], vec4<f32>(a.y), fma(b[0], vec4<f32>(a.x), c))));
 }
+
+var<workgroup> joining: array<vec4<f32>, SIZE>;
+
+// The sum of v over the LANES invocations that share it, right in the first ACROSS.
+fn joined_lanes(v: vec4<f32>, lane: u32) -> vec4<f32> {
+  var sum = v;
+  workgroupBarrier();
+  joining[lane] = sum;
+  workgroupBarrier();
+  for (var width = SIZE / 2u; width >= ACROSS; width >>= 1u) {
+    if (lane < width) {
+      sum += joining[lane + width];
+      joining[lane] = sum;
+    }
+    workgroupBarrier();
+  }
+  return sum;
+}

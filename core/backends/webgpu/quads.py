@@ -78,6 +78,17 @@ def lines(name: str, first: int, dtype: DType, quads: bool, half: bool) -> tuple
     )
 
 
+def whole_lines(first: int, dtype: DType) -> tuple[str, ...]:
+    """WGSL that binds blocks from binding `first` on and defines block_dot; see blocks.wgsl."""
+    *planes, last = _block_lines("", first, dtype)[: bindings_of(dtype)]
+    return (
+        *planes,
+        last.replace("quants: array<u32>", "whole_quants: array<vec4<u32>>"),
+        "fn block_dot(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 "
+        f"{{ return dot_{dtype.name}(b, low, high, total); }}",
+    )
+
+
 def _block_lines(name: str, first: int, dtype: DType) -> tuple[str, ...]:
     planes = ["scales", "highs", "quants"] if bindings_of(dtype) == 3 else ["scales", "quants"]
     return (

@@ -66,6 +66,14 @@ CONFIGS: dict[str, Config] = {
     "tile64": Config("matmul_tile", 64, 64, ("const DOWN = 1u;",)),
     "tile128": Config("matmul_tile", 128, 128, ("const DOWN = 2u;",)),
 }
+_JOINED = "fn joined(v: vec4<f32>, lane: u32) -> vec4<f32> { return %s; }"
+# What takes their place where b has blocks along k.
+BLOCKS: dict[str, Config] = {
+    "row": Config("matmul_blocks", 1, 32, ("const SIZE = 4u;", "const LANES = 1u;",
+                                           _JOINED % "v")),
+    "row_split": Config("matmul_blocks", 1, 16, ("const SIZE = 64u;", "const LANES = 32u;",
+                                                 _JOINED % "joined_lanes(v, lane)")),
+}  # fmt: skip
 # A test sets this to the name of one configuration, which then computes every product.
 forced: list[str] = []
 # Results of at least this many tiles of 128 by 128 keep a GPU busy with the large ones.
@@ -243,7 +251,9 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
         count *= size
     # a is read along k, b along its columns.
     left, right = a.side(-1, -2), b.side(-1, -2)
-    config = CONFIGS[choose(e, n, m, k, count, right.turned)]
+    name = choose(e, n, m, k, count, right.turned)
+    blocks = right.dtype.kind == "q" and right.turned and name in BLOCKS
+    config = (BLOCKS if blocks else CONFIGS)[name]
     far = out.layout.strides[-2] if n > 1 else 0
     wide = out.layout.strides[-1] == 1 and not any(
         s % 4 for s in (m, far, out.layout.offset, *(steps[2] if count > 1 else ()))

@@ -148,7 +148,10 @@ def product_kernel(
         blocks = [
             *_inside_lines("a", a, "q", ragged, bool(rows)), _row_line(a, ragged, bool(rows))
         ]  # fmt: skip
-    if b.windows:
+    whole = "block_dot" in text(file)
+    if whole:
+        pass
+    elif b.windows:
         blocks += _window_lines("b_block" if branches else "b_inside", b)
     elif branches:
         blocks += _block_lines("b", "P(2u)", "P(1u)", b, False)
@@ -156,7 +159,11 @@ def product_kernel(
         blocks += _inside_lines("b", b, "p", ragged, False)
     lines = [
         *quads.lines("a", 0, a.dtype, a.quads, half),
-        *quads.lines("b", at_b, b.dtype, b.quads, half),
+        *(
+            quads.whole_lines(at_b, b.dtype)
+            if whole
+            else quads.lines("b", at_b, b.dtype, b.quads, half)
+        ),
         "var<private> a_base: u32; var<private> b_base: u32;",
         "var<private> out_base: u32; var<private> bias_base: u32;",
         "fn a_P() -> u32 { return P(5u); } fn a_Q() -> u32 { return P(6u); }",
