@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib.util
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +95,19 @@ def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio._set_running_loop(None)
     yield
     asyncio._set_running_loop(loop)
+
+
+@pytest.fixture(scope="session")
+def every_kernel() -> list[Any]:
+    """Every kernel of the webgpu device as (WGSL, access, label); see every_kernel.py."""
+    place = Path(__file__).parent / "every_kernel.py"
+    spec = importlib.util.spec_from_file_location("rushlight_tests_every_kernel", place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found: list[Any] = module.collect()
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 HERE = Path(__file__).parent
 OTHER_PAGES = (
     "test_core_in_tab", "test_templates_in_tab", "test_bare_page", "test_readme_page",
-    "test_without_jspi", "test_devices_in_tab",
+    "test_without_jspi", "test_devices_in_tab", "test_tint",
 )  # fmt: skip
 # Milliseconds without a new test, after which the tab counts as hung.
 PATIENCE = 300_000
