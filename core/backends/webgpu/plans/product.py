@@ -104,8 +104,9 @@ def _window_lines(name: str, side: Side) -> list[str]:
     """WGSL of `name`, b_block or b_inside, over windows of images; see plans/windows.py."""
     step = "vec2<u32>(P(38u), P(39u))"
     divided = f"let rest = at % {step}; at /= {step};" if side.windows == 2 else ""
-    there = "at.x < P(34u) && at.y < P(35u)"
-    there += " && rest.x + rest.y == 0u" if divided else ""
+    # No `&&`: each is a branch, and of sixteen in a block SwiftShader makes minutes of compiling.
+    there = "all(at < vec2<u32>(P(34u), P(35u)))"
+    there += " & all(rest == vec2<u32>())" if divided else ""
     taps = [f"let q{j} = tap(q + {j}u + P(23u), P(20u), P(21u));" for j in range(4)]
     for i in range(4):
         values = ", ".join(f"b_value(p{i}, q{j})" for j in range(4))
