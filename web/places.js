@@ -40,7 +40,8 @@ class Upload {
     }
     this.rest = bytes.slice();
     if (this.left > 0) return;
-    if (bytes.length) this.#send(concatenate([bytes, new Uint8Array(4 - bytes.length)]), bytes.length);
+    const rest = new Uint8Array(4 - bytes.length);
+    if (bytes.length) this.#send(concatenate([bytes, rest]), bytes.length);
     if (this.at) this.commit(this.at);
   }
 

@@ -1,5 +1,5 @@
-// device.js: where models compute: WebGPU where there is an adapter, or the CPU. The choice is kept,
-// and made before anything is loaded. For pages with inputs named "device" and the element adapter.
+// device.js: where models compute: WebGPU where there is an adapter, or the CPU. It is chosen before
+// anything is loaded, and kept. For pages with inputs named "device" and the element adapter.
 
 import { byId } from "./page.js";
 
@@ -56,7 +56,7 @@ function show(device) {
     device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none || ": NumPy in WebAssembly"}.`;
 }
 
-/** What a loaded model computes on, in words. @param {import("../rushlight/client.js").Model} model */
+/** What a loaded model computes on. @param {import("../rushlight/client.js").Model} model */
 export const wordsFor = ({ device, adapter }) =>
   device === "webgpu" ? `WebGPU (${adapter})` : "the CPU, NumPy in WebAssembly";
 

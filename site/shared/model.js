@@ -1,5 +1,5 @@
 // model.js: the choice of a model, its size before it is loaded, and its loading. For pages with
-// the elements model-site, model-url, model-files, model-folder and model-note, and those of device.js.
+// model-site, model-url, model-files, model-folder, model-note, and the elements of device.js.
 
 import { openRushlight } from "../rushlight/client.js";
 import * as device from "./device.js";
