@@ -1,4 +1,4 @@
-// device.js: where models compute: WebGPU where there is an adapter, or the CPU. It is chosen before
+// device.js: where models compute: WebGPU where there is an adapter, or the CPU. Chosen before
 // anything is loaded, and kept. For pages with inputs named "device" and the element adapter.
 
 import { byId } from "./page.js";
