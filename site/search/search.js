@@ -136,6 +136,7 @@ async function reload() {
   hideError();
   const control = (reading = new AbortController());
   busy(true);
+  model = null;
   try {
     model = await chosen.load(control.signal, showLoading);
     byId("device").textContent = chosen.words(model);
@@ -151,10 +152,7 @@ async function reload() {
 async function failed(error, signal, retry) {
   if (error === signal.reason) return phase("Stopped.", 0);
   byId("status").hidden = true;
-  if (/** @type {Error} */ (error).name === "DeviceLostError") {
-    model = null;
-    await chosen.forget();
-  }
+  if (/** @type {Error} */ (error).name === "DeviceLostError") await chosen.forget();
   showError(error, retry);
 }
 

@@ -71,7 +71,7 @@ export async function describe() {
     const all = bytes === null ? "of a size the server does not say" : size(bytes);
     if (origin === "local") note.textContent = `${name}: ${all} from this device.`;
     else if (bytes !== null && cachedBytes >= bytes) {
-      note.textContent = `${all}, on this device already.`;
+      note.textContent = `${all}, in this browser already.`;
     } else if (cachedBytes > 0 && bytes !== null) {
       note.textContent = `${all}; ${size(bytes - cachedBytes)} still to download.`;
     } else note.textContent = `${all} to download; ${then}.`;

@@ -3,7 +3,7 @@
     python tests/browser/screenshots.py [FOLDER]
 
 Writes PNG files into FOLDER (docs/screenshots), with MiniLM and SmolLM2 in the tab: desktop, phone,
-and dark.
+and dark; on the CPU, and Search and Chat on WebGPU, too.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def home(page: Page, url: str) -> None:
     page.mouse.move(2, 2)
 
 
-def read_sample(page: Page, url: str) -> None:
+def read_sample(page: Page, url: str, device: str = "cpu") -> None:
     """The search page with the sample read and four questions asked."""
-    page.goto(f"{url}search/")
+    page.goto(f"{url}search/?device={device}")
     page.click("#try")
-    page.wait_for_selector('html[data-state="ready"] #list .score', timeout=120_000)
+    page.wait_for_selector('html[data-state="ready"] #list .score', timeout=400_000)
     for button in page.locator("#suggestions button").all()[::-1]:
         words = button.inner_text()
         button.click()
@@ -79,21 +79,22 @@ def read_sample(page: Page, url: str) -> None:
     page.mouse.move(2, 2)
 
 
-def talk(page: Page, url: str) -> None:
+def talk(page: Page, url: str, device: str = "cpu", longest: int = 100) -> None:
     """The chat page with an answer to a question (the likeliest, so that pictures stay alike)."""
-    page.goto(f"{url}chat/")
+    page.goto(f"{url}chat/?device={device}")
     page.evaluate(
-        """() => {
+        """(longest) => {
           const form = document.getElementById("settings");
           form.temperature.value = 0;
-          form.maxNewTokens.value = 100;
+          form.maxNewTokens.value = longest;
           form.dispatchEvent(new Event("input"));
-        }"""
+        }""",
+        longest,
     )
     page.fill("#draft", QUESTION)
     page.press("#draft", "Enter")
     page.wait_for_selector('html[data-state="busy"]')
-    page.wait_for_selector('html[data-state="ready"] .assistant', timeout=400_000)
+    page.wait_for_selector('html[data-state="ready"] .assistant', timeout=600_000)
     page.wait_for_function("document.getElementById('used-says').innerText.includes('of')")
     page.evaluate("document.activeElement.blur()")
     page.mouse.move(2, 2)
@@ -104,7 +105,7 @@ def take(browser: Any, url: str, out: Path) -> None:
     desktop = browser.new_context(viewport=DESKTOP).new_page()
     home(desktop, url)
     keep(desktop, out / "home-desktop.png")
-    desktop.goto(f"{url}search/")
+    desktop.goto(f"{url}search/?device=cpu")
     desktop.click("#try")
     desktop.wait_for_function("document.getElementById('detail').innerText.includes('per second')")
     keep(desktop, out / "search-reading.png")
@@ -142,10 +143,25 @@ def take(browser: Any, url: str, out: Path) -> None:
 
     broken = browser.new_context(viewport=DESKTOP, service_workers="block").new_page()
     broken.route("**/model.safetensors", lambda route: route.abort())
-    broken.goto(f"{url}search/")
+    broken.goto(f"{url}search/?device=cpu")
     broken.click("#try")
     broken.wait_for_selector("#error", state="visible")
     keep(broken, out / "search-error.png")
+
+
+def take_webgpu(browser: Any, url: str, out: Path) -> None:
+    """Search and Chat on WebGPU, which computes in software here."""
+    page = browser.new_context(viewport={**DESKTOP, "height": 1060}).new_page()
+    read_sample(page, url, "webgpu")
+    keep(page, out / "search-webgpu.png")
+    page.set_viewport_size(DESKTOP)
+    talk(page, url, "webgpu", 40)
+    keep(page, out / "chat-webgpu.png")
+    page.set_viewport_size(PHONE)
+    page.emulate_media(color_scheme="dark")
+    page.evaluate("document.getElementById('panel-model').open = true")
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+    keep(page, out / "chat-webgpu-phone-dark.png")
 
 
 def main() -> None:
@@ -156,6 +172,7 @@ def main() -> None:
     with served() as url, sync_playwright() as run:
         browser = run.chromium.launch(executable_path=chromium, args=FLAGS)
         take(browser, url, out)
+        take_webgpu(browser, url, out)
         browser.close()
 
 

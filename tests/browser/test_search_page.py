@@ -78,7 +78,7 @@ def test_real_texts_are_ranked_as_by_the_published_implementation(
         scores = {row["index"]: row["score"] for row in query["ranking"]}
         assert [scores[i] for i in range(40)] == pytest.approx(golden["scores"], abs=1e-4)
     assert "22.7 M parameters on the CPU, NumPy in WebAssembly" in page.inner_text("#device")
-    assert "on this device already" in page.inner_text("#model-note")
+    assert "in this browser already" in page.inner_text("#model-note")
 
     place.mischief.log.clear()
     page.reload()
