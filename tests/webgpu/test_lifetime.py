@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rushlight.core.backends.webgpu.recorder import Kernel, Slice
 from rushlight.core.errors import DeviceError, DeviceLostError, DeviceMemoryError
 from rushlight.core.io.safetensors import open_tables
 from rushlight.core.ops.common import _constant
+from rushlight.core.testing import assert_close, draws
 
 
 @pytest.fixture
@@ -365,21 +367,24 @@ def test_a_grid_over_two_axes(gpu: rl.Device) -> None:
 
 @pytest.mark.native
 def test_two_threads_share_a_device(gpu: rl.Device) -> None:
-    import threading
-
     wrong: list[Any] = []
 
-    def work(k: int) -> None:
+    def work(seed: int) -> None:
         try:
-            for i in range(40):
-                x = rl.full((257,), float(k + i), device=gpu)
-                got = ((x + 1) * 2).numpy()
-                if not np.array_equal(got, np.full(257, 2.0 * (k + i + 1), np.float32)):
-                    wrong.append((k, i, got[:3]))
-        except Exception as error:
+            for i in range(40):  # sizes of its own each time, so that memory changes hands
+                n, m = 1 + (7 * i + seed) % 40, 1 + (11 * i + 3 * seed) % 40
+                a, b = draws(seed, (n, m)).astype(np.float32), draws(i, (m, n)).astype(np.float32)
+                x, rows = rl.tensor(a, device=gpu), np.arange(i, i + 5) % n
+                product = x @ rl.tensor(b, device=gpu)
+                product += 1
+                taken, order = x[rl.tensor(rows, device=gpu)], x.argsort(0)
+                assert_close(product[:, ::2].cpu(), (a.astype(float) @ b + 1)[:, ::2], "product")
+                assert np.array_equal(taken.numpy(), a[rows])
+                assert np.array_equal(order.numpy(), np.argsort(a, 0, kind="stable"))
+        except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(2)]
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
     for t in threads:
         t.start()
     for t in threads:

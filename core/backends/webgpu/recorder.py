@@ -65,11 +65,12 @@ class Recorder:
             return
         if max(groups) > _AXIS:
             raise DeviceError(f"{op}: a grid of {groups} workgroups; an axis holds {_AXIS}")
-        pipeline = self.pipelines.get(kernel)
-        if pipeline is None:
-            pipeline = self.port.pipeline(kernel.source, kernel.access, f"{op}: {kernel.label}")
-            self.pipelines[kernel] = pipeline
         try:
+            pipeline = self.pipelines.get(kernel)
+            if pipeline is None:
+                label = f"{op}: {kernel.label}"
+                pipeline = self.port.pipeline(kernel.source, kernel.access, label)
+                self.pipelines[kernel] = pipeline
             group = self._group(kernel.access, bindings)
         except DeviceError as error:
             raise error.during(op) from None
