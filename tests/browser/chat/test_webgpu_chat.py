@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,53 @@ def test_without_webgpu_the_page_says_why(
     assert page.is_checked('input[name="device"][value="cpu"]')
     say(page, "light")
     assert answers(page) == [LIGHT]
+
+
+def test_a_page_of_its_own_generates_on_webgpu_without_waiting_in_python(
+    pages: Any, serve: Callable[..., Any], chat_site: Path, tmp_path: Path, chain_native: Any
+) -> None:
+    """`load_async` and `tokens_async` from Python in the page itself, in a browser like Safari."""
+    (tmp_path / "rushlight").symlink_to(chat_site / "rushlight")
+    (tmp_path / "models").symlink_to(chat_site / "models")
+    shutil.copy(Path(__file__).parents[1] / "data" / "python.js", tmp_path)
+    (tmp_path / "index.html").write_text("<!doctype html><title>Python</title>", encoding="utf-8")
+    url = serve(tmp_path, plain=True).url
+    python = pages.start_python(url, chat_site, jspi=False)
+    found = python(
+        f"""
+import rushlight as rl
+m = await rl.models.load_async("{url}models/chain/chain.gguf", device="webgpu")
+weight = m.state_dict()["model.layers.0.self_attn.q_proj.weight"]
+tokens = [t async for t in m.tokens_async("a light", max_new_tokens=4)]
+[str(m.device), weight.storage.packing, [t.id for t in tokens], "".join(t.text for t in tokens)]
+"""
+    )
+    expected = list(chain_native.tokens("a light", max_new_tokens=4))
+    text = "".join(t.text for t in expected)
+    assert found == ["webgpu", "planes", [t.id for t in expected], text]
+
+
+def test_the_client_works_on_webgpu_with_jspi_removed(
+    pages: Any, serve: Callable[..., Any], chat_site: Path
+) -> None:
+    place = serve(chat_site)
+    remove = b"delete WebAssembly.Suspending; delete WebAssembly.promising;\n"
+    place.mischief.prepend["/rushlight/worker.js"] = remove
+    page = pages.open(f"{place.url}rushlight/runtime.json")
+    found = page.evaluate(
+        """async () => {
+          const { createRushlight } = await import("/rushlight/client.js");
+          const rl = await createRushlight();
+          const llm = await rl.load("/models/chain/", { device: "webgpu" });
+          let text = "";
+          const options = { maxNewTokens: 3, temperature: 0.5, topP: 0.9, seed: 1 };
+          for await (const piece of llm.generate("a light", options)) text += piece;
+          const bert = await rl.load("/models/tiny/", { device: "webgpu" });
+          const [vector] = await bert.encode("light");
+          return [(await rl.info()).jspi, llm.device, text, vector.length];
+        }"""
+    )
+    assert found == [False, "webgpu", "A rushlight is a", 64]
 
 
 @pytest.mark.timeout(900)
