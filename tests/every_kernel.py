@@ -103,8 +103,8 @@ def collect() -> list[Found]:
         (CPU, (), 1 << 27, _dtypes),
         (TAB, ("subgroups",), 1 << 27, _choices),
         (GPU, (), 1 << 27, _choices),
-        (CPU, ("subgroups",), 1 << 27, _products),
-        (CPU, ("shader-f16", "subgroups"), 1 << 27, _products),
+        (GPU, ("subgroups",), 1 << 27, _products),
+        (GPU, ("shader-f16", "subgroups"), 1 << 27, _products),
         (CPU, (), 1 << 16, _pieces),
         (GPU, ("shader-f16",), 1 << 16, _pieces),
     ]

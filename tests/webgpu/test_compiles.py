@@ -10,6 +10,7 @@ import pytest
 
 from rushlight.core.errors import DeviceError
 
+pytestmark = pytest.mark.native
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
 
 
@@ -40,7 +41,6 @@ def test_bindings_are_as_declared(every_kernel: list[Any]) -> None:
     assert wrong == []
 
 
-@pytest.mark.native
 def test_naga_takes_every_kernel(every_kernel: list[Any], backend: Any) -> None:
     port = backend.port
     wrong: Counter[str] = Counter()

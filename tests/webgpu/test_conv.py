@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.webgpu.plans import windows
 from rushlight.core.nn import functional as F
 from rushlight.core.testing import assert_close, draws
 
@@ -80,10 +81,25 @@ def test_narrow_dtypes(case: str, dtype: str) -> None:
     compare(case, dtype)
 
 
-@pytest.mark.parametrize("name", ["quads", "tile64", "tile128", "rows_split_columns"])
-def test_configurations(name: str, force: Callable[[str], None]) -> None:
+@pytest.mark.native  # the tab's software adapter takes minutes to compile these
+@pytest.mark.parametrize("name", ["registers", "tile64", "tile128", "rows_split_columns"])
+def test_windows_read_where_they_are(
+    name: str, force: Callable[[str], None], backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: nothing is copied out."""
+    monkeypatch.setitem(backend.port.info, "type", "DiscreteGPU")
     force(name)
+    backend.recorder.observer = []
     compare("steps and gaps", "float32")
+    assert "windows" not in {label for _, label in backend.recorder.observer}
+    backend.recorder.observer = None
+
+
+def test_windows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (1 << 10, 1 << 13):
+        monkeypatch.setattr(windows, "_AT_ONCE", size)
+        for case in ("plain", "steps and gaps", "a window as large as the image"):
+            compare(case, "float32")
 
 
 def test_a_gradient_that_is_the_same_everywhere() -> None:
@@ -97,7 +113,10 @@ def test_a_gradient_that_is_the_same_everywhere() -> None:
         assert_close(gpu.cpu(), cpu.numpy(), "several")
 
 
-def test_images_over_the_binding_limit(small_bindings: Any) -> None:
+@pytest.mark.native
+def test_images_over_the_binding_limit(
+    small_bindings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """1 MiB at once: many images, channels of one image, and a channel that is larger itself."""
     cases = {
         "batch": ((8, 2, 200, 200), 3, (3, 3), 1),
@@ -105,7 +124,11 @@ def test_images_over_the_binding_limit(small_bindings: Any) -> None:
         "depthwise": ((1, 10, 200, 200), 10, (3, 3), 10),
         "rows": ((1, 1, 700, 600), 2, (5, 3), 1),
     }
-    for name, (shape, filters, kernel, groups) in cases.items():
+    own = small_bindings.port.info["type"]
+    for kind, (name, (shape, filters, kernel, groups)) in itertools.product(
+        {own, "DiscreteGPU"}, cases.items()
+    ):
+        monkeypatch.setitem(small_bindings.port.info, "type", kind)
         found = []
         for device in ("cpu", "webgpu"):
             x = rl.tensor(draws(1, shape), dtype=rl.float32).to(device).requires_grad_()

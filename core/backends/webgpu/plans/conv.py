@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, view
 from rushlight.core.backends.webgpu.plans import creation, reduce
-from rushlight.core.backends.webgpu.plans.gemm import Matrix, gemm, matrix
+from rushlight.core.backends.webgpu.plans.gemm import Matrix, matrix
 from rushlight.core.backends.webgpu.plans.map import move
-from rushlight.core.backends.webgpu.plans.windows import Geometry, Windows
+from rushlight.core.backends.webgpu.plans.windows import Geometry, Windows, product
 from rushlight.core.dtype import float32
 from rushlight.core.layout import Layout
 
@@ -77,7 +77,7 @@ def conv2d(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         step = bias.layout.strides[0]
         layout = Layout(target.layout.shape, (0, per * step, step, 0), bias.layout.offset)
         more = matrix(bias, layout)
-    gemm(e, a, b, target, more)
+    product(e, a, b, target, more)
 
 
 def conv2d_input(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -106,7 +106,7 @@ def conv2d_input(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None
                      attrs["padding"], stride, (planes.shape[3], planes.shape[4]),
                      (planes.strides[3], planes.strides[4])),
         )  # fmt: skip
-    gemm(e, a, b, _result(out, (n, groups, c, h * w)))
+    product(e, a, b, _result(out, (n, groups, c, h * w)))
 
 
 def conv2d_weight(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -137,13 +137,13 @@ def conv2d_weight(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> Non
     size = filters * taps
     tiles = -(-per // 64) * -(-taps // 64) * groups
     at_once = max(min(n, _PARTIAL_BYTES // (4 * size), -(-_PARTIAL_TILES // tiles)), 1)
-    direct = at_once == 1 and (n == 1 or out.dtype is float32)
+    direct = at_once == 1 and out.dtype is float32
     shape = (at_once, groups, per, taps)
     made = _result(out, shape) if direct else matrix(e.temporary(shape, float32))
     for start in range(0, n, at_once):
         stop = min(start + at_once, n)
         part = made.part(0, 0, stop - start)
-        gemm(e, a.part(0, start, stop), b.part(0, start, stop), part, add=start > 0)
+        product(e, a.part(0, start, stop), b.part(0, start, stop), part, add=start > 0)
     if direct:
         return
     summed = Emitter("sum", e.recorder, e.pool, e.status)

@@ -100,30 +100,38 @@ def _inside_lines(name: str, side: Side, along: str, ragged: bool, gathered: boo
     return [head, *found, f"return {whole}; }}"]
 
 
-def _window_lines(name: str, side: Side) -> list[str]:
-    """WGSL of `name`, b_block or b_inside, over windows of images; see plans/windows.py."""
+def window_lines(divided: bool) -> list[str]:
+    """WGSL of b_value, an element of windows of images; see plans/windows.py.
+
+    divided: places are divided by the steps of the windows.
+    """
     step = "vec2<u32>(P(38u), P(39u))"
-    divided = f"let rest = at % {step}; at /= {step};" if side.windows == 2 else ""
+    rest = f"let rest = at % {step}; at /= {step};" if divided else ""
     # No `&&`: each is a branch, and of sixteen in a block SwiftShader makes minutes of compiling.
     there = "all(at < vec2<u32>(P(34u), P(35u)))"
     there += " & all(rest == vec2<u32>())" if divided else ""
-    taps = [f"let q{j} = tap(q + {j}u + P(23u), P(20u), P(21u));" for j in range(4)]
-    for i in range(4):
-        values = ", ".join(f"b_value(p{i}, q{j})" for j in range(4))
-        taps.append(f"let p{i} = tap(p + {i}u + P(22u), P(18u), P(19u));")
-        taps.append(f"let v{i} = select(vec4<f32>(), vec4<f32>({values}), p + {i}u < P(2u));")
     return [
         "fn tap(i: u32, plane: u32, row: u32) -> vec3<u32> { let r = i % plane; "
         "return vec3<u32>(i / plane, r / row, r % row); }",
         "fn b_value(p: vec3<u32>, q: vec3<u32>) -> f32 {",
         "var at = p.yz * vec2<u32>(P(26u), P(27u)) + q.yz * vec2<u32>(P(28u), P(29u)) "
-        f"+ vec2<u32>(P(30u), P(31u)); {divided}",
+        f"+ vec2<u32>(P(30u), P(31u)); {rest}",
         f"let there = {there};",
-        "let place = b_base + p.x * b_P() + q.x * b_Q() + at.x * P(36u) + at.y * P(37u);",
+        "let place = b_base + p.x * P(8u) + q.x * P(9u) + at.x * P(36u) + at.y * P(37u);",
         "return select(0.0, one_b(select(0u, place, there)), there); }",
-        f"fn {name}(p: u32, q: u32) -> mat4x4<f32> {{",
-        *taps,
-        "return mat4x4<f32>(v0, v1, v2, v3); }",
+    ]
+
+
+def _window_block(name: str, divided: bool) -> list[str]:
+    """WGSL of `name`, b_block or b_inside, over windows of images."""
+    values = ", ".join(f"b_value(from_, q{j})" for j in range(4))
+    return [
+        *window_lines(divided),
+        f"fn {name}(p: u32, q: u32) -> mat4x4<f32> {{ var m: mat4x4<f32>;",
+        *(f"let q{j} = tap(q + {j}u + P(23u), P(20u), P(21u));" for j in range(4)),
+        "for (var i = 0u; i < 4u; i++) { let from_ = tap(p + i + P(22u), P(18u), P(19u));",
+        f"m[i] = select(vec4<f32>(), vec4<f32>({values}), p + i < P(2u)); }}",
+        "return m; }",
     ]
 
 
@@ -153,7 +161,7 @@ def product_kernel(
     if whole:
         pass
     elif b.windows:
-        blocks += _window_lines("b_block" if branches else "b_inside", b)
+        blocks += _window_block("b_block" if branches else "b_inside", b.windows == 2)
     elif branches:
         blocks += _block_lines("b", "P(2u)", "P(1u)", b, False)
     else:

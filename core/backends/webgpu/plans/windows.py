@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
-from rushlight.core.backends.webgpu.emit import Emitter
-from rushlight.core.backends.webgpu.plans.gemm import Matrix
-from rushlight.core.backends.webgpu.plans.product import Side
-from rushlight.core.backends.webgpu.recorder import Slice
+from rushlight.core.backends.webgpu import access, quads
+from rushlight.core.backends.webgpu.emit import Emitter, fill, grid
+from rushlight.core.backends.webgpu.plans.gemm import Matrix, gemm, matrix
+from rushlight.core.backends.webgpu.plans.product import Side, window_lines
+from rushlight.core.backends.webgpu.recorder import Kernel, Slice
+from rushlight.core.dtype import DType, float32
 from rushlight.core.layout import Layout
+from rushlight.wgsl_kernels import compose, text
 
 Pair = tuple[int, int]
+# Bytes of windows that are copied out at once, where that is done.
+_AT_ONCE = 16 << 20
 
 
 class Geometry(NamedTuple):
@@ -102,3 +108,66 @@ class Windows(Matrix):
             26: [*g.a, *g.b, *g.c],
             34: [*g.size, *g.strides, *g.d],
         }  # fmt: skip
+
+
+@cache
+def _kernel(dtype: DType, divided: bool) -> Kernel:
+    lines = [
+        *quads.lines("b", 0, dtype, False, False), "var<private> b_base: u32;",
+        *window_lines(divided), access.writer(1, dtype), text("windows"),
+    ]  # fmt: skip
+    return Kernel(compose("map", *lines), "rw", "windows")
+
+
+def copied(e: Emitter, x: Windows) -> Matrix:
+    """The windows as a matrix in memory."""
+    *batch, k, m = x.layout.shape
+    columns = -(-m // 4) * 4  # so that four are read at once
+    made = e.temporary((*batch, k, columns), x.dtype)
+    bound, at, more = x.bind(e)
+    sizes, (steps,) = e.walk(tuple(batch), [x.layout.strides[:-2]])
+    count = made.layout.numel
+    p = [0] * 56
+    more[0] = [count, 0, columns, k, m, len(sizes), 0, at, *x.layout.strides[-2:]]
+    for base, words in more.items():
+        fill(p, base, words)
+    fill(p, 40, sizes, steps)
+    kernel = _kernel(x.dtype, max(x.geometry.d) > 1)
+    groups = grid(-(-count // access.per_word(x.dtype) // 64))
+    e.dispatch(kernel, [*bound, e.bind(made)[0]], p, groups)
+    return matrix(made, made.layout.slice(len(batch) + 1, 0, m))
+
+
+def product(
+    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None = None, add: bool = False
+) -> None:
+    """`gemm` with windows, which adapters that run on a CPU want copied out: some at a time."""
+    if not isinstance(b, Windows) or e.recorder.port.info["type"] != "CPU":
+        gemm(e, a, b, out, bias, add)
+        return
+    *batch, k, m = b.layout.shape
+    most = min(_AT_ONCE, e.binding_limit)
+    size = -(-m // 4) * 16 * k
+    for n in batch:
+        size *= n
+    fits = b.fits(e)
+    if fits and size <= most:
+        gemm(e, a, copied(e, b), out, bias, add)
+        return
+    d = next((d for d, n in enumerate(batch) if n > 1), None)
+    last = b.layout.ndim - 1
+    if d is not None:
+        for s, t in ((0, batch[d] // 2), (batch[d] // 2, batch[d])):
+            product(e, a.part(d, s, t), b.part(d, s, t), out.part(d, s, t),
+                    bias and bias.part(d, s, t), add)  # fmt: skip
+    elif m > 1 and (m >= k if fits else b.far_columns or k == 1):
+        half = m // 2 // 4 * 4 or m // 2
+        for s, t in ((0, half), (half, m)):
+            product(e, a, b.part(last, s, t), out.part(last, s, t),
+                    bias and bias.part(last, s, t), add)  # fmt: skip
+    elif k > 1 and out.dtype is float32:
+        half = k // 2 // 4 * 4 or k // 2
+        product(e, a.part(last, 0, half), b.part(last - 1, 0, half), out, bias, add)
+        product(e, a.part(last, half, k), b.part(last - 1, half, k), out, None, True)
+    else:
+        gemm(e, a, b, out, bias, add)
