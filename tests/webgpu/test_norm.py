@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu import emit
 from rushlight.core.backends.webgpu.plans import norm
 from rushlight.core.testing import assert_close, draws
 
 LENGTHS = (1, 31, 33, 256, 257, 2048, 2051)
 
 
-@pytest.fixture(params=["GPU", "CPU"], autouse=True)
-def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+@pytest.fixture(params=["DiscreteGPU", "CPU"], autouse=True)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
     """Kernels for both kinds of adapters, whatever this one is."""
-    emit.assumed[:] = [request.param]
-    yield request.param
-    emit.assumed.clear()
+    monkeypatch.setitem(backend.port.info, "type", request.param)
 
 
 def test_the_lengths_reach_every_variant() -> None:
