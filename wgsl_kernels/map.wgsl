@@ -13,9 +13,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     return;
   }
   var packed = 0u;
-  for (var k = 0u; k < PER; k++) {
+  // A CPU goes through a loop once more than it has to where the test comes first.
+  var k = 0u;
+  loop {
     if (first + k < count) {
       packed |= encode(element(first + k)) << (k * BITS);
+    }
+    continuing {
+      k++;
+      break if k >= PER;
     }
   }
   out_words[(placed(first) + P(1u)) / PER] = packed;

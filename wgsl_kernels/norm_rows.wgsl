@@ -40,10 +40,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
 
   for (var k = lane * PER; k < length; k += LANES * PER) {
     var packed = 0u;
-    for (var j = 0u; j < PER; j++) {
+    var j = 0u;
+    loop { // not `for`: see map.wgsl
       var y = (load_x(from_ + (k + j) * step) - mean) / root;
       y = y * load_weight(P(40u) + (k + j) * P(41u)) + load_bias(P(42u) + (k + j) * P(43u));
       packed |= encode(y) << (j * BITS);
+      continuing {
+        j++;
+        break if j >= PER;
+      }
     }
     out_words[(to + k) / PER] = packed;
   }

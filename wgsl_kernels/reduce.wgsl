@@ -2,6 +2,7 @@
 //
 // declare:  acc, start(), join(a, b)   what is gathered, its beginning, and two parts made one
 //           value(place, j)            element j of a row, found at `place` of the input
+//           inner(j)                   where element j lies, beyond the first
 //           finish(unit, a)            writes the result of a row, or of a part of one
 //           const LANES                invocations per row, a power of two up to 256
 // Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
@@ -29,7 +30,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     while (j < stop) {
       var block = start();
       for (var k = 0u; k < 32u && j < stop; k++) {
-        block = join(block, value(first + walked(j, P(9u), 26u, 34u), j + P(7u)));
+        block = join(block, value(first + inner(j), j + P(7u)));
         j += LANES;
       }
       total = join(total, block);

@@ -6,39 +6,38 @@
 // strides of x, cos and sin along the last dim.
 
 fn element(i: u32) -> out_value {
-  let k = i % P(6u);
   var rest = i / P(6u);
+  let k = i - rest * P(6u);
   var at_x = P(2u);
   var at_cos = P(3u);
   var at_sin = P(4u);
-  for (var d = P(5u); d > 0u;) {
+  for (var d = P(5u); d > 1u;) {
     d--;
-    let place = rest % P(8u + d);
-    rest /= P(8u + d);
+    let outer = rest / P(8u + d);
+    let place = rest - outer * P(8u + d);
+    rest = outer;
     at_x += place * P(16u + d);
     at_cos += place * P(24u + d);
     at_sin += place * P(32u + d);
   }
+  at_x += rest * P(16u);
+  at_cos += rest * P(24u);
+  at_sin += rest * P(32u);
   let pairs = P(7u);
-  if (k >= 2u * pairs) {
-    return load_x(at_x + k * P(40u));
-  }
-  var j = k % pairs;
+  var j = k;
   var second = k >= pairs;
-  var first_at = j;
-  var second_at = j + pairs;
+  var other = k + pairs;
   if (INTERLEAVED) {
     j = k / 2u;
     second = k % 2u == 1u;
-    first_at = 2u * j;
-    second_at = 2u * j + 1u;
+    other = k ^ 1u;
+  } else if (second) {
+    j = k - pairs;
+    other = j;
   }
-  let a = load_x(at_x + first_at * P(40u));
-  let b = load_x(at_x + second_at * P(40u));
+  let own = load_x(at_x + k * P(40u));
+  let partner = load_x(at_x + other * P(40u));
   let c = load_cos(at_cos + j * P(41u));
   let s = load_sin(at_sin + j * P(42u));
-  if (second) {
-    return b * c + a * s;
-  }
-  return a * c - b * s;
+  return select(own, own * c + partner * select(-s, s, second), k < 2u * pairs);
 }

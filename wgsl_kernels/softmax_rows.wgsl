@@ -39,7 +39,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
 
   for (var k = lane * PER; k < length; k += LANES * PER) {
     var packed = 0u;
-    for (var j = 0u; j < PER; j++) {
+    var j = 0u;
+    loop { // not `for`: see map.wgsl
       let v = load_x(from_ + (k + j) * step);
       var y = shifted_exp(v, top) / sum;
       if (LOG) {
@@ -47,6 +48,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       }
       y = select(from_bits(0x7fc00000u), y, is_finite(top));
       packed |= encode(y) << (j * BITS);
+      continuing {
+        j++;
+        break if j >= PER;
+      }
     }
     out_words[(to + k * P(6u)) / PER] = packed;
   }

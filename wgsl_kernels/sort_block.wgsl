@@ -24,14 +24,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   workgroupBarrier();
   for (var run = P(0u); run <= P(1u); run <<= 1u) {
     for (var step = min(run, BLOCK) >> 1u; step > 0u; step >>= 1u) {
-      for (var k = lane; k < BLOCK / 2u; k += 256u) {
+      var k = lane;
+      loop { // not `for`: see map.wgsl
         let low = 2u * k - (k & (step - 1u));
         let up = (((base + low) & (P(2u) - 1u)) & run) == 0u || run == P(2u);
-        let a = held[low];
-        let b = held[low + step];
-        if ((a.x > b.x || (a.x == b.x && a.y > b.y)) == up) {
+        let a = held[min(low, BLOCK - 1u)];
+        let b = held[min(low + step, BLOCK - 1u)];
+        if (k < BLOCK / 2u && (a.x > b.x || (a.x == b.x && a.y > b.y)) == up) {
           held[low] = b;
           held[low + step] = a;
+        }
+        continuing {
+          k += 256u;
+          break if k >= BLOCK / 2u;
         }
       }
       workgroupBarrier();

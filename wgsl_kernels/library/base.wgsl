@@ -68,8 +68,9 @@ fn walked(i: u32, dims: u32, sizes: u32, strides: u32) -> u32 {
   for (var d = dims; d > 1u;) {
     d--;
     let size = P(sizes + d);
-    place += (rest % size) * P(strides + d);
-    rest /= size;
+    let outer = rest / size; // a division costs more than all the rest
+    place += (rest - outer * size) * P(strides + d);
+    rest = outer;
   }
   return place + rest * P(strides);
 }

@@ -79,6 +79,13 @@ class Emitter:
         """Whether the adapter is software: its barriers and reads of a buffer are slow."""
         return self.recorder.port.info["type"] == "CPU"
 
+    def few_lanes(self, length: int) -> bool:
+        """Whether few invocations should share work of this length.
+
+        So it is on a CPU, which waits long for many; but llvmpipe ends loops after 65535 rounds.
+        """
+        return self.on_cpu and length <= 1 << 14
+
     @property
     def binding_limit(self) -> int:
         """Bytes that one binding may have."""

@@ -130,7 +130,7 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
     # On a CPU fusing gains nothing; the kernels of products do.
     most = min(e.binding_limit, ROWS_BYTES) // (4 * batch * heads * keys)
-    if e.on_cpu and values % 4 == 0 and most:
+    if e.few_lanes(keys) and values % 4 == 0 and most:
         for first in range(0, queries, most):
             _by_rows(e, inputs, out, attrs, first, min(most, queries - first))
         return

@@ -70,7 +70,7 @@ def _rows(
     fill(parameters, 32, extra)
     kernel = e.kernel(
         file, "r" * len(bindings) + "w", *declared, *lines,
-        f"const LANES = {CPU_LANES if e.on_cpu else lanes_for(shape[dim])}u;",
+        f"const LANES = {CPU_LANES if e.few_lanes(shape[dim]) else lanes_for(shape[dim])}u;",
     )  # fmt: skip
     e.dispatch(kernel, [*bindings, bound], parameters, grid(rows))
 

@@ -15,6 +15,8 @@ from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
 _GROUP = 256
+# Invocations per row, the last of these where few are better.
+LANES = (256, 64, 16, 4)
 # Invocations that keep a large GPU busy: rows are cut into parts until there are so many.
 _BUSY = 1 << 14
 WIDE: dict[str, DType] = {"f32": float32, "i32": int32, "u32": uint32}
@@ -70,15 +72,17 @@ _PACK = {
 
 @cache
 def _kernel(
-    op: str, dtype: DType, out: DType, lanes: int, from_parts: bool, to_parts: bool
+    op: str, dtype: DType, out: DType, lanes: int, from_parts: bool, to_parts: bool, dims: int
 ) -> Kernel:
     kind = access.value_type(dtype)
     g = _gather(op, kind, dtype)
     pack, unpack = _PACK[g.acc]
+    place = "walked(j, P(9u), 26u, 34u)" if dims > 1 else "j * P(34u)"
     lines = [
         f"alias acc = {g.acc};", f"const LANES = {lanes}u;",
         f"fn start() -> acc {{ return {g.start}; }}",
         f"fn join(a: acc, b: acc) -> acc {{ return {g.join}; }}",
+        f"fn inner(j: u32) -> u32 {{ return {place}; }}",
     ]  # fmt: skip
     if from_parts:
         lines.append(access.reader("x", 0, uint32))
@@ -196,7 +200,7 @@ def _reduce_bound(
     e: Emitter, x: Operand, layout: Layout, dims: tuple[int, ...], out: Operand, start: int
 ) -> None:
     rows, n = _count(layout.shape, dims, False), _count(layout.shape, dims, True)
-    lanes = _lanes(layout, dims, rows, n)
+    lanes = _lanes(e, layout, dims, rows, n)
     parts = max(1, min(-(-n // (lanes * 32)), _BUSY // max(rows * lanes, 1)))
     if parts == 1:
         _emit(e, x, layout, dims, out, start)
@@ -206,7 +210,7 @@ def _reduce_bound(
     _emit_parts(e, x.dtype, made, rows, parts, (parts, 1), out, start)
 
 
-def _lanes(layout: Layout, dims: tuple[int, ...], rows: int, n: int) -> int:
+def _lanes(e: Emitter, layout: Layout, dims: tuple[int, ...], rows: int, n: int) -> int:
     """Invocations per row: as many as it feeds, but one where neighbouring rows lie closer."""
     near = [
         min((abs(s) for d, s in enumerate(layout.strides)
@@ -215,7 +219,7 @@ def _lanes(layout: Layout, dims: tuple[int, ...], rows: int, n: int) -> int:
     ]  # fmt: skip
     if near[1] < near[0] and rows >= 64:
         return 1
-    return next((lanes for lanes in (256, 64, 16, 4) if n >= 2 * lanes), 1)
+    return next((lanes for lanes in LANES[3 * e.few_lanes(n) :] if n >= 2 * lanes), 1)
 
 
 def _emit(
@@ -226,14 +230,14 @@ def _emit(
     kept = [d for d in range(len(layout.shape)) if d not in dims]
     outer, outer_steps = _walk(e, layout, kept)
     inner, inner_steps = _walk(e, layout, list(dims))
-    lanes = _lanes(layout, dims, rows, n)
+    lanes = _lanes(e, layout, dims, rows, n)
     bound, first = e.bind(x, layout)
     p = [0] * 42
     p[0:10] = [
         rows, start, first, n, parts, -(-n // parts), 0, base, len(outer), len(inner)
     ]  # fmt: skip
     fill(p, 10, outer, outer_steps, inner, inner_steps)
-    kernel = _kernel(e.op, x.dtype, out.dtype, lanes, False, to_parts)
+    kernel = _kernel(e.op, x.dtype, out.dtype, lanes, False, to_parts, len(inner))
     _dispatch(e, kernel, bound, out, p, rows * parts, lanes, rows * parts * (2 if to_parts else 1))
 
 
@@ -242,12 +246,12 @@ def _emit_parts(
     out: Operand, start: int,
 ) -> None:  # fmt: skip
     """The last pass: partial results (row r, part p at r * steps[0] + p * steps[1]) together."""
-    lanes = next((lanes for lanes in (256, 64, 16, 4) if parts >= 2 * lanes), 1)
+    lanes = next((lanes for lanes in LANES if parts >= 2 * lanes), 1)
     p = [0] * 42
     p[0:10] = [rows, start, 0, parts, 1, parts, 0, 0, 1, 1]
     p[10], p[18], p[26], p[34] = rows, steps[0], parts, steps[1]
     bound, _ = e.bind(made)
-    kernel = _kernel(e.op, dtype, out.dtype, lanes, True, False)
+    kernel = _kernel(e.op, dtype, out.dtype, lanes, True, False, 1)
     _dispatch(e, kernel, bound, out, p, rows, lanes, rows)
 
 

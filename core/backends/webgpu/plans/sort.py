@@ -59,9 +59,18 @@ def _order(
             _order(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim, down)
         return
     pairs = e.temporary((rows, width, 2), int64)
-    bound, _ = e.bind(pairs)
-    _keys(e, x, at, dim, bound, rows, width, down)
-    _sort(e, bound, rows, width)
+    _keys(e, x, at, dim, e.bind(pairs)[0], rows, width, down)
+    few = 1 << (to.shape[dim] - 1).bit_length()
+    while width > _BLOCK >= 2 * few:  # only the first few of a block can be among them
+        count = width // _BLOCK
+        kernel = e.kernel("sort_block", "w", f"const BLOCK = {_BLOCK}u;")
+        groups = grid(rows * count)
+        e.dispatch(kernel, [e.bind(pairs)[0]], [2, _BLOCK, _BLOCK, rows * width], groups)
+        kept_pairs = e.temporary((rows, count, 2 * few), int64)
+        first = Layout((rows, count, 2 * few), (2 * width, 2 * _BLOCK, 1))
+        move(e, Value(pairs.buffer, first, int64), kept_pairs)
+        pairs, width = kept_pairs, count * few
+    _sort(e, e.bind(pairs)[0], rows, width)
     # The indices as a tensor of the result's shape: rows go over the other dims, row-major.
     kept = [size for d, size in enumerate(to.shape) if d != dim]
     strides = [2 * width * s for s in contiguous_strides(kept)]
