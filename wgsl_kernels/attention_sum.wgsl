@@ -31,7 +31,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let w3 = (unit * rows + min(row + 3u, rows - 1u)) * keys;
   var sums = mat4x4<f32>();
   for (var key = 0u; key < end; key++) {
-    let v = vec4<f32>(load_v(at), load_v(at + step), load_v(at + 2u * step), load_v(at + 3u * step));
+    let v = vec4<f32>(load_v(at), load_v(at + step), load_v(at + 2u * step),
+                      load_v(at + 3u * step));
     sums[0] += load_w(w0 + key) * v;
     sums[1] += load_w(w1 + key) * v;
     sums[2] += load_w(w2 + key) * v;

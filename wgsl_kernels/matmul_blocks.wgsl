@@ -2,7 +2,8 @@
 // whose sums LANES invocations share, each taking whole blocks; of SIZE in a workgroup.
 //
 // A scale is read once for its 32 elements, and multiplied with once. a_row, block_dot, joined and
-// put are put in front. Parameters: see library/product.wgsl. One workgroup: 8 SIZE / LANES columns.
+// put are put in front. Parameters: see library/product.wgsl. One workgroup: 8 SIZE / LANES
+// columns.
 
 const ACROSS = SIZE / LANES;
 
@@ -23,7 +24,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   var sum_1 = vec4<f32>();
   for (var i = lane / ACROSS; i < count; i += LANES) {
     let k = i * 32u;
-    let low = mat4x4<f32>(a_row(row, k), a_row(row, k + 4u), a_row(row, k + 8u), a_row(row, k + 12u));
+    let low = mat4x4<f32>(a_row(row, k), a_row(row, k + 4u), a_row(row, k + 8u),
+                          a_row(row, k + 12u));
     let high = mat4x4<f32>(a_row(row, k + 16u), a_row(row, k + 20u), a_row(row, k + 24u),
                            a_row(row, k + 28u));
     let halves = low[0] + low[1] + low[2] + low[3] + high[0] + high[1] + high[2] + high[3];

@@ -61,7 +61,9 @@ const contenders = {
   async rushlight() {
     const py = await pyodide();
     await py.runPythonAsync(PYTHON);
-    const [start, step, read, drop] = ["start", "step", "read", "drop"].map((n) => py.globals.get(n));
+    const [start, step, read, drop] = ["start", "step", "read", "drop"].map((n) =>
+      py.globals.get(n),
+    );
     versions = JSON.parse(py.globals.get("about"));
     return async (...given) => {
       start(...given);
@@ -235,7 +237,9 @@ async function check() {
         off.exact = Math.max(off.exact, Math.abs(product[row * m + j] - exact[i][j]));
       }
     });
-    for (let i = 0; i < n * m; i += 1) off.first = Math.max(off.first, Math.abs(product[i] - first[i]));
+    for (let i = 0; i < n * m; i += 1) {
+      off.first = Math.max(off.first, Math.abs(product[i] - first[i]));
+    }
     found[name] = off;
     await task.free();
   }

@@ -36,7 +36,9 @@ let check = () => false;
 async function open(size) {
   const py = await pyodide();
   await py.runPythonAsync(PYTHON);
-  const [start, write, read, same] = ["start", "write", "read", "check"].map((n) => py.globals.get(n));
+  const [start, write, read, same] = ["start", "write", "read", "check"].map((n) =>
+    py.globals.get(n),
+  );
   await start.callPromising(size);
   jobs.write = () => write.callPromising();
   jobs.read = () => read.callPromising();
