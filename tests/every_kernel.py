@@ -102,6 +102,7 @@ def collect() -> list[Found]:
         (CPU, (), 1 << 27, _sizes),
         (CPU, (), 1 << 27, _dtypes),
         (TAB, ("subgroups",), 1 << 27, _choices),
+        (GPU, (), 1 << 27, _sizes),
         (GPU, (), 1 << 27, _choices),
         (GPU, ("subgroups",), 1 << 27, _products),
         (GPU, ("shader-f16", "subgroups"), 1 << 27, _products),
