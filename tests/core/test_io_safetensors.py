@@ -496,6 +496,17 @@ def test_a_plan_goes_through_each_file_from_front_to_back() -> None:
         load_plan([second, second], ["view", "view"])
 
 
+def test_what_is_small_or_held_otherwise_goes_to_a_device_through_the_heap() -> None:
+    rows = [("large", "F32", 20_000, 4), ("wide", "I64", 20_000, 8), ("small", "F32", 8, 4)]
+    header, at = {}, 0
+    for name, kind, count, size in rows:
+        header[name] = _row(kind, [count], [at, at + count * size])
+        at += count * size
+    table = read_table(BytesSource(_raw(header, bytes(at))))
+    places = {s.name: s.destination for s in load_plan([table], ["device"])}
+    assert places == {"large": "device", "wide": "heap", "small": "heap"}
+
+
 def test_views_share_memory_and_heap_buffers_do_not() -> None:
     content = bytearray(_content()[0])
     source = BytesSource(content)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.gguf import load_gguf
 from rushlight.core.io.safetensors import load_safetensors, open_tables
 from rushlight.models.loading import from_gguf
 
@@ -247,6 +248,26 @@ def test_gguf_equals_the_checkpoint(name: str, kind: str, tmp_path: Path, device
     np.testing.assert_allclose(run(m, IDS), run(same, IDS), **near)
     if kind == "F32":
         np.testing.assert_allclose(run(m, IDS), GOLDEN[f"{name}/out"].numpy(), **CLOSE)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0", "Q5_1"])
+def test_rows_are_put_in_order_where_the_tensors_are(
+    kind: str, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the tab, where a file comes straight into the memory of its device."""
+    write_gguf(tmp_path / "m.gguf", "biased", kind)
+    usual: Any = rl.models.load(tmp_path / "m.gguf")
+    tensors, metadata = load_gguf(tmp_path / "m.gguf")
+    there = {n: t.to(device) for n, t in tensors.items()}
+    with monkeypatch.context() as patch:
+        if device != "cpu":
+            backend = type(rl.device(device).backend)
+            patch.delattr(backend, "download")
+            patch.delattr(backend, "download_async")
+        m: Any = from_gguf(metadata, there, device=device)
+    for name, stored in usual.state_dict().items():
+        assert m.state_dict()[name].raw_bytes() == stored.raw_bytes(), name
 
 
 @pytest.mark.native
