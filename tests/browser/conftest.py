@@ -369,6 +369,12 @@ def launch() -> Iterator[Callable[[list[str]], Any]]:
 
 
 @pytest.fixture(scope="session")
+def flags() -> list[str]:
+    """How the browser of most tests is started."""
+    return FLAGS
+
+
+@pytest.fixture(scope="session")
 def browser(launch: Callable[[list[str]], Any]) -> Iterator[Any]:
     """The browser of most tests."""
     chromium = launch(FLAGS)

@@ -16,24 +16,28 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ARGS = ["-m", "not native", "-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error"]
-# Halves of the files, so that no single test takes very long.
-SHARES = 2
+ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--durations=15"]
+# Parts of the files, so that no single test takes very long, and two workers share them.
+SHARES = {"cpu": 2, "webgpu": 3}
 
 
-def _files(device: str) -> list[Path]:
+def _files(device: str) -> list[str]:
     """The test files that have something for the tab; some import what only a process has."""
     files = sorted((ROOT / "tests" / "core").glob("test_*.py"))
     if device == "webgpu":
-        files = [path for path in files if _takes_device(path)]
         files += sorted((ROOT / "tests" / "webgpu").glob("test_*.py"))
     native = re.compile(r"^pytestmark = pytest\.mark\.native$", re.M)
-    return [path for path in files if not native.search(path.read_text(encoding="utf-8"))]
+    return [
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if not native.search(path.read_text(encoding="utf-8"))
+    ]
 
 
-def _takes_device(path: Path) -> bool:
-    """Whether tests of a file run per device; the others need not run for each."""
-    return re.search(r"\bdevice: |\bop_name\b", path.read_text(encoding="utf-8")) is not None
+def _arguments(device: str, share: int) -> list[str]:
+    """Which tests: on webgpu those that name it; all others run once, beside those on cpu."""
+    files = _files(device)[share :: SHARES[device]]
+    return ["-m", "not native", *(["-k", "webgpu"] if device == "webgpu" else []), *files]
 
 
 def _zipped() -> bytes:
@@ -49,27 +53,33 @@ def _zipped() -> bytes:
     return out.getvalue()
 
 
-def _collected(files: list[str], device: str) -> set[str]:
-    """The tests that a Python process selects from the same files with the same arguments."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not native"]
-    env = {**os.environ, "RUSHLIGHT_TEST_DEVICES": device}
+def _collected(arguments: list[str], device: str) -> set[str]:
+    """The tests that a Python process selects with the same arguments."""
     done = subprocess.run(
-        [*command, *files], cwd=ROOT, capture_output=True, text=True, check=True, env=env
-    )
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments], cwd=ROOT,
+        capture_output=True, text=True, check=True,
+        env={**os.environ, "RUSHLIGHT_TEST_DEVICES": device},
+    )  # fmt: skip
     return {line for line in done.stdout.splitlines() if line.startswith("tests/")}
 
 
-@pytest.mark.parametrize("device", ["cpu", "webgpu"])
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize(
+    ("place", "share"),
+    [
+        pytest.param(device, i, marks=pytest.mark.xdist_group(f"tab-{device}-{i}"))
+        for device, count in SHARES.items()
+        for i in range(count)
+    ],
+)
 def test_core_passes_in_the_tab(
-    share: int, device: str, tab_pytest: Callable[..., dict[str, Any]]
+    place: str, share: int, tab_pytest: Callable[..., dict[str, Any]]
 ) -> None:
-    files = [path.relative_to(ROOT).as_posix() for path in _files(device)[share::SHARES]]
-    result = tab_pytest(_zipped(), [*ARGS, *files], {"RUSHLIGHT_TEST_DEVICES": device})
+    arguments = _arguments(place, share)
+    result = tab_pytest(_zipped(), [*ARGS, *arguments], {"RUSHLIGHT_TEST_DEVICES": place})
     print(result["said"][-3000:])
     assert result["code"] == 0, result["said"]
     assert (result["failed"], result["skipped"]) == (0, 0), result["said"]
-    collected = _collected(files, device)
+    collected = _collected(arguments, place)
     assert collected
     # The tab may have more: some tests are only for what a browser has.
     assert collected - set(result["passed"]) == set()

@@ -99,3 +99,38 @@ def test_a_browser_that_was_started_without_webgpu(
     finally:
         bare.close()
     check(said, "", "")
+
+
+def test_a_gpu_process_that_dies_loses_the_device(
+    launch: Any, flags: list[str], pages: Any, serve: Any, python_place: Path, site: Path
+) -> None:
+    own = launch(flags)
+    try:
+        opened = type(pages)(own)
+        python = opened.start_python(serve(python_place, plain=True).url, site)
+        python("""
+import rushlight as rl
+from rushlight.core.errors import DeviceLostError
+x = rl.ones(3, device="webgpu")
+(x + 1).numpy()
+None
+""")
+        own.new_browser_cdp_session().send("Browser.crashGpuProcess")
+        said = python("""
+import asyncio
+async def until_lost():
+    for _ in range(100):
+        try:
+            await (x + 1).numpy_async()
+        except DeviceLostError as error:
+            return str(error)
+        await asyncio.sleep(0.1)
+said = await until_lost()
+rl.device("webgpu").reset()
+[said, (rl.ones(3, device="webgpu") + 1).tolist()]
+""")
+        opened.close()
+    finally:
+        own.close()
+    assert "webgpu: the device was lost" in said[0] and "reset()" in said[0]
+    assert said[1] == [2, 2, 2]
