@@ -41,10 +41,10 @@ def _arguments(device: str, share: int) -> list[str]:
 
 
 def _zipped() -> bytes:
-    """tests/conftest.py, tests/core, tests/webgpu and the configuration that applies to them."""
+    """tests/*.py, tests/core, tests/webgpu and the configuration that applies to them."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as pack:
-        for path in [ROOT / "README.md", ROOT / "tests" / "conftest.py",
+        for path in [ROOT / "README.md", *sorted((ROOT / "tests").glob("*.py")),
                      *sorted((ROOT / "tests" / "core").rglob("*")),
                      *sorted((ROOT / "tests" / "webgpu").rglob("*"))]:  # fmt: skip
             if path.is_file() and "__pycache__" not in path.parts:
