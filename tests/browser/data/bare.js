@@ -12,8 +12,9 @@ export async function install({ pyodide, packages, wheel, jspi }) {
   const py = await loadPyodide();
   await py.loadPackage(packages);
   py.globals.set("wheel", wheel);
+  const install = "import micropip\nawait micropip.install(wheel)\n";
   return async (/** @type {string} */ code) => {
-    const found = await py.runPythonAsync(`import micropip\nawait micropip.install(wheel)\n${code}`);
+    const found = await py.runPythonAsync(install + code);
     return found.toJs();
   };
 }
