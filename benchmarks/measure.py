@@ -31,10 +31,10 @@ def high_water(pid: int | str = "self") -> float:
     raise RuntimeError(f"process {pid} has no VmHWM")
 
 
-def renderer_peaks(root: int) -> dict[int, float]:
-    """VmHWM of each renderer process below the browser process `root`."""
+def browser_processes(root: int, kind: str) -> list[int]:
+    """The processes of a browser below the process `root` that are of a kind, as "renderer"."""
     parents: dict[int, int] = {}
-    renderers = set()
+    found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -43,16 +43,35 @@ def renderer_peaks(root: int) -> dict[int, float]:
             except OSError:
                 continue
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-            if b"--type=renderer" in command:
-                renderers.add(int(entry.name))
-    found = {}
-    for pid in renderers:
+            if f"--type={kind}".encode() in command:
+                found.add(int(entry.name))
+    below = []
+    for pid in found:
         above = pid
         while above in parents and above != root:
             above = parents[above]
         if above == root:
-            found[pid] = high_water(pid)
-    return found
+            below.append(pid)
+    return below
+
+
+def renderer_peaks(root: int) -> dict[int, float]:
+    """VmHWM of each renderer process below the browser process `root`."""
+    return {pid: high_water(pid) for pid in browser_processes(root, "renderer")}
+
+
+def processor_ms(pid: int) -> float:
+    """Milliseconds that a process has run so far, over all its threads (schedstat).
+
+    What SwiftShader spends on a job is little changed by other work on the machine.
+    """
+    spent = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            spent += int((thread / "schedstat").read_text().split()[0])
+        except OSError:
+            continue  # it has ended
+    return spent / 1e6
 
 
 def machine() -> str:
