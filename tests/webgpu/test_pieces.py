@@ -34,6 +34,7 @@ def test_running_sums(small_bindings: Any, shape: tuple[int, ...], dim: int) -> 
     assert np.array_equal(real, (x / 64).cumsum(dim))
 
 
+@pytest.mark.native  # a minute in the tab
 @pytest.mark.parametrize("shape", [(4, 60_000), (60_000, 5), (900, 400)])
 def test_order(small_bindings: Any, shape: tuple[int, ...]) -> None:
     x = np.floor(draws(1, shape, 0, 5000)).astype(np.float32)
@@ -138,6 +139,7 @@ def test_overlapping_operands_of_one_buffer() -> None:
 # --- grids over 65535 ---------------------------------------------------------------------------
 
 
+@pytest.mark.native  # a minute in the tab
 def test_more_workgroups_than_an_axis_holds() -> None:
     """64 elements of a map are a workgroup, a row of a norm, of a softmax or of a sort is one."""
     n = 65536 * 64 + 77
