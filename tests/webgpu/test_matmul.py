@@ -265,3 +265,10 @@ def test_blocks_arrive_in_many_chunks(
     assert np.array_equal(part, raw[start:stop])
     with pytest.raises(ValueError, match="1 more bytes, the tensor misses 0"):
         writer.write(raw[:1])
+
+
+def test_long_sums() -> None:
+    """llvmpipe ends a loop after 65535 rounds, and says nothing."""
+    a, b = draws(1, (2, 270000), 0, 1), draws(2, (270000, 3), 0, 1)
+    x, y = put(a), put(b)
+    assert_close((x @ y).cpu(), exact(x) @ exact(y), "product")

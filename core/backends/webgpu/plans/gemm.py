@@ -76,6 +76,8 @@ BLOCKS: dict[str, Config] = {
 }  # fmt: skip
 # A test sets this to the name of one configuration, which then computes every product.
 forced: list[str] = []
+# Sums that go into one kernel on a CPU: llvmpipe ends loops after 65535 rounds, of four each.
+_LONGEST = 1 << 17
 # Results of at least this many tiles of 128 by 128 keep a GPU busy with the large ones.
 _MANY_TILES = 128
 # So many columns keep it busy although no sum is shared.
@@ -204,7 +206,11 @@ def _pieces(e: Emitter, whole: _Piece) -> Iterator[_Piece]:
     while todo:
         p = todo.pop()
         fit = [x.fits(e) for x in (p.a, p.b, p.out)]
-        halves = None if all(fit) else _halve(p, fit)
+        if all(fit):
+            long = e.on_cpu and p.a.layout.shape[-1] > _LONGEST
+            halves = _halve_sum(p) if long else None
+        else:
+            halves = _halve(p, fit)
         if halves is None:
             yield p  # if it does not fit, binding it says what is wrong
         else:
@@ -233,12 +239,16 @@ def _halve(p: _Piece, fit: list[bool]) -> list[_Piece] | None:
     if m > 1 and (not fit[2] or (not fit[1] and p.b.far_columns)):
         half = _middle(m)
         return [p.part(d + 1, s, t, False, True) for s, t in ((0, half), (half, m))]
-    if k > 1 and fit[2]:
-        half = _middle(k)
-        first = p._replace(a=p.a.part(d + 1, 0, half), b=p.b.part(d, 0, half))
-        rest = p._replace(a=p.a.part(d + 1, half, k), b=p.b.part(d, half, k), bias=None, add=True)
-        return [first, rest]
-    return None
+    return _halve_sum(p) if k > 1 and fit[2] else None
+
+
+def _halve_sum(p: _Piece) -> list[_Piece]:
+    """The second half of every sum is added to the first."""
+    d, k = p.a.layout.ndim - 2, p.a.layout.shape[-1]
+    half = _middle(k)
+    first = p._replace(a=p.a.part(d + 1, 0, half), b=p.b.part(d, 0, half))
+    rest = p._replace(a=p.a.part(d + 1, half, k), b=p.b.part(d, half, k), bias=None, add=True)
+    return [first, rest]
 
 
 def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, add: bool) -> None:
