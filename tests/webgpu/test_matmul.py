@@ -16,6 +16,8 @@ from rushlight.core.dtype import DTYPES
 from rushlight.core.nn import functional as F
 from rushlight.core.testing import assert_close, draws
 
+# In the tab, where shaders compile slowly, test_half.py runs every configuration.
+pytestmark = pytest.mark.native
 Array = npt.NDArray[Any]
 BLOCKS = [name for name, dtype in DTYPES.items() if dtype.kind == "q"]
 
@@ -57,7 +59,6 @@ def many(name: str, rows: int, columns: int) -> tuple[rl.Tensor, Array]:
 # --- every configuration ------------------------------------------------------------------------
 
 
-@pytest.mark.native  # in the tab, where shaders compile slowly, test_half.py runs them all
 @pytest.mark.parametrize("name", list(gemm.CONFIGS))
 def test_every_configuration(name: str, force: Callable[[str], None]) -> None:
     """Several tiles each way, one element, ragged sums, strides, batches."""
@@ -76,7 +77,6 @@ def test_every_configuration(name: str, force: Callable[[str], None]) -> None:
         assert_close((x @ y).cpu(), exact(x) @ exact(y), "product", label=f"{name} {label}")
 
 
-@pytest.mark.native
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [("registers", "float16"), ("registers", "bfloat16"), ("row_split", "float16"),
@@ -104,7 +104,6 @@ def test_one_row_of_whole_blocks(name: str, dtype: str, force: Callable[[str], N
         assert_close(F.linear(x, weight, bias).cpu(), want, "product", label=f"{dtype} {name}")
 
 
-@pytest.mark.native
 @pytest.mark.parametrize("name", ["row_split", "rows_split", "tile64"])
 def test_blocks_by_other_configurations(name: str, force: Callable[[str], None]) -> None:
     """What is chosen by itself on this adapter: tests/core/test_blocks.py."""
