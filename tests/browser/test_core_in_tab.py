@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--durations=15"]
 # Parts of the files, so that no single test takes very long, and two workers share them.
-SHARES = {"cpu": 2, "webgpu": 3}
+SHARES = {"cpu": 2, "webgpu": 4}
 
 
 def _files(device: str) -> list[str]:
