@@ -242,8 +242,8 @@ class _BatchNorm(Module):
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain mean of all batches
-                momentum = 1.0 / self.num_batches_tracked.float()
+            if self.momentum is None and self.running_mean is not None:  # the mean of all batches
+                momentum = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
         batch = self.training or self.running_mean is None
         return batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, batch, momentum,
