@@ -32,7 +32,7 @@ def _run(plain: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *args],
         cwd=plain,
-        env={**env, "PYTHONPATH": str(plain / "src")},
+        env={**env, "PYTHONPATH": str(plain / "src"), "RUSHLIGHT_TEST_DEVICES": "cpu"},
         capture_output=True,
         text=True,
         timeout=900,
@@ -45,7 +45,9 @@ def test_it_imports_from_the_real_folders(plain: Path) -> None:
         "-c",
         "import rushlight as rl, rushlight.core.tensor as t, rushlight.models as m\n"
         "print(rl.__file__, t.__file__, m.__file__, sep='\\n')\n"
-        "assert (rl.ones(2, 3) @ rl.ones(3, 2)).tolist() == [[3, 3], [3, 3]]",
+        "for device in ('cpu', 'webgpu'):  # whose shaders are files, too\n"
+        "    a, b = rl.ones(2, 3, device=device), rl.ones(3, 2, device=device)\n"
+        "    assert (a @ b).tolist() == [[3, 3], [3, 3]]",
     )
     assert done.returncode == 0, done.stderr
     first, *others = done.stdout.splitlines()
@@ -60,7 +62,8 @@ def test_its_modules_exist_once(plain: Path) -> None:
 
 
 def test_it_passes_its_tests(plain: Path) -> None:
-    # The others start processes and servers; where the modules lie makes no difference to them.
+    # The others start processes and servers, or repeat these on another device; where the modules
+    # lie makes no difference to them.
     done = _run(
         plain,
         "-m",
