@@ -15,7 +15,7 @@ _KERNELS = "rushlight/wgsl_kernels/"
 # Where the shaders go, one after the other: many small files pack badly.
 BUNDLE = _KERNELS + "kernels.txt"
 # What runs ops on a device is not called by hand: its docstrings are for who reads the sources.
-_INTERNAL = "rushlight/core/backends/"
+_INTERNAL = ("rushlight/core/backends/cpu/", "rushlight/core/backends/webgpu/")
 
 
 def slim(members: dict[str, bytes]) -> dict[str, bytes]:
