@@ -271,3 +271,15 @@ def test_long_sums() -> None:
     a, b = draws(1, (2, 270000), 0, 1), draws(2, (270000, 3), 0, 1)
     x, y = put(a), put(b)
     assert_close((x @ y).cpu(), exact(x) @ exact(y), "product")
+
+
+@pytest.mark.parametrize("dtype", [rl.bool, rl.int8, rl.int32, rl.int64], ids=str)
+def test_long_sums_of_integers(dtype: rl.DType) -> None:
+    a = draws(1, (2, 70001), -50, 50).astype(dtype.numpy)
+    b = draws(2, (70001, 3), -50, 50).astype(dtype.numpy)
+    a[1], b[:-1, 2] = 0, 0  # what only the last products tell apart
+    a[1, -1] = b[-1, 2] = 1
+    got = (put(a, dtype.name) @ put(b, dtype.name)).cpu().numpy()
+    assert got.dtype == a.dtype
+    assert np.array_equal(got, a @ b)
+    assert got[1, 2] == 1

@@ -6,11 +6,15 @@ from functools import cache
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
+from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64
 from rushlight.wgsl_kernels import compose, text
+
+# Sums that go into one kernel on a CPU: llvmpipe ends loops after 65535 rounds without a word.
+_LONGEST = 1 << 15
 
 
 def matmul(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -49,6 +53,20 @@ def _kernel(dtype: DType) -> Kernel:
 
 
 def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
+    length = a.layout.shape[-1]
+    # An invocation computes the elements of a word.
+    if e.on_cpu and length * access.per_word(out.dtype) > _LONGEST:
+        half, d = length // 2, a.layout.ndim
+        parts = [e.temporary(out.layout.shape, out.dtype) for _ in range(2)]
+        for part, start, stop in zip(parts, (0, half), (half, length), strict=True):
+            left, right = a.layout.slice(d - 1, start, stop), b.layout.slice(d - 2, start, stop)
+            _integers(e, view(a, left), view(b, right), part)
+        if out.dtype is int64:
+            code = e.status.code(e.op, "overflow")
+            emit_map(e, "add_64(a, b)", parts, out, extra=[code], notes=True)
+        else:
+            emit_map(e, "a | b" if out.dtype is bool_ else "a + b", parts, out)
+        return
     *batch, n, m = out.layout.shape
     sizes, steps = e.walk(tuple(batch), [a.layout.strides[:-2], b.layout.strides[:-2]])
     bound = [e.bind(x) for x in (a, b, out)]
