@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.webgpu.plans import indexing
 from rushlight.core.errors import DeviceError
 from rushlight.core.testing import assert_close, draws
 
@@ -176,3 +177,31 @@ def test_nothing(shape: tuple[int, ...]) -> None:
         assert rl.ones(3, 2, device=device)[index].shape == (0, 2)
     assert_close(rl.ones(3, device="webgpu").index_add(0, index.to("webgpu"), t.reshape(0)).cpu(),
                  np.ones(3))  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [1, 7, 1 << 14])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_additions_link_some_entries_at_a_time(
+    dim: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "_LINKED", most)
+    x, source = draws(1, (6, 41, 7)), draws(2, (5, 40, 3))
+    size = x.shape[dim]
+    index = draws(3, source.shape, 0, size).astype(np.int32)
+    rows = draws(4, (50,), 0, size).astype(np.int64)
+    added = draws(5, tuple(50 if d == dim else n for d, n in enumerate(x.shape)))
+    found = []
+    for device in ("cpu", "webgpu"):
+        a, b, c = (rl.tensor(v.astype(np.float32), device=device) for v in (x, source, added))
+        i, j = rl.tensor(index, device=device), rl.tensor(rows, device=device)
+        found.append((a.scatter_add(dim, i, b), a.index_add(dim, j, c)))
+    for got, want in zip(found[1], found[0], strict=True):
+        assert_close(got.cpu(), want.numpy().astype(np.float64), "several")
+
+
+def test_many_additions_to_one_row() -> None:
+    """More entries than llvmpipe takes rounds of a loop."""
+    index = rl.zeros(70001, dtype=rl.int32, device="webgpu")
+    source = rl.ones(70001, 2, device="webgpu")
+    got = rl.zeros(3, 2, device="webgpu").index_add(0, index, source)
+    assert got.tolist() == [[70001, 70001], [0, 0], [0, 0]]

@@ -183,6 +183,11 @@ def put(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         _write(e, index, value, out, (0,) * len(index.layout.shape), 1, count, count)
 
 
+# Entries of a lane that are linked at once: each is compared with the others, and llvmpipe ends
+# loops after 65535 rounds without a word.
+_LINKED = 1 << 14
+
+
 def _plus(dtype: DType) -> str:
     """The body of an addition; that of int64 notes where 32 bits do not hold the sum."""
     if dtype is int64:
@@ -191,10 +196,30 @@ def _plus(dtype: DType) -> str:
     return f"return a {'|' if dtype is bool_ else '+'} b;"
 
 
-def _add(
-    e: Emitter, x: Operand, index: Operand, linked: Shape, source: Operand, out: Operand, dim: int
+def _add(e: Emitter, x: Operand, index: Operand, source: Operand, out: Operand, dim: int) -> None:
+    """out = x with source[.., k, ..] added at index[k] or index[.., k, ..]."""
+    length = source.layout.shape[dim]
+    along = min(dim, index.layout.ndim - 1)
+    turns: list[Operand] = []
+    for n, start in enumerate(range(0, length, _LINKED) or [0]):
+        stop = min(start + _LINKED, length)
+        if stop == length:
+            made = out
+        elif n < 2:
+            turns.append(made := e.temporary(out.layout.shape, out.dtype))
+        else:
+            made = turns[n % 2]
+        parts = (
+            view(index, index.layout.slice(along, start, stop)),
+            view(source, source.layout.slice(dim, start, stop)),
+        )
+        _add_part(e, x, *parts, made, dim)
+        x = made
+
+
+def _add_part(
+    e: Emitter, x: Operand, index: Operand, source: Operand, out: Operand, dim: int
 ) -> None:
-    """out = x with source[.., k, ..] added at index[k]; `linked`: strides of a contiguous index."""
     begin(e, x, out)
     shape = source.layout.shape
     if 0 in shape:
@@ -231,6 +256,7 @@ def _add(
     x_bound, x_at = e.bind(x)
     o_bound, o_at = e.bind(out)
     each = tuple(int(d == dim) for d in range(len(shape)))
+    linked = contiguous_strides(flat) if len(flat) == len(shape) else each
     sizes, steps = e.walk(
         shape,
         [source.layout.strides, _without(x.layout.strides, dim),
@@ -259,15 +285,13 @@ def scatter_add(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     part = source.layout
     for d, n in enumerate(shape):
         part = part.slice(d, 0, n)
-    _add(e, x, index, contiguous_strides(shape), view(source, part), out, attrs["dim"])
+    _add(e, x, index, view(source, part), out, attrs["dim"])
 
 
 def index_add(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """A copy of x with whole slices added by index; deterministic as scatter_add is."""
     x, index, source = given(*inputs)
-    dim = attrs["dim"]
-    linked = tuple(int(d == dim) for d in range(len(source.layout.shape)))
-    _add(e, x, index, linked, source, out, dim)
+    _add(e, x, index, source, out, attrs["dim"])
 
 
 def ravel_index(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
