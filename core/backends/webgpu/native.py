@@ -251,13 +251,33 @@ class NativePort:
             pending = self._guard(lambda: staging.map_async(self._w.MapMode.READ, 0, total))
             await asyncio.sleep(0)  # also where the values are there already, others get a turn
             try:
-                await pending
+                await self._settled(pending)
             except self._w.GPUError as error:
                 self._guard(partial(_again, error))
             whole = np.frombuffer(staging.read_mapped(0, total), np.uint8)
         finally:
             staging.destroy()
         return _cut(whole, ranges)
+
+    async def _settled(self, pending: Any) -> None:
+        """Wait for a promise, which nobody keeps any more once its device was destroyed."""
+
+        async def kept() -> None:
+            await pending
+
+        waiting = asyncio.ensure_future(kept())
+        try:
+            # wgpu-py's thread that looks after promises ends with the device; reading what was
+            # mapped on it would end the process.
+            while self.device._poller is not None:
+                if (await asyncio.wait({waiting}, timeout=0.1))[0]:
+                    break
+            if self.device._poller is None:
+                self._lost = self._lost or "it was destroyed"
+                raise lost(self._lost)
+            waiting.result()
+        finally:
+            waiting.cancel()
 
     def _copy(self, ranges: Sequence[Range], staging: Any) -> None:
         """Submit the copies of some ranges, one after another, into a buffer that is mapped."""
