@@ -31,7 +31,7 @@ pytest: env-test node_modules assets ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@tools/vulkan.sh
 	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 LP_NUM_THREADS=1 \
-	    $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=30 $(ARGS)
+	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $(ARGS)
 
 format: env-test ## let ruff lay the Python out
 	$(BIN)/ruff check --fix .

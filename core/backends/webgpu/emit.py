@@ -23,6 +23,9 @@ Attrs = Mapping[str, Any]
 
 ALIGN = 256
 _AXIS = 65535
+# Rounds that the loops of an invocation may go on a CPU: llvmpipe ends them after 65535, without a
+# word.
+ROUNDS = 1 << 15
 MOST_DIMS = 8  # that a kernel's parameters hold sizes and strides of
 
 
@@ -82,9 +85,9 @@ class Emitter:
     def few_lanes(self, length: int) -> bool:
         """Whether few invocations should share work of this length.
 
-        So it is on a CPU, which waits long for many; but llvmpipe ends loops after 65535 rounds.
+        So it is on a CPU, which waits long for many, as far as their loops may go.
         """
-        return self.on_cpu and length <= 1 << 14
+        return self.on_cpu and 2 * length <= ROUNDS
 
     @property
     def binding_limit(self) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.blocks import planes_fit
-from rushlight.core.backends.webgpu.emit import Emitter, Value, fill, grid
+from rushlight.core.backends.webgpu.emit import ROUNDS, Emitter, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.creation import cast_expression
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.product import Side, product_kernel, side
@@ -76,8 +76,8 @@ BLOCKS: dict[str, Config] = {
 }  # fmt: skip
 # A test sets this to the name of one configuration, which then computes every product.
 forced: list[str] = []
-# Sums that go into one kernel on a CPU: llvmpipe ends loops after 65535 rounds, of four each.
-_LONGEST = 1 << 17
+# Sums that go into one kernel on a CPU, where a round takes four products.
+_LONGEST = 4 * ROUNDS
 # Results of at least this many tiles of 128 by 128 keep a GPU busy with the large ones.
 _MANY_TILES = 128
 # So many columns keep it busy although no sum is shared.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
+from rushlight.core.backends.webgpu.emit import ROUNDS, Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.plans.movement import (
     apart,
     begin,
@@ -183,9 +183,8 @@ def put(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         _write(e, index, value, out, (0,) * len(index.layout.shape), 1, count, count)
 
 
-# Entries of a lane that are linked at once: each is compared with the others, and llvmpipe ends
-# loops after 65535 rounds without a word.
-_LINKED = 1 << 14
+# Entries of a lane that are linked at once, since each is compared with the others.
+_LINKED = ROUNDS // 2
 
 
 def _plus(dtype: DType) -> str:

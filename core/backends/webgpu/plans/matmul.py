@@ -6,15 +6,12 @@ from functools import cache
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
+from rushlight.core.backends.webgpu.emit import ROUNDS, Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, bool_, int64
 from rushlight.wgsl_kernels import compose, text
-
-# Sums that go into one kernel on a CPU: llvmpipe ends loops after 65535 rounds without a word.
-_LONGEST = 1 << 15
 
 
 def matmul(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -55,7 +52,7 @@ def _kernel(dtype: DType) -> Kernel:
 def _integers(e: Emitter, a: Operand, b: Operand, out: Operand) -> None:
     length = a.layout.shape[-1]
     # An invocation computes the elements of a word.
-    if e.on_cpu and length * access.per_word(out.dtype) > _LONGEST:
+    if e.on_cpu and length * access.per_word(out.dtype) > ROUNDS:
         half, d = length // 2, a.layout.ndim
         parts = [e.temporary(out.layout.shape, out.dtype) for _ in range(2)]
         for part, start, stop in zip(parts, (0, half), (half, length), strict=True):
