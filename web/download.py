@@ -46,15 +46,6 @@ class Head:
         """Nothing is open."""
 
 
-async def settled(device: Device) -> None:
-    """Wait, without blocking, for all that a device was asked to do; raises what went wrong."""
-    if device.type == "webgpu":
-        backend: Any = device.backend
-        with backend.lock:
-            backend.recorder.flush()
-        await backend.port.check_async()
-
-
 def release(device: Device) -> None:
     """Have a webgpu device give back the memory that nothing uses."""
     backend: Any = device.backend
@@ -155,7 +146,7 @@ class Builder:
 
     async def check(self) -> None:
         """Wait for the device; raises what went wrong there."""
-        await settled(self.device)
+        await self.device.synchronize_async()
 
     def add_file(self, path: str, content: Any) -> None:
         """Keep one of the small files (config.json, tokenizer.json, ...)."""

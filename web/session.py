@@ -21,7 +21,7 @@ from rushlight.core.io.template import import_modules as import_templates
 from rushlight.core.io.tokenizer import import_modules
 from rushlight.models.ahead import read_ahead
 from rushlight.models.loading import from_parts
-from rushlight.web.download import Builder, release, settled
+from rushlight.web.download import Builder, release
 
 # Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model
 # on the CPU.
@@ -65,7 +65,7 @@ async def build(builder: Builder, dtype: str | None) -> dict[str, Any]:
         builder.files, builder.tensors, builder.metadata, device=builder.device, dtype=dtype
     )
     builder.tensors.clear()  # converted or moved, they would be held twice
-    await settled(builder.device)
+    await builder.device.synchronize_async()
     number = next(_numbers)
     _models[number] = model
     return {
@@ -111,7 +111,7 @@ async def encode(
             raise asyncio.CancelledError
         try:
             done = next(steps)
-            await settled(model.device)
+            await model.device.synchronize_async()
             report(*done)
         except StopIteration as finished:
             vectors = await finished.value.numpy_async()
@@ -154,7 +154,7 @@ async def generate(
     prefill, stopped = 0.0, ""
     with closing(read_ahead(model, ids, PREFILL[model.device.type])) as reading:
         for done in reading:
-            await settled(model.device)
+            await model.device.synchronize_async()
             report("prefill", done, len(ids))
             if await breathe():
                 raise asyncio.CancelledError
