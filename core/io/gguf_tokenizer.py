@@ -136,7 +136,9 @@ def _file(**parts: Any) -> dict[str, Any]:
     return {"version": "1.0", **empty, **parts}
 
 
-def _bpe(vocabulary: Vocabulary, pairs: Sequence[tuple[str, str]], **more: Any) -> dict[str, Any]:
+def _bpe(
+    vocabulary: Vocabulary, pairs: Sequence[str] | Sequence[tuple[str, str]], **more: Any
+) -> dict[str, Any]:
     return {
         "type": "BPE",
         "dropout": None,

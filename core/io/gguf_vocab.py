@@ -97,14 +97,25 @@ def special_id(metadata: Mapping[str, Any], vocabulary: Vocabulary, key: str) ->
     return int(value)
 
 
-def merges(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """The pairs to merge, in order, both parts and their result in the vocabulary."""
+def merges(
+    metadata: Mapping[str, Any], vocabulary: Vocabulary
+) -> list[str] | list[tuple[str, str]]:
+    """The pairs to merge, in order, both parts and their result in the vocabulary.
+
+    As the file's own texts, a space between the parts, where that is clear: they are in memory.
+    """
     known, texts = vocabulary.ids, _texts(metadata, "merges")
     # A part may start with a space, but not be empty.
-    pairs = [(text[:at], text[at + 1 :]) for text in texts if (at := text.find(" ", 1)) > 0]
-    if len(pairs) == len(texts) and all(
-        left in known and right in known and left + right in known for left, right in pairs
+    if all(
+        (at := text.find(" ", 1)) > 0
+        and (left := text[:at]) in known
+        and (right := text[at + 1 :]) in known
+        and left + right in known
+        for text in texts
     ):
+        if all(text.count(" ") == 1 for text in texts):
+            return list(dict.fromkeys(texts))
+        pairs = [(text[:at], text[at + 1 :]) for text in texts if (at := text.find(" ", 1))]
         return list(dict.fromkeys(pairs))
     for i, text in enumerate(texts):
         left, _, right = text[1:].partition(" ")

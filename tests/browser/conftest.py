@@ -52,6 +52,7 @@ king street ship miner wire glass metal blue screen sleep glow ##s ##ed ##ing of
 that who what . , ? !""".split()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All of it is native (never collected inside the tab); two browsers share the work."""
     for item in items:

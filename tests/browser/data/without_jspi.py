@@ -1,6 +1,7 @@
 """What runs in a page whose browser cannot wait in the middle of Python, as Safari cannot.
 
-Each function that begins with `check_` is a test of test_without_jspi.py, in this order.
+Each function that begins with `check_` is a test of test_without_jspi.py; all but the first two
+find the device open.
 """
 
 import json
