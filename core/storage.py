@@ -17,7 +17,16 @@ class Storage:
     scales and packed words apart.
     """
 
-    __slots__ = ("buffer", "device", "history", "nbytes", "packing", "version", "__weakref__")
+    __slots__ = (
+        "_address",
+        "buffer",
+        "device",
+        "history",
+        "nbytes",
+        "packing",
+        "version",
+        "__weakref__",
+    )
 
     def __init__(self, device: Device, buffer: Any, nbytes: int) -> None:
         self.device = device
@@ -26,6 +35,14 @@ class Storage:
         self.packing = "planes" if device.type == "webgpu" else "gguf"
         self.version = 0
         self.history = 0
+        self._address: int | None = None
+
+    @property
+    def address(self) -> int:
+        """Where the bytes of a buffer of `cpu` begin, for its C kernels."""
+        if self._address is None:  # slow to ask for, and it never moves
+            self._address = self.buffer.__array_interface__["data"][0]
+        return self._address
 
     @staticmethod
     def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:

@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Bytes, Operand
-from rushlight.core.backends.cpu import blocks, codec, conv_kernels, nn_kernels, numpy_kernels
+from rushlight.core.backends.cpu import (
+    blocks,
+    codec,
+    conv_kernels,
+    nn_kernels,
+    numpy_kernels,
+    simd,
+    takers,
+)
 from rushlight.core.backends.cpu.blocks import Rows
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.dtype import DType, float16, float32
@@ -90,6 +98,10 @@ class CpuBackend:
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
+        record = takers.record(name, inputs, out, attrs)
+        if record is not None:
+            simd.run([record], [name])
+            return
         with np.errstate(all="ignore"):
             if name == "embedding" and _is_blocks(inputs[0]):
                 _embed_blocks(out, *inputs)

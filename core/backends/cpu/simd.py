@@ -1,0 +1,218 @@
+"""The C kernels of simd_kernels: the library, messages to it, and what they say.
+
+A message is an array of 64-bit words that rl.h describes: buffers by address and size, then
+records, each a kernel's number, its operands and its attributes. One op is a message of one
+record, a captured step a message of many.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.resources
+import os
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rushlight.core import dtype as dtypes
+from rushlight.core.dtype import DType
+from rushlight.core.layout import Layout
+
+VERSION = 1
+# In the order of rl.h.
+_ORDER = (
+    "bool uint8 int8 int16 int32 uint32 int64 float16 bfloat16 float32 float64 float8_e4m3fn "
+    "float8_e5m2 q4_0 q4_1 q5_0 q5_1 q8_0"
+)
+CODES: dict[DType, int] = {dtypes.DTYPES[n]: i for i, n in enumerate(_ORDER.split())}
+_REASONS = ("", "wrong version", "malformed", "no such kernel", "an operand leaves its buffer",
+            "index", "memory", "refused")  # fmt: skip
+_INDEX, _MEMORY = 5, 6
+
+
+class View(NamedTuple):
+    """An operand under another layout: the same memory seen as another shape."""
+
+    storage: Any
+    dtype: DType
+    layout: Layout
+
+
+class Record(NamedTuple):
+    """One call of a kernel: operands (storage, dtype, layout), the output first; None: left out."""
+
+    kernel: str
+    operands: tuple[Any, ...]
+    attrs: tuple[int, ...] = ()
+
+
+def bits(x: float) -> int:
+    """A float as an attribute: the bits of a double."""
+    found: int = struct.unpack("q", struct.pack("d", x))[0]
+    return found
+
+
+@lru_cache(4096)
+def _operand(dtype: DType, layout: Layout) -> tuple[int, ...]:
+    return (CODES[dtype], layout.offset, layout.ndim, *layout.shape, *layout.strides)
+
+
+class Library:
+    """The loaded kernels.
+
+    variant: the instructions in use. numbers: the kernels by name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lib = lib = ctypes.CDLL(str(path))
+        lib.rl_run.argtypes = [ctypes.c_size_t, ctypes.c_int32]
+        lib.rl_kernel_name.restype = lib.rl_variant.restype = ctypes.c_char_p
+        found: int = lib.rl_version()
+        if found != VERSION:
+            raise ImportError(f"{path} is of version {found}, not {VERSION}; build it anew")
+        self.variant = self.limit(-1)
+        self.numbers: dict[str, int] = {}
+        while name := lib.rl_kernel_name(len(self.numbers)):
+            self.numbers[name.decode()] = len(self.numbers)
+
+    def limit(self, highest: int) -> str:
+        """Use no later instructions than these (-1: the processor's); says which are in use."""
+        self.variant = str(self._lib.rl_variant(highest), "ascii")
+        return self.variant
+
+    def set_threads(self, count: int) -> bool:
+        """Whether kernels may use `count` threads from now on."""
+        return bool(self._lib.rl_set_threads(count))
+
+    def message(self, records: Sequence[Record]) -> tuple[array[int], list[Any]]:
+        """The words of `records`, and the storages in the order of their buffers.
+
+        Buffer i's address is word 4 + 2 * i, its size in bytes the next.
+        """
+        storages: list[Any] = []
+        places: dict[int, int] = {}
+        body: list[int] = []
+        for kernel, operands, attrs in records:
+            start = len(body)
+            body += (self.numbers[kernel], 0, len(operands), len(attrs))
+            for x in operands:
+                if x is None:
+                    body += (-1, 0, 0, 0)
+                    continue
+                storage = x.storage
+                place = places.get(id(storage))
+                if place is None:
+                    place = places[id(storage)] = len(storages)
+                    storages.append(storage)
+                body.append(place)
+                body += _operand(x.dtype, x.layout)
+            body += attrs
+            body[start + 1] = len(body) - start
+        words = array("q", (VERSION, 0, len(storages), len(records)))
+        for storage in storages:
+            words.append(storage.address)
+            words.append(storage.buffer.nbytes)
+        words.extend(body)
+        words[1] = len(words)
+        return words, storages
+
+    def run(self, words: array[int], names: Sequence[str]) -> None:
+        """Run a message; `names` are the ops of its records, for errors.
+
+        IndexError for an index out of range, MemoryError where there is none for a kernel's own
+        use, RuntimeError for a message that the library refuses.
+        """
+        code = self._lib.rl_run(words.buffer_info()[0], len(words))
+        if not code:
+            return
+        place, reason = divmod(code, 256)
+        name = names[place - 1] if place else "simd"
+        if reason == _INDEX:
+            raise IndexError(f"{name}: an index is out of range")
+        if reason == _MEMORY:
+            raise MemoryError(f"{name}: no memory for the kernel's own use")
+        raise RuntimeError(f"{name}: the kernel library refused a message: {_REASONS[reason]}")
+
+
+def _files() -> list[Path]:
+    """The libraries that might serve here, the best first."""
+    place = Path(str(importlib.resources.files("rushlight.simd_kernels"))) / "build"
+    if sys.platform == "emscripten":
+        names = ["kernels.relaxed.wasm"] if _relaxed() else []
+        names.append("kernels.simd128.wasm")
+    else:
+        names = ["kernels.dll" if os.name == "nt" else "kernels.so", "kernels.dylib"]
+    return [place / n for n in names if (place / n).is_file()]
+
+
+# A module with one function that uses relaxed SIMD: i32x4.relaxed_trunc_f32x4_s.
+_PROBE = bytes.fromhex("0061736d010000000105016000017b030201000a0b0109004100fd0ffd81020b")
+
+
+def _relaxed() -> bool:
+    from js import Uint8Array, WebAssembly  # type: ignore[import-not-found, unused-ignore]
+
+    return bool(WebAssembly.validate(Uint8Array.new(_PROBE)))
+
+
+def _load() -> Library | None:
+    wanted = os.environ.get("RUSHLIGHT_KERNELS", "")
+    if wanted not in ("", "numpy", "simd"):
+        raise ValueError(f"RUSHLIGHT_KERNELS is {wanted!r}; it may be numpy or simd")
+    files = [] if wanted == "numpy" else _files()
+    for path in files:
+        try:
+            return Library(path)
+        except (OSError, AttributeError) as error:
+            global problem
+            problem = f"{path.name} does not load: {error}"
+    if wanted == "simd":
+        raise ImportError(
+            f"RUSHLIGHT_KERNELS=simd, but {problem or 'there is no kernel library'}; build it: "
+            "python -m rushlight.simd_kernels.build"
+        )
+    return None
+
+
+problem = ""  # why a library that is there does not serve
+library = _load()
+
+
+def run(records: Sequence[Record], names: Sequence[str]) -> None:
+    """Run the records of the ops `names` now."""
+    assert library is not None
+    library.run(library.message(records)[0], names)
+
+
+def set_num_threads(count: int) -> None:
+    """Let the cpu device's kernels use `count` threads; at first as many as there are cores.
+
+    Results do not depend on it. In the tab there is one thread. NumPy's own products keep to
+    their library's settings (OPENBLAS_NUM_THREADS). ValueError for a count below 1 or above 64.
+    """
+    most = 1 if sys.platform == "emscripten" else 64
+    if not 1 <= count <= most:
+        raise ValueError(f"set_num_threads: {count}; it may be from 1 to {most} here")
+    if library is not None:
+        library.set_threads(count)
+    _threads[0] = count
+
+
+def get_num_threads() -> int:
+    """How many threads the cpu device's kernels may use."""
+    return _threads[0]
+
+
+def _cores() -> int:
+    if sys.platform == "emscripten":
+        return 1
+    counted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(64, counted or 1)
+
+
+_threads = [1]
+set_num_threads(_cores())

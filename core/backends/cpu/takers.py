@@ -1,0 +1,38 @@
+"""Which ops the C kernels take, and how an op is said to them.
+
+A taker gets (inputs, out, attrs) as a backend does and gives the Record of a kernel, or None where
+dtype, layout or size do not fit: then NumPy's kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends.cpu import simd
+from rushlight.core.backends.cpu.simd import Record
+
+Taker = Callable[[Sequence[Any], Any, Mapping[str, Any]], Record | None]
+
+
+def record(name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    """The Record of an op; None where NumPy's kernel runs."""
+    if simd.library is None:
+        return None
+    taker = TAKERS.get(name)
+    return None if taker is None else taker(inputs, out, attrs)
+
+
+def _copy(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x = inputs[0]
+    if (
+        x.storage is out.storage
+        or x.dtype is not out.dtype
+        or x.dtype.kind == "q"
+        or x.layout.ndim > 8
+    ):
+        return None
+    return Record("copy", (out, x))
+
+
+TAKERS: dict[str, Taker] = {"copy": _copy}

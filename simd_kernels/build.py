@@ -1,0 +1,168 @@
+"""Compile the C kernels with zig, for this machine, for others, and for the browser tab.
+
+``python -m rushlight.simd_kernels.build [target ...]`` builds into simd_kernels/build: what this
+machine runs and both WebAssembly modules, or the targets named (--list names them). Needs the
+package ``ziglang``. Standard library only: the build hook loads this file by its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import platform
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ZIG = "ziglang==0.17.0"
+_COMMON = ("-O3", "-std=c11", "-ffp-contract=off", "-fno-math-errno", "-g0", "-Wall", "-Wextra",
+           "-fno-sanitize=undefined", "-Werror")  # fmt: skip
+_X86 = {
+    "rl_table_base": "x86_64_v2",
+    "rl_table_avx2": "x86_64_v3",
+    "rl_table_avx512": "x86_64_v4+avx512vnni",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One library: zig's target, the processors its kernels are built for, and its wheel's tag."""
+
+    triple: str
+    cpus: dict[str, str]
+    file: str
+    tag: str
+
+
+def _arm(cpu: str) -> dict[str, str]:
+    return {"rl_table_base": cpu}
+
+
+_LINUX = "manylinux_2_17_{0}.manylinux2014_{0}"
+TARGETS = {
+    "linux-x86_64": Target("x86_64-linux-gnu.2.17", _X86, "kernels.so", _LINUX.format("x86_64")),
+    "linux-aarch64": Target(
+        "aarch64-linux-gnu.2.17", _arm("generic+dotprod"), "kernels.so", _LINUX.format("aarch64")
+    ),
+    "macos-arm64": Target(
+        "aarch64-macos.11.0", _arm("apple_m1"), "kernels.dylib", "macosx_11_0_arm64"
+    ),
+    "macos-x86_64": Target("x86_64-macos.11.0", _X86, "kernels.dylib", "macosx_11_0_x86_64"),
+    "windows-x86_64": Target("x86_64-windows-gnu", _X86, "kernels.dll", "win_amd64"),
+    "wasm-simd128": Target("wasm32-emscripten", {}, "kernels.simd128.wasm", ""),
+    "wasm-relaxed": Target("wasm32-emscripten", {}, "kernels.relaxed.wasm", ""),
+}
+
+
+def this_machine() -> str | None:
+    """The target of the machine that this runs on; None where there is none for it."""
+    system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform, "")
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    if system == "macos" and machine == "aarch64":
+        machine = "arm64"
+    name = f"{system}-{machine}"
+    return name if name in TARGETS else None
+
+
+def sources() -> list[Path]:
+    """The files that a library depends on."""
+    return sorted(p for p in HERE.iterdir() if p.suffix in (".c", ".h", ".def", ".py"))
+
+
+def stamp() -> str:
+    """Changes with the sources."""
+    digest = hashlib.sha256()
+    for path in sources():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _zig(*args: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "ziglang", *args], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"zig {' '.join(args)}\n{done.stderr}")
+
+
+def build(name: str, out: Path, *flags: str) -> Path:
+    """Build one target of TARGETS into the folder `out`; gives the library's path.
+
+    flags: more for the compiler, before all others. RuntimeError with zig's words when it fails.
+    """
+    target = TARGETS[name]
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out) as folder, ThreadPoolExecutor(2) as pool:
+        base = (
+            "cc",
+            *flags,
+            "-target",
+            target.triple,
+            *_COMMON,
+            "-fvisibility=hidden",
+            "-I",
+            str(HERE),
+        )
+        jobs: list[tuple[str, ...]] = []
+        objects = [str(Path(folder, f"{i}.o")) for i in range(2 + max(1, len(target.cpus)))]
+        if name.startswith("wasm"):
+            simd = ("-msimd128", "-fPIC", *(("-mrelaxed-simd",) if name == "wasm-relaxed" else ()))
+            jobs = [(*base, *simd, "-c", str(HERE / f), "-o", o) for f, o in
+                    zip(("main.c", "pool.c", "variant.c"), objects, strict=True)]  # fmt: skip
+        else:
+            first = next(iter(target.cpus.values()))
+            cpu = (f"-mcpu={first}", "-fPIC")
+            jobs = [(*base, *cpu, "-c", str(HERE / f), "-o", o) for f, o in
+                    zip(("main.c", "pool.c"), objects, strict=False)]  # fmt: skip
+            for (table, one), o in zip(target.cpus.items(), objects[2:], strict=True):
+                wide = ("-mprefer-vector-width=512",) if "v4" in one else ()
+                jobs.append((*base, f"-mcpu={one}", *wide, "-fPIC", f"-DRL_TABLE={table}",
+                             "-c", str(HERE / "variant.c"), "-o", o))  # fmt: skip
+        list(pool.map(lambda job: _zig(*job), jobs))
+        made = Path(folder, target.file)
+        if name.startswith("wasm"):
+            side = "--experimental-pic --no-entry --export-dynamic --import-memory --strip-debug"
+            options = ("-shared", "--allow-undefined", *side.split())
+            _zig("wasm-ld", *options, "-o", str(made), *objects)
+        else:
+            _zig("cc", *flags, "-target", target.triple, "-shared", "-s", "-o", str(made), *objects)
+        return made.replace(out / target.file)
+
+
+def build_here(out: Path | None = None) -> list[Path]:
+    """This machine's library and the two WebAssembly modules, unless they are there already."""
+    out = out or HERE / "build"
+    host = this_machine()
+    names = [*([host] if host else []), "wasm-simd128", "wasm-relaxed"]
+    paths = [out / TARGETS[n].file for n in names]
+    mark = out / "stamp"
+    if not (all(p.is_file() for p in paths) and mark.is_file() and mark.read_text() == stamp()):
+        if host is None:
+            print(f"no kernels for {sys.platform} {platform.machine()}: NumPy's serve")
+        paths = [build(n, out) for n in names]
+        mark.write_text(stamp())
+    return paths
+
+
+def main(args: list[str]) -> int:
+    """The command: see the module's first lines."""
+    if args == ["--list"]:
+        print(*TARGETS, sep="\n")
+        return 0
+    unknown = [a for a in args if a not in TARGETS]
+    if unknown:
+        print(f"no target {unknown[0]!r}; there are: {', '.join(TARGETS)}", file=sys.stderr)
+        return 2
+    if importlib.util.find_spec("ziglang") is None:
+        print(f"the kernels are built with zig: pip install {ZIG}", file=sys.stderr)
+        return 1
+    # Libraries of different machines have the same name: a folder each.
+    for path in [build(a, HERE / "build" / a) for a in args] if args else build_here():
+        print(path, path.stat().st_size)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

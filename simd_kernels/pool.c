@@ -1,0 +1,215 @@
+// The thread pool: workers spin briefly for the next job, then sleep. One thread in WebAssembly.
+#include "pool.h"
+#include "rl.h"
+
+#define API __attribute__((visibility("default")))
+
+static struct {
+    void *raw;
+    uint8_t *at;
+    size_t bytes;
+} scratch[RL_THREADS + 1]; // the last is shared
+
+static void *memory(int i, size_t bytes) {
+    if (scratch[i].bytes < bytes) {
+        free(scratch[i].raw);
+        scratch[i].bytes = 0;
+        if (bytes > SIZE_MAX - 64 || !(scratch[i].raw = malloc(bytes + 64))) {
+            scratch[i].raw = NULL;
+            return NULL;
+        }
+        scratch[i].at = (uint8_t *)(((uintptr_t)scratch[i].raw + 63) & ~(uintptr_t)63);
+        scratch[i].bytes = bytes;
+    }
+    return scratch[i].at;
+}
+
+void *rl_scratch(int thread, size_t bytes) { return memory(thread, bytes ? bytes : 1); }
+void *rl_shared(size_t bytes) { return memory(RL_THREADS, bytes ? bytes : 1); }
+
+// What a big kernel took is given back when the message ends.
+static void trim(void) {
+    for (int i = 0; i <= RL_THREADS; i++)
+        if (scratch[i].bytes > (size_t)16 << 20) {
+            free(scratch[i].raw);
+            scratch[i].raw = NULL;
+            scratch[i].bytes = 0;
+        }
+}
+
+#if defined(__wasm__)
+
+void rl_lock(void) {}
+void rl_unlock(void) { trim(); }
+int rl_threads(void) { return 1; }
+API int32_t rl_set_threads(int32_t n) { return n == 1; }
+
+void rl_parallel(int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
+    for (int64_t i = 0; i < items; i++) fn(ctx, i, 0);
+}
+
+#else
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#if defined(_WIN32)
+#include <windows.h>
+typedef SRWLOCK mutex;
+typedef CONDITION_VARIABLE condition;
+#define MUTEX SRWLOCK_INIT
+#define CONDITION CONDITION_VARIABLE_INIT
+static void take(mutex *m) { AcquireSRWLockExclusive(m); }
+static void give(mutex *m) { ReleaseSRWLockExclusive(m); }
+static void wait(condition *c, mutex *m) { SleepConditionVariableSRW(c, m, INFINITE, 0); }
+static void wake(condition *c) { WakeAllConditionVariable(c); }
+static void pause_long(void) { SwitchToThread(); }
+#else
+#include <pthread.h>
+#include <sched.h>
+typedef pthread_mutex_t mutex;
+typedef pthread_cond_t condition;
+#define MUTEX PTHREAD_MUTEX_INITIALIZER
+#define CONDITION PTHREAD_COND_INITIALIZER
+static void take(mutex *m) { pthread_mutex_lock(m); }
+static void give(mutex *m) { pthread_mutex_unlock(m); }
+static void wait(condition *c, mutex *m) { pthread_cond_wait(c, m); }
+static void wake(condition *c) { pthread_cond_broadcast(c); }
+static void pause_long(void) { sched_yield(); }
+#endif
+
+static inline void pause_short(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#define SPINS 4000
+
+static mutex one_job = MUTEX, sleeping = MUTEX;
+static condition news = CONDITION;
+static int wanted = 1, started = 0; // threads, the caller's among them; workers that exist
+static atomic_int sleepers, inside;
+static atomic_uint open_job; // number of the job that may be joined, 0 for none
+static unsigned last_job;
+static struct {
+    void (*fn)(void *, int64_t, int);
+    void *ctx;
+    int64_t items;
+    int workers;
+    _Atomic int64_t next;
+} job;
+
+static void work(int thread) {
+    for (;;) {
+        int64_t i = atomic_fetch_add_explicit(&job.next, 1, memory_order_relaxed);
+        if (i >= job.items) return;
+        job.fn(job.ctx, i, thread);
+    }
+}
+
+static void worker(int thread) {
+    unsigned seen = 0;
+    for (;;) {
+        unsigned now = 0;
+        for (int i = 0; i < SPINS; i++) {
+            now = atomic_load_explicit(&open_job, memory_order_acquire);
+            if (now && now != seen) break;
+            pause_short();
+            now = 0;
+        }
+        if (!now) {
+            take(&sleeping);
+            atomic_fetch_add(&sleepers, 1);
+            while (!(now = atomic_load(&open_job)) || now == seen) wait(&news, &sleeping);
+            atomic_fetch_sub(&sleepers, 1);
+            give(&sleeping);
+        }
+        // Joined before looking again: a job that is closed meanwhile is not touched.
+        atomic_fetch_add(&inside, 1);
+        now = atomic_load(&open_job);
+        if (now && now != seen) {
+            seen = now;
+            if (thread <= job.workers) work(thread);
+        }
+        atomic_fetch_sub(&inside, 1);
+    }
+}
+
+#if defined(_WIN32)
+static DWORD WINAPI entry(LPVOID thread) { return worker((int)(intptr_t)thread), 0; }
+static bool start(int thread) {
+    HANDLE made = CreateThread(NULL, 0, entry, (LPVOID)(intptr_t)thread, 0, NULL);
+    if (made) CloseHandle(made);
+    return made != NULL;
+}
+#else
+static void *entry(void *thread) { return worker((int)(intptr_t)thread), NULL; }
+
+// A forked child has the caller's thread alone: it starts with a pool of its own.
+static void forked(void) {
+    one_job = sleeping = (mutex)MUTEX;
+    news = (condition)CONDITION;
+    started = 0;
+    atomic_store(&sleepers, 0);
+    atomic_store(&inside, 0);
+    atomic_store(&open_job, 0);
+}
+
+static bool start(int thread) {
+    static bool told = false;
+    if (!told) told = !pthread_atfork(NULL, NULL, forked);
+    pthread_attr_t attributes;
+    pthread_t made;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    bool ok = !pthread_create(&made, &attributes, entry, (void *)(intptr_t)thread);
+    pthread_attr_destroy(&attributes);
+    return ok;
+}
+#endif
+
+void rl_lock(void) { take(&one_job); }
+
+void rl_unlock(void) {
+    trim();
+    give(&one_job);
+}
+
+int rl_threads(void) { return wanted; }
+
+// How many threads a kernel may use, from 1 to RL_THREADS; 0 where `n` is none of them.
+API int32_t rl_set_threads(int32_t n) {
+    if (n < 1 || n > RL_THREADS) return 0;
+    take(&one_job);
+    wanted = n;
+    give(&one_job);
+    return 1;
+}
+
+void rl_parallel(int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
+    int64_t most = rl_min(wanted, items);
+    if (most <= 1) {
+        for (int64_t i = 0; i < items; i++) fn(ctx, i, 0);
+        return;
+    }
+    while (started < most - 1 && start(started + 1)) started++;
+    job.fn = fn, job.ctx = ctx, job.items = items, job.workers = (int)most - 1;
+    atomic_store_explicit(&job.next, 0, memory_order_relaxed);
+    if (!++last_job) last_job = 1;
+    atomic_store(&open_job, last_job);
+    if (atomic_load(&sleepers)) {
+        take(&sleeping);
+        wake(&news);
+        give(&sleeping);
+    }
+    work(0);
+    atomic_store(&open_job, 0);
+    for (int i = 0; atomic_load(&inside); i++)
+        if (i < SPINS) pause_short();
+        else pause_long();
+}
+
+#endif

@@ -1,0 +1,72 @@
+// The binary interface: messages of 64-bit words that name kernels and describe their operands.
+#ifndef RL_H
+#define RL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Changes whenever a word of a message changes its meaning.
+#define RL_VERSION 1
+#define RL_DIMS 8
+#define RL_OPERANDS 12
+#define RL_THREADS 64
+
+enum { RL_OK, RL_WRONG_VERSION, RL_MALFORMED, RL_NO_KERNEL, RL_BOUNDS, RL_INDEX, RL_MEMORY, RL_REFUSED };
+
+// Name, bytes of a block, elements of a block; the order is that of simd.py.
+#define RL_DTYPES(D) \
+    D(BOOL, 1, 1) D(U8, 1, 1) D(I8, 1, 1) D(I16, 2, 1) D(I32, 4, 1) D(U32, 4, 1) D(I64, 8, 1) \
+    D(F16, 2, 1) D(BF16, 2, 1) D(F32, 4, 1) D(F64, 8, 1) D(E4M3, 1, 1) D(E5M2, 1, 1) \
+    D(Q4_0, 18, 32) D(Q4_1, 20, 32) D(Q5_0, 22, 32) D(Q5_1, 24, 32) D(Q8_0, 34, 32)
+
+#define RL_ENUM(name, bytes, block) RL_##name,
+enum { RL_DTYPES(RL_ENUM) RL_N_DTYPES };
+
+// One operand: `data` is at the first element, strides count elements. Left out: no data, ndim -1.
+typedef struct {
+    uint8_t *data;
+    int32_t dtype, ndim;
+    int64_t shape[RL_DIMS], strides[RL_DIMS];
+} rl_operand;
+
+// Operand 0 is the output.
+typedef struct {
+    int32_t n, n_attrs;
+    rl_operand op[RL_OPERANDS];
+    const int64_t *attrs;
+} rl_call;
+
+typedef int (*rl_kernel)(const rl_call *call);
+
+// Run fn(ctx, item, thread) for each item, on as many threads as are set; back when all are done.
+// Which thread takes an item is chance, so an item must not depend on another one.
+void rl_parallel(int64_t items, void (*fn)(void *ctx, int64_t item, int thread), void *ctx);
+int rl_threads(void);
+
+// Memory aligned to 64 bytes until the kernel ends: of one thread (0 is the kernel's own), or of
+// the kernel, to be taken before rl_parallel. NULL where there is none.
+void *rl_scratch(int thread, size_t bytes);
+void *rl_shared(size_t bytes);
+
+// The module has no C library of its own in a WebAssembly side module: only what Pyodide offers.
+void *malloc(size_t);
+void free(void *);
+#define rl_copy(to, from, bytes) __builtin_memcpy(to, from, bytes)
+#define rl_zero(to, bytes) __builtin_memset(to, 0, bytes)
+
+static inline double rl_double(int64_t bits) {
+    double out;
+    rl_copy(&out, &bits, 8);
+    return out;
+}
+
+static inline int64_t rl_numel(const rl_operand *x) {
+    int64_t n = 1;
+    for (int d = 0; d < x->ndim; d++) n *= x->shape[d];
+    return n;
+}
+
+static inline int64_t rl_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t rl_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+#endif

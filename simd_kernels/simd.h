@@ -1,0 +1,115 @@
+// Vectors of the width at hand, in the compiler's vector extensions; builtins where those fall short.
+#ifndef SIMD_H
+#define SIMD_H
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+#define VF 16
+#elif defined(__AVX2__)
+#define VF 8
+#else
+#define VF 4
+#endif
+
+typedef float vf __attribute__((vector_size(VF * 4)));
+typedef int32_t vi __attribute__((vector_size(VF * 4)));
+typedef uint32_t vu __attribute__((vector_size(VF * 4)));
+typedef uint16_t vh __attribute__((vector_size(VF * 2)));
+// The same in memory: any address, any type of elements.
+typedef float vf_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
+typedef int32_t vi_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
+typedef uint16_t vh_at __attribute__((vector_size(VF * 2), aligned(1), may_alias));
+
+#define RL_INLINE static inline __attribute__((always_inline))
+
+RL_INLINE vf vload(const void *p) { return *(const vf_at *)p; }
+RL_INLINE void vstore(void *p, vf x) { *(vf_at *)p = x; }
+RL_INLINE vf vsplat(float x) { return x - (vf){}; }
+RL_INLINE vi visplat(int32_t x) { return x - (vi){}; }
+RL_INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+
+// The first n elements, zeros behind; nothing is read past them.
+RL_INLINE vf vload_part(const float *p, int64_t n) {
+    float out[VF] = {0};
+    for (int64_t i = 0; i < n; i++) out[i] = p[i];
+    return vload(out);
+}
+
+RL_INLINE void vstore_part(float *p, vf x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) p[i] = x[i];
+}
+
+// a * b + c, in one rounding where the processor has that; never a call.
+RL_INLINE vf vfma(vf a, vf b, vf c) {
+#if defined(__wasm_relaxed_simd__)
+    return (vf)__builtin_wasm_relaxed_madd_f32x4(a, b, c);
+#elif defined(__FMA__) || defined(__aarch64__)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+RL_INLINE float vsum(vf x) {
+    // Halves are added to halves: the order is the same for every width of a power of two.
+    for (int n = VF / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) x[i] += x[i + n];
+    return x[0];
+}
+
+// The larger; b where either is NaN.
+RL_INLINE vf vmax(vf a, vf b) { return vselect(a > b, a, b); }
+RL_INLINE vf vmin(vf a, vf b) { return vselect(a < b, a, b); }
+
+RL_INLINE float vtop(vf x) {
+    float out = x[0];
+    for (int i = 1; i < VF; i++) out = x[i] > out ? x[i] : out;
+    return out;
+}
+
+// Half precision to single, exactly, in integers: NaN stays NaN.
+RL_INLINE float half_to_float(uint16_t h) {
+#if defined(__F16C__) || defined(__aarch64__)
+    _Float16 x;
+    __builtin_memcpy(&x, &h, 2);
+    return (float)x;
+#else
+    // The exponent is moved by a multiplication, which makes numbers of subnormal ones too.
+    uint32_t bits = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
+    float x;
+    __builtin_memcpy(&x, &bits, 4);
+    x *= 0x1p112f;
+    __builtin_memcpy(&bits, &x, 4);
+    if ((h & 0x7c00) == 0x7c00) bits = 0x7f800000u | (uint32_t)(h & 0x3ff) << 13;
+    bits |= sign;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+#endif
+}
+
+RL_INLINE vf vload_half(const void *p) {
+    vh h = *(const vh_at *)p;
+#if defined(__F16C__) || defined(__aarch64__)
+    typedef _Float16 vhf __attribute__((vector_size(VF * 2)));
+    return __builtin_convertvector((vhf)h, vf);
+#else
+    vu bits = __builtin_convertvector(h, vu), sign = (bits & 0x8000u) << 16;
+    vf x = (vf)((bits & 0x7fffu) << 13) * 0x1p112f;
+    vi special = (vi)((bits & 0x7c00u) == 0x7c00u);
+    vf infinite = (vf)(0x7f800000u | (bits & 0x3ffu) << 13);
+    return (vf)((vu)vselect(special, infinite, x) | sign);
+#endif
+}
+
+RL_INLINE float bfloat_to_float(uint16_t h) {
+    uint32_t bits = (uint32_t)h << 16;
+    float x;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+}
+
+RL_INLINE vf vload_bfloat(const void *p) {
+    return (vf)(__builtin_convertvector(*(const vh_at *)p, vu) << 16);
+}
+
+#endif

@@ -1,0 +1,13 @@
+// Every kernel in one unit, built once for each set of instructions.
+#include "rl.h"
+#include "simd.h"
+
+#include "move.c"
+
+#ifndef RL_TABLE
+#define RL_TABLE rl_table_base
+#endif
+#define K(name) k_##name,
+const rl_kernel RL_TABLE[] = {
+#include "kernels.def"
+};
