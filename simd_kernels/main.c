@@ -144,14 +144,21 @@ RL_API int32_t rl_run(const int64_t *words, int32_t n) {
     const rl_kernel *kernels = table();
     rl_call call;
     int32_t result = RL_OK;
+    // All of it is checked before any of it runs.
+    for (int64_t i = 0; i < records; i++) {
+        int64_t length = read(at, end - at, buffers, n_buffers, &call);
+        if (length < 0) return (int32_t)((i + 1) * 256 - length);
+        at += length;
+    }
+    if (at != end) return RL_MALFORMED;
+    at = buffers + 2 * n_buffers;
     rl_lock();
     for (int64_t i = 0; i < records && result == RL_OK; i++) {
         int64_t length = read(at, end - at, buffers, n_buffers, &call);
-        int code = length < 0 ? (int)-length : kernels[at[0]](&call);
+        int code = kernels[at[0]](&call);
         if (code != RL_OK) result = (int32_t)(i + 1) * 256 + code;
-        else at += length;
+        at += length;
     }
-    if (result == RL_OK && at != end) result = RL_MALFORMED;
     rl_unlock();
     return result;
 }

@@ -9,7 +9,8 @@ typedef struct {
 #define MOVE_LOOP(type)                                                                            \
     for (int64_t i = 0; i < n; i++) ((type *)to)[i * ts] = ((const type *)from)[i * fs]
 
-static void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t ts, int64_t fs, int64_t size) {
+static void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t ts, int64_t fs,
+                     int64_t size) {
     if (ts == 1 && fs == 1) rl_copy(to, from, (size_t)(n * size));
     else if (size == 4) MOVE_LOOP(uint32_t);
     else if (size == 2) MOVE_LOOP(uint16_t);
@@ -36,7 +37,8 @@ static void move_item(void *ctx, int64_t item, int thread) {
 static int k_copy(const rl_call *c) {
     static const uint8_t SIZES[] = {1, 1, 1, 2, 4, 4, 8, 2, 2, 4, 8, 1, 1};
     const rl_operand *out = &c->op[0], *in = &c->op[1];
-    if (c->n != 2 || in->ndim != out->ndim || out->dtype >= RL_Q4_0 || in->dtype >= RL_Q4_0) return RL_REFUSED;
+    if (c->n != 2 || in->ndim != out->ndim) return RL_REFUSED;
+    if (out->dtype >= RL_Q4_0 || in->dtype >= RL_Q4_0) return RL_REFUSED;
     int64_t size = SIZES[out->dtype], n = rl_numel(out);
     if (SIZES[in->dtype] != size) return RL_REFUSED;
     for (int d = 0; d < out->ndim; d++)

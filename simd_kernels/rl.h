@@ -11,7 +11,9 @@
 #define RL_OPERANDS 12
 #define RL_THREADS 64
 
-enum { RL_OK, RL_WRONG_VERSION, RL_MALFORMED, RL_NO_KERNEL, RL_BOUNDS, RL_INDEX, RL_MEMORY, RL_REFUSED };
+enum {
+    RL_OK, RL_WRONG_VERSION, RL_MALFORMED, RL_NO_KERNEL, RL_BOUNDS, RL_INDEX, RL_MEMORY, RL_REFUSED
+};
 
 // Name, bytes of a block, elements of a block; the order is that of simd.py.
 #define RL_DTYPES(D) \

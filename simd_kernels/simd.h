@@ -1,4 +1,4 @@
-// Vectors of the width at hand, in the compiler's vector extensions; builtins where those fall short.
+// Vectors of the width at hand: the compiler's vector extensions, builtins where those fall short.
 #ifndef SIMD_H
 #define SIMD_H
 #include <stdint.h>

@@ -228,6 +228,7 @@ def _make_backend(dev: Device) -> Backend:
 
 
 debugging = [False]
+_linear_mode = ["exact"]
 _TYPES = ("cpu", "meta", "webgpu")
 _default_seed = [0]
 _devices: dict[tuple[str, int], Device] = {}
@@ -296,3 +297,38 @@ def debug(enabled: bool = True) -> Iterator[None]:
         yield
     finally:
         debugging[0] = before
+
+
+def set_num_threads(count: int) -> None:
+    """Let the cpu device's C kernels use `count` threads; at first as many as there are cores.
+
+    Results do not depend on it. In the tab there is one thread. NumPy's own products keep to the
+    setting of their library (OPENBLAS_NUM_THREADS). ValueError for a count below 1 or above 64.
+    """
+    from rushlight.core.backends.cpu import simd
+
+    simd.set_threads(count)
+
+
+def get_num_threads() -> int:
+    """How many threads the cpu device's C kernels may use."""
+    from rushlight.core.backends.cpu import simd
+
+    return simd.threads[0]
+
+
+def set_linear_mode(mode: str) -> None:
+    """How `linear` multiplies with block-quantized weights: "exact" (at first) or "fast".
+
+    exact: activations stay float32. fast: they are rounded to 8 bits per 32 values on the fly, as
+    llama.cpp does, where the device has such a kernel; elsewhere it is exact. Generation sets the
+    mode for itself (its option `linear`). ValueError for another mode.
+    """
+    if mode not in ("exact", "fast"):
+        raise ValueError(f'set_linear_mode: {mode!r}; the modes are "exact" and "fast"')
+    _linear_mode[0] = mode
+
+
+def get_linear_mode() -> str:
+    """The mode that `set_linear_mode` set."""
+    return _linear_mode[0]

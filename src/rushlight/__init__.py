@@ -19,7 +19,11 @@ from rushlight.core.backends import (
     device,
     device_async,
     devices,
+    get_linear_mode,
+    get_num_threads,
     manual_seed,
+    set_linear_mode,
+    set_num_threads,
 )
 from rushlight.core.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.dtype import (
@@ -52,12 +56,13 @@ from rushlight.core.ops import __all__ as _ops
 from rushlight.core.tensor import Tensor, from_numpy
 
 __all__ = [
-    "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
-    "LoadError", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "debug", "device",
-    "device_async", "devices", "enable_grad", "errors", "float16", "float32", "float64",
-    "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "int16", "int32", "int64", "int8",
-    "is_grad_enabled", "jit", "load", "manual_seed", "models", "nn", "no_grad", "optim",
-    "promote_types", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "save", "tensor", "uint32", "uint8",
+    "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
+    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "debug", "device", "device_async",
+    "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
+    "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
+    "int32", "int64", "int8", "is_grad_enabled", "jit", "load", "manual_seed", "models", "nn",
+    "no_grad", "optim", "promote_types", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "save",
+    "set_linear_mode", "set_num_threads", "tensor", "uint32", "uint8",
     *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
                                    "rfloordiv"}),
 ]  # fmt: skip

@@ -130,7 +130,7 @@ class Library:
         if not code:
             return
         place, reason = divmod(code, 256)
-        name = names[place - 1] if place else "simd"
+        name = names[place - 1] if 0 < place <= len(names) else "simd"
         if reason == _INDEX:
             raise IndexError(f"{name}: an index is out of range")
         if reason == _MEMORY:
@@ -188,25 +188,6 @@ def run(records: Sequence[Record], names: Sequence[str]) -> None:
     library.run(library.message(records)[0], names)
 
 
-def set_num_threads(count: int) -> None:
-    """Let the cpu device's kernels use `count` threads; at first as many as there are cores.
-
-    Results do not depend on it. In the tab there is one thread. NumPy's own products keep to
-    their library's settings (OPENBLAS_NUM_THREADS). ValueError for a count below 1 or above 64.
-    """
-    most = 1 if sys.platform == "emscripten" else 64
-    if not 1 <= count <= most:
-        raise ValueError(f"set_num_threads: {count}; it may be from 1 to {most} here")
-    if library is not None:
-        library.set_threads(count)
-    _threads[0] = count
-
-
-def get_num_threads() -> int:
-    """How many threads the cpu device's kernels may use."""
-    return _threads[0]
-
-
 def _cores() -> int:
     if sys.platform == "emscripten":
         return 1
@@ -214,5 +195,17 @@ def _cores() -> int:
     return min(64, counted or 1)
 
 
-_threads = [1]
-set_num_threads(_cores())
+MOST_THREADS = 1 if sys.platform == "emscripten" else 64
+threads = [_cores()]
+
+
+def set_threads(count: int) -> None:
+    """`rl.set_num_threads`."""
+    if not 1 <= count <= MOST_THREADS:
+        raise ValueError(f"set_num_threads: {count}; it may be from 1 to {MOST_THREADS} here")
+    if library is not None:
+        library.set_threads(count)
+    threads[0] = count
+
+
+set_threads(threads[0])
