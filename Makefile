@@ -6,13 +6,13 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo test lint pytest format wheel screenshots bench-web bench-native clean env env-test assets node_modules
+.PHONY: help demo test lint pytest format wheel screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## what this Makefile offers
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: env ## build the site with its models and serve it on loopback (PORT=8000)
+demo: env kernels ## build the site with its models and serve it on loopback (PORT=8000)
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@exec $(BIN)/rushlight site serve --port $(PORT)
@@ -27,7 +27,7 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 
 # One thread each for BLAS and lavapipe: two workers with as many threads as cores slow each other
 # down.
-pytest: env-test node_modules assets ## every test; ARGS="-k name" for some
+pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@tools/vulkan.sh
 	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 LP_NUM_THREADS=1 \
@@ -37,14 +37,14 @@ format: env-test ## let ruff lay the Python out
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel: env-test ## dist/*.whl and dist/*.tar.gz
+wheel: env-test kernels ## dist/*.whl and dist/*.tar.gz
 	$(BIN)/python -m build --outdir dist
 
-screenshots: env-test ## drive every page and write docs/screenshots
+screenshots: env-test kernels ## drive every page and write docs/screenshots
 	@tools/chromium.sh
 	$(BIN)/python tests/browser/screenshots.py
 
-bench-web: env-test assets ## measure in the tab; tables in benchmarks/RESULTS.md
+bench-web: env-test assets kernels ## measure in the tab; tables in benchmarks/RESULTS.md
 	@tools/chromium.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
@@ -53,7 +53,7 @@ bench-web: env-test assets ## measure in the tab; tables in benchmarks/RESULTS.m
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done
 
-bench-native: env-test ## measure natively, WebGPU included
+bench-native: env-test kernels ## measure natively, WebGPU included
 	@tools/vulkan.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@for benchmark in matmul_native "transfers native" "ops native" "minilm native" "smollm2 native"; do \
@@ -74,6 +74,11 @@ env-test:
 # The JavaScript that the wheel ships: an editable install fetches nothing.
 assets: env-test
 	@$(BIN)/python hatch_build.py >/dev/null
+
+# Built again only when their sources have changed. Where zig cannot be had NumPy's kernels serve,
+# and `rushlight info` says so; the tests want the C ones.
+kernels: env
+	@tools/kernels.sh
 
 # Installed again only when the lock file has changed.
 node_modules: env-test

@@ -1,7 +1,10 @@
-"""Build hook: put the JavaScript modules that web/assets.toml names into web/build.
+"""Build hook: the JavaScript modules that web/assets.toml names, and the C kernels.
 
-Wheels and sdists ship web/build, so an sdist builds its wheel without a network. An editable
-install never fetches; run ``python hatch_build.py`` (the Makefile does) to fill web/build by hand.
+Wheels and sdists ship web/build and the kernels' WebAssembly modules, so an sdist builds its wheel
+without a network. RUSHLIGHT_WHEEL=linux-x86_64 (or another target of simd_kernels/build.py, or
+`here`) gives a wheel for that platform, with its native library; otherwise a wheel is pure. With
+RUSHLIGHT_KERNELS=numpy nothing is compiled, and zig not fetched. An editable install never fetches
+or compiles; run ``python hatch_build.py`` (the Makefile does) to fill web/build by hand.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.util
+import inspect
+import os
 import re
 import sys
 import tomllib
@@ -134,21 +139,61 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(entry, content)
 
 
+def fill_kernels(root: Path = ROOT) -> None:
+    """Build the WebAssembly modules into simd_kernels/build, unless they are up to date there."""
+    builder = _load(root, "simd_kernels/build.py")
+    builder.build_missing(builder.TAB)
+
+
+def with_library(root: Path, target: str, data: dict[str, Any]) -> None:
+    """Put the native library of `target` into the wheel that hatchling is told to build."""
+    builder = _load(root, "simd_kernels/build.py")
+    name = builder.this_machine() if target == "here" else target
+    if name not in builder.TARGETS or not builder.TARGETS[name].tag:
+        known = ", ".join(n for n, t in builder.TARGETS.items() if t.tag)
+        raise ValueError(f"RUSHLIGHT_WHEEL={target}: there is no such platform; there are: {known}")
+    path = builder.build(name, root / "simd_kernels" / "build" / name)
+    data["force_include"][str(path)] = f"rushlight/simd_kernels/build/{path.name}"
+    data["pure_python"], data["tag"] = False, f"py3-none-{builder.TARGETS[name].tag}"
+
+
 if __name__ == "__main__":  # by hand: hatchling need not be installed
     for path in fill_web_build():
         print(path.relative_to(ROOT))
 else:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+    def _compiles() -> bool:
+        return os.environ.get("RUSHLIGHT_KERNELS") != "numpy"
+
+    def _for_editable() -> bool:
+        """Whether pip asks for what an editable install needs; hatchling does not say."""
+        frame = inspect.currentframe()
+        while frame is not None and frame.f_code.co_name != "get_requires_for_build_editable":
+            frame = frame.f_back
+        return frame is not None
+
     class AssetHook(BuildHookInterface[Any]):
         """Fill web/build before hatchling collects the files of a wheel or an sdist."""
 
         PLUGIN_NAME = "custom"
 
+        def dependencies(self) -> list[str]:
+            """Called by hatchling: zig, where something is to be compiled."""
+            builder = _load(Path(self.root), "simd_kernels/build.py")
+            idle = builder.current(builder.TAB) and not os.environ.get("RUSHLIGHT_WHEEL")
+            return [] if idle or not _compiles() or _for_editable() else [builder.ZIG]
+
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             """Called by hatchling; `version` is "editable" for an editable install."""
-            if version != "editable":
-                fill_web_build(Path(self.root))
+            if version == "editable":
+                return
+            root = Path(self.root)
+            fill_web_build(root)
+            if _compiles():
+                fill_kernels(root)
+            if self.target_name == "wheel" and (target := os.environ.get("RUSHLIGHT_WHEEL")):
+                with_library(root, target, build_data)
 
         def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
             """Called by hatchling with what it has built."""

@@ -1,8 +1,9 @@
 """Compile the C kernels with zig, for this machine, for others, and for the browser tab.
 
 ``python -m rushlight.simd_kernels.build [target ...]`` builds into simd_kernels/build: what this
-machine runs and both WebAssembly modules, or the targets named (--list names them). Needs the
-package ``ziglang``. Standard library only: the build hook loads this file by its path.
+machine runs and both WebAssembly modules, or the targets named (--list says which there are;
+--current whether there is nothing to do; --zig what pip must install). Standard library only: the
+build hook loads this file by its path.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,19 +133,32 @@ def build(name: str, out: Path, *flags: str) -> Path:
         return made.replace(out / target.file)
 
 
-def build_here(out: Path | None = None) -> list[Path]:
-    """This machine's library and the two WebAssembly modules, unless they are there already."""
-    out = out or HERE / "build"
+TAB = ("wasm-simd128", "wasm-relaxed")
+
+
+def wanted() -> list[str]:
+    """The targets that a checkout needs: the machine's own, if there is one, and the tab's."""
     host = this_machine()
-    names = [*([host] if host else []), "wasm-simd128", "wasm-relaxed"]
-    paths = [out / TARGETS[n].file for n in names]
-    mark = out / "stamp"
-    if not (all(p.is_file() for p in paths) and mark.is_file() and mark.read_text() == stamp()):
-        if host is None:
-            print(f"no kernels for {sys.platform} {platform.machine()}: NumPy's serve")
-        paths = [build(n, out) for n in names]
-        mark.write_text(stamp())
-    return paths
+    return [*([host] if host else []), *TAB]
+
+
+def _mark(name: str, out: Path) -> Path:
+    return out / f"{TARGETS[name].file}.stamp"
+
+
+def current(names: Sequence[str], out: Path = HERE / "build") -> bool:
+    """Whether these targets are in `out` and built from these sources."""
+    marks = [_mark(n, out) for n in names if (out / TARGETS[n].file).is_file()]
+    return len(marks) == len(names) and all(m.is_file() and m.read_text() == stamp() for m in marks)
+
+
+def build_missing(names: Sequence[str], out: Path = HERE / "build") -> list[Path]:
+    """Build those of the targets that are not current; gives the paths of all."""
+    for name in names:
+        if not current([name], out):
+            build(name, out)
+            _mark(name, out).write_text(stamp())
+    return [out / TARGETS[n].file for n in names]
 
 
 def main(args: list[str]) -> int:
@@ -151,15 +166,23 @@ def main(args: list[str]) -> int:
     if args == ["--list"]:
         print(*TARGETS, sep="\n")
         return 0
+    if args == ["--zig"]:
+        print(ZIG)
+        return 0
+    if args == ["--current"]:
+        return 0 if current(wanted()) else 1
     unknown = [a for a in args if a not in TARGETS]
     if unknown:
         print(f"no target {unknown[0]!r}; there are: {', '.join(TARGETS)}", file=sys.stderr)
         return 2
-    if importlib.util.find_spec("ziglang") is None:
+    if importlib.util.find_spec("ziglang") is None and (args or not current(wanted())):
         print(f"the kernels are built with zig: pip install {ZIG}", file=sys.stderr)
         return 1
+    if not args and this_machine() is None:
+        print(f"no C kernels for {sys.platform} {platform.machine()}: NumPy's serve")
     # Libraries of different machines have the same name: a folder each.
-    for path in [build(a, HERE / "build" / a) for a in args] if args else build_here():
+    found = [build(a, HERE / "build" / a) for a in args] if args else build_missing(wanted())
+    for path in found:
         print(path, path.stat().st_size)
     return 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import tomllib
@@ -30,7 +31,6 @@ Progress = Callable[[str, int, int | None], None]
 
 WEB = (
     "client.js",
-    "client.d.ts",
     "generation.js",
     "worker.js",
     "adapter.js",
@@ -39,6 +39,7 @@ WEB = (
     "weights.js",
     "ranges.js",
 )
+TYPES = "client.d.ts"  # for page authors
 SMALL_FILES = (
     "config.json",
     "tokenizer.json",
@@ -196,8 +197,11 @@ def _runtime(dest: Path, progress: Progress | None) -> str:
         shutil.copyfile(path, dest / name)
     packed = wheel.pack(dest)
     with zipfile.ZipFile(packed) as archive:  # its scripts go without their comments
+        scripts = archive.read("rushlight/web/scripts.txt").decode()
+        texts = dict(p.split("\n", 1) for p in re.split("^//// ", scripts, flags=re.M)[1:])
         for name in WEB:
-            (dest / name).write_bytes(archive.read(f"rushlight/web/{name}"))
+            (dest / name).write_bytes(texts[name].encode())
+        (dest / TYPES).write_bytes(archive.read(f"rushlight/web/{TYPES}"))
     (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
     rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]
     about = {"version": rushlight.__version__, "wheel": packed.name, "files": rows}

@@ -12,8 +12,9 @@ import re
 import tokenize
 
 _KERNELS = "rushlight/wgsl_kernels/"
-# Where the shaders go, one after the other: many small files pack badly.
-BUNDLE = _KERNELS + "kernels.txt"
+_SCRIPTS = "rushlight/web/"
+# Where the shaders and the scripts go, one after the other: many small files pack badly.
+_SHADERS_IN, _SCRIPTS_IN = _KERNELS + "kernels.txt", _SCRIPTS + "scripts.txt"
 # What runs ops on a device is not called by hand: its docstrings are for who reads the sources.
 _INTERNAL = ("rushlight/core/backends/cpu/", "rushlight/core/backends/webgpu/")
 
@@ -22,18 +23,22 @@ def slim(members: dict[str, bytes]) -> dict[str, bytes]:
     """The members of a wheel, slimmer; every line of Python keeps its number."""
     slimmed: dict[str, bytes] = {}
     shaders: list[str] = []
+    scripts: list[str] = []
     for name, content in members.items():
         if name.startswith(_KERNELS) and name.endswith(".wgsl"):
             place = name.removeprefix(_KERNELS).removesuffix(".wgsl")
             shaders.append(f"//// {place}\n{_script(content).decode()}")
         elif name.endswith(".py"):
             slimmed[name] = _python(content, keep_docstrings=not name.startswith(_INTERNAL))
-        elif name.endswith(".js") and "/build/" not in name:  # those are pinned by hash
-            slimmed[name] = _script(content)
+        elif name.startswith(_SCRIPTS) and name.endswith(".js") and "/build/" not in name:
+            scripts.append(
+                f"//// {name.removeprefix(_SCRIPTS)}\n{_flat(_script(content).decode())}"
+            )
         else:
             slimmed[name] = content
-    if shaders:
-        slimmed[BUNDLE] = "".join(sorted(shaders)).encode()
+    for bundle, parts in ((_SHADERS_IN, shaders), (_SCRIPTS_IN, scripts)):
+        if parts:
+            slimmed[bundle] = "".join(sorted(parts)).encode()
     return slimmed
 
 
@@ -43,14 +48,33 @@ def _script(content: bytes) -> bytes:
     return re.sub(rb"^ */\*\*(?:(?!\*/).)*\*/\n", b"", content, flags=re.M | re.S)
 
 
+def _flat(script: str) -> str:
+    """JavaScript without its indentation, but where a template literal goes on."""
+    lines, literal = [], False
+    for line in script.split("\n"):
+        lines.append(line if literal else line.lstrip(" "))
+        literal ^= bool(line.replace("\\`", "").count("`") % 2)
+    return "\n".join(lines)
+
+
 def _python(content: bytes, *, keep_docstrings: bool) -> bytes:
-    """Python without its comments, and without docstrings where they are not the whole body."""
+    """Python without its comments, and without docstrings where they are not the whole body.
+
+    A tab stands for four spaces at the start of a line.
+    """
     source = content.decode()
     lines = source.split("\n")
+    literal: set[int] = set()  # lines that begin within a string
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
+        elif token.start[0] != token.end[0] and token.type not in (tokenize.NEWLINE, tokenize.NL):
+            literal.update(range(token.start[0], token.end[0]))
+    for i, line in enumerate(lines):
+        if i not in literal:
+            deep = (len(line) - len(line.lstrip(" "))) // 4
+            lines[i] = "\t" * deep + line[4 * deep :]
     if not keep_docstrings:
         for node in ast.walk(ast.parse(source)):
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -23,6 +23,12 @@ def read_text(name: str) -> str:
     Raises FileNotFoundError naming both places when neither has it.
     """
     room = resources.files(__name__)
+    bundle = room / "scripts.txt"  # an installed wheel has them in one file
+    if bundle.is_file():
+        pieces = re.split("^//// ", bundle.read_text(encoding="utf-8"), flags=re.M)[1:]
+        found = dict(piece.split("\n", 1) for piece in pieces)
+        if name in found:
+            return found[name]
     for place in (room / name, room / "build" / name):
         if place.is_file():
             return place.read_text(encoding="utf-8")

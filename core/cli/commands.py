@@ -139,7 +139,7 @@ def info(as_json: Json = False) -> None:
         "platform": platform.platform(),
         "numpy": np.__version__,
         "devices": [_device_facts(d) for d in rl.devices()],
-        "kernels": _kernels(),
+        "blas": _blas(),
         "cache": str(cache),
         "models": models,
     }
@@ -193,7 +193,7 @@ def _device_line(facts: dict[str, Any]) -> str:
     if "error" in facts:
         return f"{facts['name']}: {facts['error']}"
     if "limits" not in facts:
-        return f"{facts['name']}: {facts['device']}"
+        return f"{facts['name']}: {facts['device']}, {facts['kernels']}, threads {facts['threads']}"
     limits = ", ".join(f"{name} {_size(facts['limits'][name])}" for name in _LIMITS)
     features = ", ".join(facts["features"]) or "no optional features"
     return (
@@ -202,13 +202,13 @@ def _device_line(facts: dict[str, Any]) -> str:
     )
 
 
-def _kernels() -> str:
-    """Which kernels compute on the CPU, and what NumPy multiplies matrices with."""
+def _blas() -> str:
+    """What NumPy multiplies matrices with."""
     import numpy as np
 
     config: Any = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {})
-    return f"numpy ({blas.get('name', 'no BLAS')} {blas.get('version', '')})".replace(" )", ")")
+    return f"{blas.get('name', 'none')} {blas.get('version', '')}".strip()
 
 
 def _lines(file: Path) -> list[str]:

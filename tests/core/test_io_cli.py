@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.cpu import simd
 from rushlight.core.cli import run
 from rushlight.core.io import hub
 from rushlight.core.io.safetensors import save_safetensors
@@ -343,10 +344,13 @@ def test_info(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert found["devices"][0]["name"] == "cpu"
     adapters = [d for d in found["devices"] if d["name"].startswith("webgpu")]
     assert all(d["limits"]["maxBufferSize"] > 0 and d["device"] for d in adapters)
-    assert found["kernels"].startswith("numpy")
+    cpu = found["devices"][0]
+    assert (
+        cpu["kernels"] == simd.in_use() and cpu["threads"] == rl.get_num_threads() and found["blas"]
+    )
     assert (found["cache"], found["models"]) == (str(tmp_path), ["some-model"])
     text = _ok(capsys, "info")
-    assert rl.__version__ in text and "some-model" in text
+    assert rl.__version__ in text and "some-model" in text and simd.in_use() in text
 
 
 # --- as a process -----------------------------------------------------------------------------

@@ -418,7 +418,9 @@ def test_an_index_that_does_not_fit_its_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", '{"weight_map": {}}', '{"weight_map": 3}', "{", "[" * 10**5, "\xff"]
+    "text",
+    ["[]", "{}", '{"weight_map": {}}', '{"weight_map": 3}', "{", "[" * 10**5, "\xff"],
+    ids=["list", "empty", "no-map", "number", "open", "deep", "latin"],
 )
 def test_an_index_that_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "model.safetensors.index.json"

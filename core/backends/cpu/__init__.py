@@ -128,8 +128,12 @@ class CpuBackend:
         """Nothing, too."""
 
     def info(self) -> Mapping[str, Any]:
-        """The processor's name, as far as Python knows it."""
-        return {"device": platform.processor() or platform.machine()}
+        """The processor's name, as far as Python knows it, its kernels and their threads.
+
+        kernels: "C, AVX-512" and the like, or "NumPy" with the reason in brackets.
+        """
+        name = platform.processor() or platform.machine()
+        return {"device": name, "kernels": simd.in_use(), "threads": simd.threads[0]}
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """ValueError: memory on cpu is the process's own."""

@@ -182,6 +182,17 @@ problem = ""  # why a library that is there does not serve
 library = _load()
 
 
+def in_use() -> str:
+    """Which kernels run: "C, AVX-512", "C, relaxed SIMD", ... or "NumPy" and why."""
+    if library is not None:
+        return f"C, {library.variant}"
+    asked = os.environ.get("RUSHLIGHT_KERNELS") == "numpy"
+    why = (
+        "RUSHLIGHT_KERNELS=numpy" if asked else problem or "no C kernels are built for this machine"
+    )
+    return f"NumPy ({why})"
+
+
 def run(records: Sequence[Record], names: Sequence[str]) -> None:
     """Run the records of the ops `names` now."""
     assert library is not None
