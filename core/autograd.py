@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core import capture
+
 if TYPE_CHECKING:
     from rushlight.core.op import Context, Op
     from rushlight.core.storage import Storage
@@ -35,6 +37,8 @@ def is_grad_enabled() -> bool:
 
 def set_grad_enabled(enabled: bool) -> None:
     """Switch recording on or off for this thread."""
+    if capture.active and enabled != _mode.enabled:
+        capture.switched(enabled)
     _mode.enabled = enabled
 
 
@@ -46,6 +50,8 @@ class GradMode(ContextDecorator):
         self._before: list[bool] = []
 
     def __enter__(self) -> None:
+        if capture.active and self.enabled != _mode.enabled:
+            capture.switched(self.enabled)
         self._before.append(_mode.enabled)
         _mode.enabled = self.enabled
 
@@ -213,6 +219,8 @@ class _Sweep:
 
 
 def _accumulate(leaf: Tensor, grad: Tensor) -> None:
+    if capture.active:
+        capture.accumulated(leaf)
     if leaf.grad is None:
         # A copy: the same gradient may have gone to another leaf, or be a view of a third.
         leaf.grad = grad.clone() if _mode.enabled else grad.detach().clone()

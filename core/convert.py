@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core import capture
 from rushlight.core.backends import Device
 from rushlight.core.dtype import DType, float32, float64, of_scalar
 from rushlight.core.tensor import Tensor, from_numpy
@@ -33,6 +34,8 @@ def tensor(
     else:
         array = _array(data)
         out = from_numpy(array)
+        if capture.active:
+            capture.owned(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = float32
     out = out.to(dtype=dtype, device=device).detach()

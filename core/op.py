@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core import autograd
+from rushlight.core import autograd, capture
 from rushlight.core.backends import Device
 from rushlight.core.dtype import DType
 from rushlight.core.errors import DeviceMemoryError
@@ -125,6 +125,8 @@ class Op:
             assert first is not None
             out = _tensor[0](first.storage, meta.dtype, meta.layout)
             out.follow(first)
+            if capture.active:
+                capture.viewed(first, out)
         else:
             if meta.dtype.kind == "q" and 0 not in self.blocks:
                 raise TypeError(
@@ -137,6 +139,8 @@ class Op:
             except DeviceMemoryError as error:
                 raise error.during(self.name) from None
             out = _tensor[0](storage, meta.dtype, meta.layout)
+            if capture.active:
+                capture.ran(self.name, inputs, out, attrs)
             where.backend.run(self.name, inputs, out, attrs)
         if autograd.is_grad_enabled():
             self._check_current(inputs)
@@ -168,6 +172,8 @@ class Op:
                 f"{self.name}_: this view of a tensor that needs a gradient was taken under "
                 "no_grad; write to it under no_grad too"
             )
+        if capture.active:
+            capture.ran(self.name, inputs, target, attrs, True, record)
         where.backend.run(self.name, inputs, target, attrs)
         target.storage.version += 1
         if record:

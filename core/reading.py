@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core import capture
 from rushlight.core.backends import Bytes, Device
 from rushlight.core.backends.cpu import codec
 from rushlight.core.backends.cpu.blocks import stored_view
@@ -50,9 +51,13 @@ class Reading(Methods):
 
     def stored(self) -> npt.NDArray[Any]:
         """The elements as NumPy holds their bits (blocks as rows of bytes); may share memory."""
+        if capture.active:
+            capture.read(self)  # type: ignore[arg-type]
         return self._shaped(self.device.backend.download(self.buffer, *self._span(), self.dtype))
 
     async def _stored_async(self) -> npt.NDArray[Any]:
+        if capture.active:
+            capture.read(self)  # type: ignore[arg-type]
         backend = self.device.backend
         return self._shaped(await backend.download_async(self.buffer, *self._span(), self.dtype))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.core import capture
 from rushlight.core.backends import Device
 from rushlight.core.dtype import DType
 
@@ -13,6 +14,7 @@ class Storage:
 
     version counts in-place writes: a gradient rule that saved a value compares it.
     history counts in-place writes that autograd recorded: views taken before are out of date.
+    moves counts the times that a tensor over it went elsewhere: captured plans compare it.
     packing says how quantized blocks lie in the buffer: "gguf" as in the file, "planes" with
     scales and packed words apart.
     """
@@ -22,6 +24,7 @@ class Storage:
         "buffer",
         "device",
         "history",
+        "moves",
         "nbytes",
         "packing",
         "version",
@@ -35,7 +38,10 @@ class Storage:
         self.packing = "planes" if device.type == "webgpu" else "gguf"
         self.version = 0
         self.history = 0
+        self.moves = 0
         self._address: int | None = None
+        if capture.active:
+            capture.born(self)
 
     @property
     def address(self) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core import autograd, op, ops
+from rushlight.core import autograd, capture, op, ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.dtype import DType, as_dtype, bool_, float32, int64
-from rushlight.core.errors import BlockingReadError
+from rushlight.core.errors import BlockingReadError, CaptureError
 from rushlight.core.layout import Layout, Shape
 from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.printing import format_tensor
@@ -123,6 +123,8 @@ class Tensor(Reading):
             raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
         if not requires_grad and self.node is not None:
             raise RuntimeError("requires_grad: only a leaf can be switched off; use detach()")
+        if self.requires_grad and not requires_grad:
+            capture.retrained()
         self.requires_grad = requires_grad
         return self
 
@@ -173,7 +175,7 @@ class Tensor(Reading):
         hidden = self.device.type == "meta" or self.dtype.kind == "q"
         try:
             values = None if hidden else self.host_values()
-        except BlockingReadError:
+        except (BlockingReadError, CaptureError):
             values = None
             dtype = f"dtype={self.dtype!r}"  # without numbers nothing else would tell it
             notes = list(dict.fromkeys([dtype, *notes, "values not read"]))
@@ -223,6 +225,7 @@ class Tensor(Reading):
         """Share the memory, shape and dtype of `source`; for leaves such as parameters."""
         if self.node is not None:
             raise RuntimeError("set_: only a leaf can take other memory")
+        capture.moved(self.storage)
         self.storage, self.dtype, self.layout = source.storage, source.dtype, source.layout
         self._stamp = self.storage.history
         return self

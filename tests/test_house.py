@@ -58,11 +58,11 @@ LAYERS: list[tuple[str, str]] = [
     ("rooms", r"rushlight\.(web|wgsl_kernels|simd_kernels)(\.build)?"),
     ("basis", r"rushlight\.core(\.(errors|dtype|layout))?"),
     ("backends", r"rushlight\.core\.backends(\..+)?"),
-    ("storage", r"rushlight\.core\.storage"),
+    ("storage", r"rushlight\.core\.(storage|capture)"),
     ("op", r"rushlight\.core\.(op|autograd|random)"),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
     ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing|reading)"),
-    ("library", r"rushlight\.(core\.(nn|optim|io|jit|testing)(\..+)?|web\.download)"),
+    ("library", r"rushlight\.(core\.(nn|optim|io|jit|plan|pytree|testing)(\..+)?|web\.download)"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
 ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rushlight.core import autograd, ops
+from rushlight.core import autograd, capture, ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.dtype import DTYPES, DType, as_dtype
@@ -83,6 +83,9 @@ class Module:
                 f"{type(self).__name__}.{name} is a buffer; assign a tensor or None, not "
                 f"{type(value).__name__}"
             )
+        old = self.__dict__.get(name)
+        if isinstance(old, Tensor) and old is not value:
+            capture.moved(old.storage)
         object.__setattr__(self, name, value)
 
     # What the module holds.
@@ -258,6 +261,8 @@ class Module:
     def train(self: Self, mode: bool = True) -> Self:
         """Set `training` of this module and all below it; dropout and batch norm look at it."""
         for module in self.modules():
+            if module.training != mode:
+                capture.retrained()
             module.training = mode
         return self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from rushlight.core import capture
 from rushlight.core import op as _op
 from rushlight.core.backends import Device
 from rushlight.core.dtype import DType, of_scalar, result_type
@@ -34,7 +35,8 @@ def is_tensor(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _constant(key: str, value: Scalar, dtype: DType, device: Device, epoch: int) -> Tensor:
-    return FULL(device=device, shape=(), value=value, dtype=dtype)
+    with capture.recording(None):  # it outlives the call that asked for it first
+        return FULL(device=device, shape=(), value=value, dtype=dtype)
 
 
 def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core import capture
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
 from rushlight.core.dtype import DType, as_dtype, float32, int64, uint32
@@ -45,7 +46,10 @@ def _draw(
     count = words
     for n in shape:
         count *= n
-    seed, offset = (generator or found.generator).reserve(count)
+    source = generator or found.generator
+    if capture.active:
+        capture.drew(source, count)
+    seed, offset = source.reserve(count)
     return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
 
 

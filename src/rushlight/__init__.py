@@ -50,7 +50,7 @@ from rushlight.core.dtype import (
 from rushlight.core.dtype import bool_ as bool
 from rushlight.core.errors import BlockingReadError, CaptureError, FormatError, LoadError
 from rushlight.core.io import load, save
-from rushlight.core.jit import jit
+from rushlight.core.jit import jit, set_plan_memory
 from rushlight.core.ops import *  # noqa: F403
 from rushlight.core.ops import __all__ as _ops
 from rushlight.core.tensor import Tensor, from_numpy
@@ -62,7 +62,7 @@ __all__ = [
     "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
     "int32", "int64", "int8", "is_grad_enabled", "jit", "load", "manual_seed", "models", "nn",
     "no_grad", "optim", "promote_types", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "save",
-    "set_linear_mode", "set_num_threads", "tensor", "uint32", "uint8",
+    "set_linear_mode", "set_num_threads", "set_plan_memory", "tensor", "uint32", "uint8",
     *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
                                    "rfloordiv"}),
 ]  # fmt: skip

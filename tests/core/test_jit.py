@@ -1,12 +1,75 @@
-"""jit on cpu calls through: results, gradients and writes are those of the function."""
+"""jit, sentence by sentence of its design: captured against eager, three calls, other data."""
 
 from __future__ import annotations
 
+import gc
+import math
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core import jit as jitting
+from rushlight.core.testing import assert_close
+from rushlight.models.cache import Cache
+from rushlight.models.llama import Config, LlamaForCausalLM
+
+
+class Counted:
+    """A function that counts how often Python runs it."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn, self.runs = fn, 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.runs += 1
+        return self.fn(*args, **kwargs)
+
+
+def once(device: str, calls: int = 3) -> int:
+    """How often a function runs that is called so often: webgpu calls it each time so far."""
+    return 1 if device == "cpu" else calls
+
+
+def data(device: str, *shape: int, seed: int = 0) -> rl.Tensor:
+    values = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return rl.from_numpy(values).to(device)
+
+
+def same(fn: Callable[..., Any], device: str, *shapes: tuple[int, ...], **options: Any) -> Counted:
+    """Call `fn` captured and as it is three times on different data; gives the counting one."""
+    counted = Counted(fn)
+    captured: Any = rl.jit(counted, **options)
+    for seed in range(3):
+        args = [data(device, *s, seed=seed) for s in shapes]
+        with rl.no_grad():
+            want, got = fn(*args), captured(*args)
+        pairs = [(want, got)] if isinstance(want, rl.Tensor) else zip(want, got, strict=True)
+        for w, g in pairs:
+            assert g.tolist() == w.tolist() and g.shape == w.shape and g.dtype is w.dtype
+    assert counted.runs == once(device)
+    return counted
+
+
+@pytest.fixture
+def plans() -> Iterator[None]:
+    """Puts the bound of all plans back."""
+    before = jitting._limit[0]
+    yield
+    rl.set_plan_memory(before)
+
+
+@pytest.fixture(params=["cpu"])
+def cpu(request: pytest.FixtureRequest) -> str:
+    """What only captures can do: the device that has them."""
+    name: str = request.param
+    return name
+
+
+# --- arguments and results are pytrees ----------------------------------------------------------
 
 
 def test_the_three_ways_to_write_it(device: str) -> None:
@@ -33,31 +96,730 @@ def test_the_three_ways_to_write_it(device: str) -> None:
     assert plain.__name__ == "f" and plain.__doc__ == "Scales."
 
 
+def test_pytrees_in_and_out(device: str) -> None:
+    def f(batch: dict[str, Any], *, scale: float) -> dict[str, Any]:
+        a, (b, k) = batch["a"], batch["rest"]
+        return {"sum": [a + b, (a * scale, k, None)], "text": "done", "same": a}
+
+    counted = Counted(f)
+    captured: Any = rl.jit(counted)
+    for seed in range(3):
+        a, b = data(device, 2, 3, seed=seed), data(device, 2, 3, seed=seed + 9)
+        got = captured({"a": a, "rest": [b, 7]}, scale=0.5)
+        assert list(got) == ["sum", "text", "same"] and got["text"] == "done"
+        assert got["sum"][0].tolist() == (a + b).tolist()
+        assert got["sum"][1][0].tolist() == (a * 0.5).tolist()
+        assert got["sum"][1][1:] == (7, None) and got["same"] is a
+    assert counted.runs == once(device)
+
+
+def test_other_objects_are_refused_by_name(cpu: str) -> None:
+    captured: Any = rl.jit(lambda *x: x[0])
+    with pytest.raises(TypeError, match="jit: a Cache is no argument"):
+        captured(Cache(1, 1, 1, 2, limit=8))
+    with pytest.raises(TypeError, match="jit: a ndarray is no argument"):
+        captured(np.ones(2))
+    giving: Any = rl.jit(lambda: {1})
+    with pytest.raises(TypeError, match="jit: a set is no argument or result"):
+        giving()
+
+    def parts() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match="runs in parts"):
+        rl.jit(parts)
+
+
+# --- the signature ------------------------------------------------------------------------------
+
+
+def test_shape_stride_dtype_and_values_make_a_signature(cpu: str) -> None:
+    counted = Counted(lambda x, k=1, name="a": x * k)
+    captured: Any = rl.jit(counted)
+    square = rl.ones(3, 3)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((square,), {}), ((square[:2],), {}), ((square[:2].t(),), {}), ((square.long(),), {}),
+        ((square, 2), {}), ((square, 2.0), {}), ((square, True), {}), ((square, -0.0), {}),
+        ((square, 0.0), {}), ((square, math.nan), {}), ((square,), {"k": 2}),
+        ((square,), {"name": "b"}),
+    ]  # fmt: skip
+    for n, (args, kwargs) in enumerate(calls, 1):
+        for _ in range(2):
+            want, got = counted.fn(*args, **kwargs), captured(*args, **kwargs)
+            assert got.dtype is want.dtype
+            assert np.array_equal(got.numpy(), want.numpy(), equal_nan=True)
+        assert counted.runs == n
+    with rl.no_grad():
+        captured(square)
+    assert counted.runs == len(calls) + 1
+
+
+def test_offsets_are_bound_and_views_of_one_memory_stay_so(cpu: str) -> None:
+    base = data(cpu, 6, 4)
+    counted = Counted(lambda x, y: x.add_(y[0, 0]) * 1)
+    captured: Any = rl.jit(counted)
+    for i in range(3):
+        want = base.clone()
+        assert counted.fn(want[i : i + 2], want[i + 1 : i + 3]).tolist()
+        captured(base[i : i + 2], base[i + 1 : i + 3])
+        assert base.tolist() == want.tolist()
+    single = Counted(lambda x: x[1:] * 2)
+    row: Any = rl.jit(single)
+    for i in range(3):
+        assert row(base[i : i + 3]).tolist() == (base[i + 1 : i + 3] * 2).tolist()
+    assert single.runs == 1
+
+
+# --- what is reached from outside ---------------------------------------------------------------
+
+
+def test_replay_sees_writes_to_parameters(device: str) -> None:
+    layer = rl.nn.Linear(4, 3).init_(device)
+    counted = Counted(lambda x: layer(x).relu())
+    captured: Any = rl.jit(counted)
+    with rl.no_grad():
+        for seed in range(3):
+            layer.weight.copy_(data(device, 3, 4, seed=seed))
+            x = data(device, 2, 4, seed=seed + 5)
+            assert captured(x).tolist() == counted.fn(x).tolist()
+    assert counted.runs == once(device)
+
+
+@pytest.mark.parametrize("how", ["set_", "assign", "attribute", "kept", "to", "list"])
+def test_other_memory_is_captured_anew(cpu: str, how: str) -> None:
+    layer = rl.nn.Linear(4, 3).init_()
+    held = [data(cpu, 2, 3)]
+    counted = Counted(lambda x: layer(x) + held[0])
+    captured: Any = rl.jit(counted)
+    old = []
+    with rl.no_grad():
+        for seed in range(3):
+            x, weight = data(cpu, 2, 4, seed=seed), data(cpu, 3, 4, seed=seed + 5)
+            for _ in range(2):
+                assert captured(x).tolist() == counted.fn(x).tolist()
+            if how == "set_":
+                layer.weight.set_(weight)
+            elif how == "assign":
+                layer.load_state_dict({**layer.state_dict(), "weight": weight}, assign=True)
+            elif how == "to":
+                layer.to(rl.float64).to(rl.float32)
+            elif how == "list":
+                held[0] = data(cpu, 2, 3, seed=seed)
+            else:
+                if how == "kept":
+                    old.append(layer.weight)
+                layer.weight = rl.nn.Parameter(weight)
+            assert captured(x).tolist() == counted.fn(x).tolist()
+    assert counted.runs == 4
+
+
+def test_the_end_of_what_is_reached_is_the_end_of_the_plan(cpu: str) -> None:
+    held = {"w": data(cpu, 64)}
+    captured: Any = rl.jit(lambda x: x * held["w"])
+    x = rl.ones(64)
+    assert captured(x).tolist() == held["w"].tolist()
+    (entry,) = [e for e in jitting._entries if e.body is not None and _owns(captured, e)]
+    held["w"] = data(cpu, 64, seed=1)
+    assert entry.body is None
+    assert captured(x).tolist() == held["w"].tolist()
+
+
+def _owns(captured: Any, entry: Any) -> bool:
+    return any(entry in c.cell_contents.values() for c in captured.__closure__
+               if isinstance(c.cell_contents, dict))  # fmt: skip
+
+
+def test_a_grown_cache_is_captured_anew(device: str) -> None:
+    cache = Cache(1, 1, 1, 2, limit=4096, device=device)
+    cache.reserve(1)
+    counted = Counted(lambda x: cache.keys[0].sum() + x)
+    captured: Any = rl.jit(counted)
+    for seed in range(3):
+        cache.keys[0].fill_(seed + 1)
+        x = data(device, 2, seed=seed)
+        for _ in range(2):
+            assert_close(captured(x), counted.fn(x).numpy())
+        cache.longest = cache.capacity
+        cache.reserve(1)
+    assert counted.runs == (3 if device == "cpu" else 6)
+
+
+def test_a_switch_to_evaluation_is_noticed(device: str) -> None:
+    drop = rl.nn.Dropout(0.5)
+    captured: Any = rl.jit(lambda x: drop(x))
+    x = rl.ones(100, device=device)
+    for _ in range(3):
+        drop.train()
+        assert captured(x).amin().item() == 0
+        drop.eval()
+        assert captured(x).tolist() == x.tolist()
+
+
+# --- arguments, results -------------------------------------------------------------------------
+
+
+def test_arguments_are_bound_for_each_call(device: str) -> None:
+    same(lambda x, y: ((x @ y).softmax(-1), x.sum(0), y.t().contiguous()), device, (3, 4), (4, 5))
+    strided: Any = rl.jit(lambda x: x.t() + 1)
+    for seed in range(3):
+        x = data(device, 4, 6, seed=seed)[::2, 1:4]
+        assert strided(x).tolist() == (x.t() + 1).tolist()
+
+
 def test_results_are_the_callers_own(device: str) -> None:
-    f: Any = rl.jit(lambda x: {"sum": x.sum(), "parts": [x + 1, (x * 2, 7)]})
-    first = f(rl.ones(2, device=device))
-    second = f(rl.zeros(2, device=device))
-    assert first["sum"].item() == 2 and second["sum"].item() == 0
-    assert first["parts"][0].tolist() == [2, 2] and first["parts"][1][1] == 7
+    f: Any = rl.jit(lambda x: {"sum": x.sum(), "parts": [x + 1, (x * 2, 7)], "view": x[0]})
+    kept = [f(rl.ones(2, device=device) * i) for i in range(4)]
+    for i, one in enumerate(kept):
+        assert one["sum"].item() == 2 * i and one["parts"][1][1] == 7
+        assert one["parts"][0].tolist() == [i + 1] * 2 and one["view"].item() == i
+        one["parts"][0].zero_()
+    assert f(rl.ones(2, device=device))["parts"][0].tolist() == [2, 2]
 
 
-def test_writes_and_gradients(device: str) -> None:
-    state = rl.zeros(2, device=device)
+def test_results_may_share_memory(device: str) -> None:
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        y = x + 1
+        return y, y.t(), x.t(), y
+
+    captured = rl.jit(f)
+    for seed in range(3):
+        x = data(device, 2, 3, seed=seed)
+        y, turned, back, again = captured(x)
+        y.zero_()
+        assert turned.tolist() == rl.zeros(3, 2).tolist() and again.tolist() == y.tolist()
+        back.fill_(4)
+        assert x.tolist() == [[4] * 3] * 2
+
+
+def test_reused_results_are_overwritten(cpu: str) -> None:
+    captured: Any = rl.jit(lambda x: x * 2, reuse_outputs=True)
+    captured(rl.ones(2))
+    first = captured(rl.ones(2))
+    version = first.storage.version
+    second = captured(rl.full((2,), 5.0))
+    assert first.tolist() == second.tolist() == [10, 10]
+    assert second.storage is first.storage and first.storage.version > version
+
+
+def test_reused_results_are_right(device: str) -> None:
+    same(lambda x: ((x * 2).exp(), x.sum()), device, (5,), reuse_outputs=True)
+
+
+# --- writes -------------------------------------------------------------------------------------
+
+
+def test_writes_are_replayed(device: str) -> None:
+    state, other = rl.zeros(2, device=device), rl.zeros(3, 2, device=device)
 
     @rl.jit
     def step(x: rl.Tensor) -> rl.Tensor:
         state.add_(x)
+        other[1] = state
+        x.mul_(3)
         return state * 2
 
     for i in range(3):
-        assert step(rl.ones(2, device=device)).tolist() == [2 * (i + 1)] * 2
-    x = rl.ones(2, device=device, requires_grad=True)
-    square: Any = rl.jit(lambda t: (t * t).sum())
-    square(x).backward()
-    assert x.grad is not None and x.grad.tolist() == [2, 2]
+        x = rl.ones(2, device=device)
+        assert step(x).tolist() == [2 * (i + 1)] * 2
+        assert x.tolist() == [3, 3] and other.tolist() == [[0, 0], [i + 1] * 2, [0, 0]]
 
 
-def test_errors_pass_through() -> None:
+def test_autograd_notices_replayed_writes(device: str) -> None:
+    state = rl.ones(2, device=device)
+
+    @rl.jit
+    def step(x: rl.Tensor) -> None:
+        state.add_(1)
+        x.add_(1)
+
+    for _ in range(3):
+        x = rl.ones(2, device=device)
+        leaf = rl.ones(2, device=device, requires_grad=True)
+        for saved in (state, x):
+            y = (leaf * saved).sum()
+            with rl.no_grad():
+                step(x)
+            with pytest.raises(RuntimeError, match="modified in place"):
+                y.backward()
+
+
+def test_read_only_memory_is_not_written_to() -> None:
+    captured: Any = rl.jit(lambda x: x.add_(1))
+    captured(rl.ones(2))
+    frozen = np.ones(2, np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        captured(rl.from_numpy(frozen))
+    assert frozen.tolist() == [1, 1]
+
+
+# --- random numbers -----------------------------------------------------------------------------
+
+
+def test_draws_are_those_of_eager(device: str) -> None:
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        noise = rl.randn(3, device=device)
+        kept = rl.nn.functional.dropout(x, 0.5)
+        return noise, kept + noise, rl.randint(0, 9, (4,), device=device)
+
+    counted = Counted(f)
+    captured: Any = rl.jit(counted)
+
+    def run(fn: Any) -> list[Any]:
+        rl.manual_seed(7)
+        return [[t.tolist() for t in fn(data(device, 3, seed=i))] for i in range(4)]
+
+    want = run(f)
+    assert want[0] != want[1]
+    assert run(captured) == want and run(captured) == want
+    assert counted.runs == once(device, 8)
+
+
+def test_a_generator_of_ones_own(device: str) -> None:
+    source = rl.Generator(3)
+    captured: Any = rl.jit(lambda: rl.rand(4, generator=source, device=device))
+    got = [captured().tolist() for _ in range(3)]
+    source.manual_seed(3)
+    assert got == [rl.rand(4, generator=source, device=device).tolist() for _ in range(3)]
+
+
+# --- what raises --------------------------------------------------------------------------------
+
+READS: dict[str, Callable[[rl.Tensor], Any]] = {
+    "numpy": lambda x: x.numpy(),
+    "item": lambda x: x.sum().item(),
+    "tolist": lambda x: (x + 1).tolist(),
+    "bool": lambda x: x if x.sum() > 0 else -x,
+    "float": lambda x: x * float(x[0]),
+    "nonzero": lambda x: x.nonzero(),
+    "mask": lambda x: x[x > 0],
+    "masked_select": lambda x: x.masked_select(x > 0),
+    "array": lambda x: np.asarray(x),
+    "raw_bytes": lambda x: x.raw_bytes(),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reads_raise_and_name_the_line(cpu: str, name: str) -> None:
+    fn = READS[name]
+    captured: Any = rl.jit(fn)
+    line = fn.__code__.co_firstlineno
+    for _ in range(2):
+        with pytest.raises(rl.CaptureError, match=rf"test_jit\.py:{line} reads the values"):
+            captured(rl.ones(3))
+    assert (rl.ones(2) * 2).tolist() == [2, 2]  # nothing is captured any more
+
+
+def test_a_read_of_a_parameter_raises_too(cpu: str) -> None:
+    scale = rl.ones(1)
+    with pytest.raises(rl.CaptureError, match=r"test_jit\.py:\d+ reads the values of a tensor of"):
+        rl.jit(lambda x: x * scale.item())(rl.ones(3))
+
+
+def test_printing_shows_no_values(cpu: str) -> None:
+    shown = []
+    rl.jit(lambda x: shown.append(repr(x)))(rl.ones(3))
+    assert shown == ["tensor(..., shape=(3,), dtype=rushlight.float32, values not read)"] or (
+        "values not read" in shown[0]
+    )
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_switch_of_grad_mode_raises(cpu: str, enabled: bool) -> None:
+    def with_context(x: rl.Tensor) -> rl.Tensor:
+        with rl.enable_grad() if enabled else rl.no_grad():
+            return x * 2
+
+    def by_call(x: rl.Tensor) -> rl.Tensor:
+        rl.autograd.set_grad_enabled(enabled)
+        return x * 2
+
+    @rl.autograd.GradMode(enabled)
+    def decorated(x: rl.Tensor) -> rl.Tensor:
+        return x * 2
+
+    for fn in (with_context, by_call, decorated):
+        captured: Any = rl.jit(fn)
+        with rl.autograd.GradMode(not enabled):
+            said = f"test_jit.py:\\d+ switches grad mode {'on' if enabled else 'off'}"
+            with pytest.raises(rl.CaptureError, match=said):
+                captured(rl.ones(2))
+        with rl.autograd.GradMode(enabled):  # where it switches nothing it is no switch
+            assert [captured(rl.ones(2)).tolist() for _ in range(3)] == [[2, 2]] * 3
+
+
+def test_the_librarys_own_switches_are_fine(device: str) -> None:
+    norm: Any = rl.nn.BatchNorm1d(3).init_(device)
+    other: Any = rl.nn.BatchNorm1d(3).init_(device)
+    captured: Any = rl.jit(lambda x: norm(x))
+    for seed in range(3):
+        x = data(device, 4, 3, seed=seed)
+        assert_close(captured(x), other(x).detach().numpy())
+        assert_close(norm.running_mean, other.running_mean.numpy())
+    with rl.no_grad():
+        for seed in range(3):
+            x = data(device, 4, 3, seed=seed)
+            assert_close(captured(x), other(x).numpy())
+            assert_close(norm.running_var, other.running_var.numpy())
+
+
+def test_errors_pass_through(device: str) -> None:
     failing: Any = rl.jit(lambda x: x.softmax(5))
-    with pytest.raises(IndexError, match="softmax: dim 5"):
-        failing(rl.ones(2))
+    for _ in range(2):
+        with pytest.raises(IndexError, match="softmax: dim 5"):
+            failing(rl.ones(2, device=device))
+
+
+def test_an_error_in_a_replay_names_the_op(cpu: str) -> None:
+    table = data(cpu, 4, 2)
+    captured: Any = rl.jit(lambda i: rl.nn.functional.embedding(i, table) * 2)
+    assert captured(rl.tensor([1, 2])).tolist() == (table[1:3] * 2).tolist()
+    with pytest.raises(IndexError, match="embedding"):
+        captured(rl.tensor([1, 4]))
+    assert captured(rl.tensor([0, 3])).tolist() == (table[::3] * 2).tolist()
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+def test_gradients_flow(device: str) -> None:
+    weight = data(device, 3).requires_grad_()
+    by_argument: Any = rl.jit(lambda t: (t * t).sum())
+    by_parameter: Any = rl.jit(lambda t: (t * weight).sum())
+    for i in range(3):
+        x = rl.full((3,), float(i), device=device).requires_grad_()
+        by_argument(x).backward()
+        assert x.grad is not None and x.grad.tolist() == [2 * i] * 3
+        weight.grad = None
+        by_parameter(x.detach()).backward()
+        assert weight.grad is not None and weight.grad.tolist() == [i] * 3
+
+
+def test_a_parameter_that_is_learned_from_now_on(device: str) -> None:
+    weight = data(device, 3)
+    captured: Any = rl.jit(lambda t: t * weight)
+    x = rl.ones(3, device=device)
+    for flag in (False, True, False, True):
+        weight.requires_grad_(flag)
+        for _ in range(2):
+            assert captured(x).requires_grad is flag
+
+
+def test_gradients_inside(device: str) -> None:
+    weight = data(device, 3, 3)
+
+    def f(x: rl.Tensor) -> rl.Tensor:
+        leaf = x.detach().requires_grad_()
+        (grad,) = rl.autograd.grad(((leaf @ weight) ** 2).sum(), leaf)
+        assert grad is not None
+        return grad
+
+    counted = Counted(f)
+    captured: Any = rl.jit(counted)
+    for seed in range(3):
+        x = data(device, 2, 3, seed=seed)
+        assert captured(x).tolist() == f(x).tolist()
+    assert counted.runs == once(device)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_a_training_step(device: str, kind: str) -> None:
+    rl.manual_seed(1)
+    start = rl.nn.Linear(3, 2).init_(device).state_dict()
+
+    def train(wrap: Callable[[Any], Any]) -> list[Any]:
+        layer = rl.nn.Linear(3, 2).init_(device)
+        layer.load_state_dict(start)
+        optimizer = getattr(rl.optim, kind)(layer.parameters(), lr=0.1)
+
+        @wrap
+        def step(x: rl.Tensor) -> rl.Tensor:
+            optimizer.zero_grad()
+            loss = (layer(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            found: rl.Tensor = loss.detach()
+            return found
+
+        losses = [step(data(device, 4, 3, seed=i)).item() for i in range(4)]
+        return [losses, layer.weight.tolist()]
+
+    assert train(rl.jit) == train(lambda f: f)
+
+
+def test_an_optimizers_step_alone(device: str) -> None:
+    weight = rl.nn.Parameter(rl.ones(2, device=device))
+    optimizer = rl.optim.SGD([weight], lr=0.5)
+    step: Any = rl.jit(lambda: optimizer.step())
+    for i in range(3):
+        optimizer.zero_grad()
+        (weight * 2).sum().backward()
+        step()
+        assert weight.tolist() == [-i] * 2
+
+
+# --- what cannot be replayed --------------------------------------------------------------------
+
+
+def test_state_that_is_replaced_stays_right(cpu: str) -> None:
+    class Model:
+        h = rl.zeros(2)
+
+    history = []
+
+    @rl.jit
+    def step(x: rl.Tensor) -> rl.Tensor:
+        history.append(Model.h)
+        Model.h = Model.h + x
+        return Model.h * 1
+
+    for i in range(6):
+        assert step(rl.ones(2)).tolist() == [i + 1] * 2
+    assert [h.tolist()[0] for h in history] == list(range(6))
+
+
+def test_an_argument_that_is_kept_stays_right(cpu: str) -> None:
+    kept: list[rl.Tensor] = []
+
+    @rl.jit
+    def captured(x: rl.Tensor) -> rl.Tensor:
+        kept.append(x)
+        return x * 2
+
+    xs = [data(cpu, 2, seed=i) for i in range(5)]
+    for x in xs:
+        captured(x)
+    assert [k.tolist() for k in kept] == [x.tolist() for x in xs]
+
+
+def test_a_value_computed_on_first_use_is_captured_after_it(cpu: str) -> None:
+    lazy: dict[str, rl.Tensor] = {}
+
+    def f(x: rl.Tensor) -> rl.Tensor:
+        if "mask" not in lazy:
+            lazy["mask"] = rl.ones(3, 3).tril() * 1
+        return x * lazy["mask"]
+
+    counted = Counted(f)
+    captured: Any = rl.jit(counted)
+    for seed in range(4):
+        x = data(cpu, 3, 3, seed=seed)
+        assert captured(x).tolist() == x.tril().tolist()
+    assert counted.runs == 2
+
+
+def test_values_made_inside(device: str) -> None:
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        count = rl.zeros(2, device=device)
+        count += 1
+        count += x[0]
+        return count, x[rl.tensor([2, 0], device=device)], x + rl.arange(3, device=device), x[[1]]
+
+    same(f, device, (3,))
+
+
+def test_a_tensor_of_python_values_that_is_written_to(cpu: str) -> None:
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        total = rl.tensor([1, 2])
+        total += 1
+        return total, rl.tensor([5, 6]), x * 2
+
+    captured = rl.jit(f)
+    for i in range(3):
+        total, plain, _ = captured(data(cpu, 2, seed=i))
+        assert total.tolist() == [2, 3] and plain.tolist() == [5, 6]
+        total.zero_()
+        plain.zero_()
+
+
+def test_memory_shared_with_numpy(cpu: str) -> None:
+    array = np.ones(3, np.float32)
+    captured: Any = rl.jit(lambda x: x + rl.from_numpy(array))
+    for i in range(3):
+        array[:] = i
+        assert captured(rl.ones(3)).tolist() == [i + 1] * 3
+
+
+# --- several functions, several threads ---------------------------------------------------------
+
+
+def test_one_inside_another(device: str) -> None:
+    inner = Counted(lambda x: x * 2)
+    nested: Any = rl.jit(inner)
+    outer = Counted(lambda x: nested(x) + nested(x + 1))
+    captured: Any = rl.jit(outer)
+    for seed in range(3):
+        x = data(device, 3, seed=seed)
+        assert captured(x).tolist() == (x * 2 + (x + 1) * 2).tolist()
+    assert outer.runs == once(device) and inner.runs == 2 * outer.runs
+    assert nested(x).tolist() == (x * 2).tolist()
+
+
+def test_recursion_by_a_number(cpu: str) -> None:
+    @rl.jit
+    def power(x: rl.Tensor, n: int) -> rl.Tensor:
+        return x * power(x, n - 1) if n else x.ones_like()
+
+    for i in range(3):
+        assert power(rl.full((2,), float(i)), 3).tolist() == [i**3] * 2
+
+
+def test_threads(device: str) -> None:
+    weight = data(device, 16, 16)
+    captured: Any = rl.jit(lambda x: (x @ weight).softmax(-1) + x)
+    xs = [data(device, 4, 16, seed=i) for i in range(4)]
+    want = [((x @ weight).softmax(-1) + x).tolist() for x in xs]
+    wrong: list[Any] = []
+
+    def work(i: int) -> None:
+        for _ in range(30):
+            if captured(xs[i]).tolist() != want[i]:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+test_threads = pytest.mark.native(test_threads)  # a tab has one
+
+
+@pytest.mark.native
+def test_a_capture_is_of_its_own_thread(device: str) -> None:
+    ready, done = threading.Event(), threading.Event()
+    seen: list[Any] = []
+
+    def other() -> None:
+        ready.wait(10)
+        seen.append((rl.ones(2, device=device) * 3).tolist())  # a read: it would raise
+        done.set()
+
+    def f(x: rl.Tensor) -> rl.Tensor:
+        ready.set()
+        done.wait(10)
+        return x + 1
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert rl.jit(f)(rl.ones(2, device=device)).tolist() == [2, 2]
+    thread.join()
+    assert seen == [[3, 3]]
+
+
+# --- memory and passes --------------------------------------------------------------------------
+
+
+def test_plans_are_bounded_and_the_unused_go_first(cpu: str, plans: None) -> None:
+    counted = Counted(lambda x: (x + 1) * 2)
+    captured: Any = rl.jit(counted)
+    xs = [rl.ones(2500 + i) for i in range(4)]  # each plan holds one buffer of 10 KB
+    gc.collect()
+    rl.set_plan_memory(0)
+    rl.set_plan_memory(35_000)
+    for x in xs[:3]:
+        captured(x)
+    captured(xs[0])
+    assert counted.runs == 3
+    captured(xs[3])  # puts out the plan for xs[1]
+    assert counted.runs == 4
+    for i, runs in ((0, 4), (2, 4), (3, 4), (1, 5)):
+        captured(xs[i])
+        assert counted.runs == runs, i
+    with pytest.raises(ValueError, match="set_plan_memory: -1"):
+        rl.set_plan_memory(-1)
+
+
+def test_what_is_too_large_runs_as_it_is(cpu: str, plans: None) -> None:
+    captured: Any = rl.jit(lambda x: (x + 1) * 2)
+    rl.set_plan_memory(100)
+    for i in range(6):
+        assert captured(rl.full((500,), float(i))).tolist() == [2 * i + 2] * 500
+    assert not any(e.body for e in jitting._entries if _owns(captured, e))
+    rl.set_plan_memory(10_000)
+    captured(rl.ones(500))
+    assert any(e.body for e in jitting._entries if _owns(captured, e))
+
+
+def test_plans_go_with_their_function(cpu: str) -> None:
+    captured: Any = rl.jit(lambda x: (x + 1) * 2)
+    captured(rl.ones(5))
+    before = len(jitting._entries)
+    del captured
+    gc.collect()
+    assert len(jitting._entries) < before
+
+
+def _deep(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    early = x.exp()
+    kept = early * 2
+    for i in range(20):
+        kept = kept.add_(1) if i % 5 == 0 else (kept * 0.5).sin()
+        x = (x @ x.t() @ x).tanh() + kept * rl.arange(4)
+    return x, kept[:, 1:] + early[:, :3]
+
+
+@pytest.mark.parametrize("passes", [(), ("reuse",), ("fold",), ("fold", "reuse")])
+def test_passes_change_nothing(cpu: str, passes: tuple[str, ...]) -> None:
+    same(_deep, cpu, (4, 4), passes=passes)
+
+
+def test_reuse_takes_less_memory(cpu: str) -> None:
+    held = {}
+    for passes in ((), ("reuse",)):
+        captured: Any = rl.jit(_deep, passes=passes)
+        with rl.no_grad():
+            captured(data(cpu, 4, 4))
+        held[passes] = next(e.nbytes for e in jitting._entries if e.body and _owns(captured, e))
+    assert held["reuse",] < held[()] / 4
+    with pytest.raises(ValueError, match="jit: no pass 'fuse'; there are: fold, reuse"):
+        rl.jit(_deep, passes=("fuse",))
+
+
+# --- models -------------------------------------------------------------------------------------
+
+
+def test_a_small_network(device: str) -> None:
+    rl.manual_seed(0)
+    net = rl.nn.Sequential(rl.nn.Linear(6, 16), rl.nn.GELU(), rl.nn.LayerNorm(16),
+                           rl.nn.Linear(16, 3)).init_(device)  # fmt: skip
+    same(lambda x: net(x), device, (5, 6))
+    same(net, device, (5, 6))
+
+
+class Steady(Cache):
+    """A cache whose shapes stay: all of it is looked at, and lengths are counted on the device."""
+
+    def write(self, layer: int, keys: rl.Tensor, values: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        super().write(layer, keys, values)
+        return self.keys[layer], self.values[layer]
+
+    def advance(self, count: int, real: rl.Tensor | None = None) -> None:
+        self.lengths.add_(count)
+
+
+@pytest.mark.parametrize("passes", [(), ("fold", "reuse")])
+def test_a_decode_step_over_a_cache(device: str, passes: tuple[str, ...]) -> None:
+    rl.manual_seed(0)
+    config = Config(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+                    num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
+    model = LlamaForCausalLM(config).init_(device)
+    counted = Counted(lambda ids, cache: model(ids, cache, last=True))
+
+    def decode(step: Callable[..., Any]) -> list[Any]:
+        cache = Steady(2, 1, 2, 8, limit=512, device=device)
+        cache.reserve(1)
+        jitted = rl.jit(lambda ids: step(ids, cache), passes=passes) if step is counted else None
+        ids, found = rl.tensor([[3]], device=device), []
+        with rl.no_grad():
+            for _ in range(8):
+                logits = jitted(ids) if jitted else step(ids, cache)
+                found.append(logits.tolist())
+                ids = logits.argmax(-1)
+        assert cache.lengths.tolist() == [8]
+        return found
+
+    assert decode(counted) == decode(counted.fn)
+    assert counted.runs == once(device, 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,12 @@ class CpuBackend:
                 wide = np.empty(out.layout.shape, np.float32)
                 _compute(name, wide, arrays, attrs)
                 _store(out, wide)
+
+    def bind(
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+    ) -> Callable[[], None]:
+        """The op as a call that can be made again, on the same buffers."""
+        return partial(self.run, name, inputs, out, attrs)
 
     def synchronize(self) -> None:
         """Nothing: every op has run when it returns."""

@@ -1,0 +1,164 @@
+"""What a captured run becomes: buffers for what it makes, and calls in order that know theirs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import device
+from rushlight.core.backends.cpu import simd, takers
+from rushlight.core.capture import Recorder, Slot, Step
+
+PASSES = frozenset({"fold", "reuse"})
+_FOLDED = 2**16  # bytes of a value that is kept instead of being computed in each run
+_CPU = device("cpu")
+
+
+class Plan:
+    """The calls of one captured run. Not for two threads at once.
+
+    variable: the slots that get a buffer for each run, before `run`. nbytes: of its own buffers.
+    """
+
+    def __init__(self, recorder: Recorder, variable: set[Slot], results: set[Slot],
+                 passes: Collection[str]) -> None:  # fmt: skip
+        self.nbytes = 0
+        self.variable = variable
+        for slot in variable:
+            vacate(slot)
+        for slot in recorder.slots:
+            if slot.kind == "outer":
+                storage = slot.ref()
+                slot.address = 0 if storage is None else storage.address
+            elif slot.kind == "const":
+                _place(slot, slot.buffer)
+        steps = recorder.steps
+        if "fold" in passes:
+            steps = self._fold(steps, results)
+        # Draws depend on nothing, so they come first and part no others.
+        steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
+        self._buffers(steps, results, "reuse" in passes)
+        self.calls: list[Callable[[], None]] = []
+        self.messages = 0
+        self._bind(steps)
+
+    def run(self) -> None:
+        """All of it, once."""
+        if self.messages == len(self.calls):
+            for call in self.calls:
+                call()
+            return
+        with np.errstate(all="ignore"):
+            for call in self.calls:
+                call()
+
+    def _fold(self, steps: list[Step], results: set[Slot]) -> list[Step]:
+        """Run what gives the same in every run now, where it is small; gives the other steps."""
+        written: dict[Slot, int] = {}
+        for step in steps:
+            written[step.out.storage] = written.get(step.out.storage, 0) + 1
+        rest = []
+        for step in steps:
+            out = step.out.storage
+            given = (x is None or x.storage.fixed for x in step.inputs)
+            if (written[out] > 1 or out.nbytes > _FOLDED or step.draw or out in results
+                    or not all(given)):  # fmt: skip
+                rest.append(step)
+                continue
+            self._own(out)
+            out.fixed = True
+            _CPU.backend.run(step.name, step.inputs, step.out, step.attrs)
+        return rest
+
+    def _buffers(self, steps: list[Step], results: set[Slot], reuse: bool) -> None:
+        """Memory for what steps write: one buffer serves several slots, one after the other."""
+        last: dict[Slot, int] = {}
+        for i, step in enumerate(steps):
+            for x in (*step.inputs, step.out):
+                if x is not None:
+                    last[x.storage] = i
+        free: list[tuple[int, int, Any]] = []  # bytes, a number that keeps buffers apart, buffer
+        for i, step in enumerate(steps):
+            slot = step.out.storage
+            if slot.kind == "temp" and slot.buffer is None and slot not in self.variable:
+                at = bisect_left(free, (slot.nbytes,)) if reuse else len(free)
+                if at < len(free) and free[at][0] <= 2 * slot.nbytes + 256:
+                    _place(slot, free.pop(at)[2])
+                else:
+                    self._own(slot)
+            for s in {x.storage for x in (*step.inputs, step.out) if x is not None}:
+                if last[s] == i and s.kind == "temp" and not s.fixed and s not in results:
+                    insort(free, (s.buffer.nbytes, s.address, s.buffer))
+
+    def _own(self, slot: Slot) -> None:
+        _place(slot, np.empty(slot.nbytes, np.uint8))
+        self.nbytes += slot.nbytes
+
+    def _bind(self, steps: list[Step]) -> None:
+        """Make the calls: neighbours with a C kernel are one message."""
+        records: list[Any] = []
+        names: list[str] = []
+        backend: Any = _CPU.backend
+        for step in steps:
+            if step.draw:
+                self.calls.append(partial(_draw, step))
+                continue
+            record = takers.record(step.name, step.inputs, step.out, step.attrs)
+            if record is not None:
+                records.append(record)
+                names.append(step.name)
+                continue
+            self._send(records, names)
+            records, names = [], []
+            operands = (*step.inputs, step.out)
+            moves = any(x is not None and x.storage in self.variable for x in operands)
+            run: Any = partial(partial, backend.run) if moves else backend.bind
+            self.calls.append(run(step.name, step.inputs, step.out, step.attrs))
+        self._send(records, names)
+
+    def _send(self, records: list[Any], names: list[str]) -> None:
+        if not records:
+            return
+        assert simd.library is not None
+        words, slots = simd.library.message(records)
+        run = partial(simd.library.run, words, names)
+        moving = [(4 + 2 * i, s) for i, s in enumerate(slots) if s in self.variable]
+
+        def call() -> None:
+            for at, slot in moving:
+                words[at], words[at + 1] = slot.address, slot.buffer.nbytes
+            run()
+
+        self.nbytes += 8 * len(words)
+        self.messages += 1
+        self.calls.append(call if moving else run)
+
+
+_NOTHING = np.empty(0, np.uint8)
+
+
+def vacate(slot: Slot) -> None:
+    """Leave a slot without memory until it is given some."""
+    slot.buffer, slot.address = _NOTHING, 0
+
+
+def _place(slot: Slot, buffer: Any) -> None:
+    slot.buffer, slot.address = buffer, address(buffer)
+
+
+def address(buffer: Any) -> int:
+    """Where an array's bytes begin."""
+    found: int = buffer.__array_interface__["data"][0]
+    return found
+
+
+def _draw(step: Step) -> None:
+    assert step.draw is not None
+    generator, words = step.draw
+    seed, offset = generator.reserve(words)
+    attrs = {**step.attrs, "seed": seed, "offset": offset}
+    _CPU.backend.run(step.name, step.inputs, step.out, attrs)

@@ -1,0 +1,90 @@
+"""Nested arguments and results of captured functions: their signature, and tensors exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import Device
+from rushlight.core.capture import Slot
+from rushlight.core.dtype import DType
+from rushlight.core.layout import Layout
+from rushlight.core.nn.module import Module
+from rushlight.core.storage import Storage
+from rushlight.core.tensor import Tensor
+
+_VALUES = (Device, DType, type(Ellipsis), range, type, FunctionType)
+
+
+class Leaf:
+    """How a replay gives a tensor of the result.
+
+    It is argument `index` (without a slot), a tensor from outside (`ref`), or lies in the memory
+    of argument `index` or of `slot`.
+    """
+
+    def __init__(self, like: Tensor, index: int, slot: Slot | None, ref: Any = None) -> None:
+        self.index, self.slot, self.ref = index, slot, ref
+        self.dtype, self.layout = like.dtype, like.layout
+        self.flags = like.is_view, like.frozen_view
+
+    def over(self, storage: Storage, shift: int) -> Tensor:
+        """The tensor over `storage`."""
+        layout = self.layout
+        if shift:
+            layout = Layout(layout.shape, layout.strides, layout.offset + shift)
+        out = Tensor(storage, self.dtype, layout)
+        out.is_view, out.frozen_view = self.flags
+        return out
+
+
+def sign(value: Any, key: list[Any], tensors: list[Tensor], modules: list[Module]) -> None:
+    """Add what `value` is to a signature, and its tensors to `tensors`."""
+    kind = type(value)
+    if isinstance(value, Tensor):
+        layout, storage = value.layout, value.storage
+        key += (layout.shape, layout.strides, value.dtype, value.requires_grad, storage.device)
+        for i, other in enumerate(tensors):
+            if other.storage is storage:  # views of one memory stand as far apart in every call
+                key += (i, other.layout.offset, layout.offset, other is value)
+                break
+        tensors.append(value)
+    elif kind is float or isinstance(value, np.generic):
+        key.append(repr(value))  # tells -0.0 from 0.0, and nan equals itself
+        key.append(kind)
+    elif value is None or kind in (int, bool, str, bytes, complex) or kind in _VALUES:
+        key.append(value)
+        key.append(kind)
+    elif kind in (tuple, list) or hasattr(kind, "_fields"):
+        key += (kind, len(value))
+        for v in value:
+            sign(v, key, tensors, modules)
+    elif kind is dict:
+        key += (kind, tuple(value))
+        for v in value.values():
+            sign(v, key, tensors, modules)
+    elif isinstance(value, Module):
+        key += (kind, id(value))
+        modules.append(value)
+    else:
+        raise TypeError(
+            f"jit: a {kind.__name__} is no argument or result of a captured function; it takes "
+            "and gives tensors, numbers, strings, None, and dicts, lists and tuples of them"
+        )
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """`value` with its tensors (or leaves) changed."""
+    if isinstance(value, (Tensor, Leaf)):
+        return change(value)
+    if isinstance(value, dict):
+        return {k: mapped(v, change) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [mapped(v, change) for v in value]
+        if hasattr(value, "_make"):
+            return value._make(items)
+        return items if isinstance(value, list) else tuple(items)
+    return value
