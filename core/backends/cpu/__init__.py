@@ -104,29 +104,24 @@ class CpuBackend:
             simd.run([record], [name])
             return
         with np.errstate(all="ignore"):
-            if name == "embedding" and _is_blocks(inputs[0]):
-                _embed_blocks(out, *inputs)
-                return
-            if name in MOVES:
-                stored = [None if x is None else view(x) for x in inputs]
-                KERNELS[name](view(out), *stored, **_stored_attrs(out.dtype, attrs))
-                return
-            arrays = [
-                None if x is None else rows_of(x) if name in BY_ROWS and i == 1 else values(x)
-                for i, x in enumerate(inputs)
-            ]
-            if compute_dtype(out.dtype) is out.dtype:
-                _compute(name, view(out), arrays, attrs)
-            else:
-                wide = np.empty(out.layout.shape, np.float32)
-                _compute(name, wide, arrays, attrs)
-                _store(out, wide)
+            self.bind(name, inputs, out, attrs)()
 
     def bind(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> Callable[[], None]:
-        """The op as a call that can be made again, on the same buffers."""
-        return partial(self.run, name, inputs, out, attrs)
+        """The op by NumPy's kernel, as a call that can be made again on the same buffers.
+
+        NumPy's warnings are the caller's to switch off.
+        """
+        if name == "embedding" and _is_blocks(inputs[0]):
+            return partial(_embed_blocks, out, *inputs)
+        if name in MOVES:
+            stored = [None if x is None else view(x) for x in inputs]
+            return partial(KERNELS[name], view(out), *stored, **_stored_attrs(out.dtype, attrs))
+        rows = 1 if name in BY_ROWS else -1
+        if _is_narrow(out) or any(_is_narrow(x) for i, x in enumerate(inputs) if i != rows):
+            return partial(_run_wide, name, rows, inputs, out, attrs)
+        return partial(_compute, name, view(out), _arrays(rows, inputs), attrs)
 
     def synchronize(self) -> None:
         """Nothing: every op has run when it returns."""
@@ -148,6 +143,30 @@ class CpuBackend:
 
     def close(self) -> None:
         """Nothing: the buffers are NumPy's."""
+
+
+def _is_narrow(x: Operand | None) -> bool:
+    return x is not None and compute_dtype(x.dtype) is not x.dtype
+
+
+def _arrays(rows: int, inputs: Sequence[Operand | None]) -> list[Any]:
+    """The inputs as arithmetic takes them; input `rows` is a weight."""
+    return [
+        None if x is None else rows_of(x) if i == rows else values(x) for i, x in enumerate(inputs)
+    ]
+
+
+def _run_wide(
+    name: str, rows: int, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+) -> None:
+    """Run an op with an operand that is widened first, or a result that is narrowed after."""
+    arrays = _arrays(rows, inputs)
+    if not _is_narrow(out):
+        _compute(name, view(out), arrays, attrs)
+        return
+    wide = np.empty(out.layout.shape, np.float32)
+    _compute(name, wide, arrays, attrs)
+    _store(out, wide)
 
 
 def _is_blocks(x: Operand | None) -> bool:
