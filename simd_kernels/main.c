@@ -94,8 +94,8 @@ static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
         if (d < 0 || x->shape[d] % block || (x->strides[d] != 1)) return 0;
     }
     int64_t end;
-    if (__builtin_mul_overflow(last / block + 1, bytes, &end)) return 0;
-    return end <= nbytes;
+    if (__builtin_add_overflow(last / block, 1, &end)) return 0;
+    return !__builtin_mul_overflow(end, bytes, &end) && end <= nbytes;
 }
 
 // Read one record; its length in words, or minus the reason why it is none.

@@ -44,7 +44,12 @@ RL_INLINE vf vfma(vf a, vf b, vf c) {
 #if defined(__wasm_relaxed_simd__)
     return (vf)__builtin_wasm_relaxed_madd_f32x4(a, b, c);
 #elif defined(__FMA__) || defined(__aarch64__)
+#if __has_builtin(__builtin_elementwise_fma)
     return __builtin_elementwise_fma(a, b, c);
+#else // gcc
+    for (int i = 0; i < VF; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
 #else
     return a * b + c;
 #endif

@@ -161,18 +161,19 @@ def _relaxed() -> bool:
 
 def _load() -> Library | None:
     wanted = os.environ.get("RUSHLIGHT_KERNELS", "")
-    if wanted not in ("", "numpy", "simd"):
-        raise ValueError(f"RUSHLIGHT_KERNELS is {wanted!r}; it may be numpy or simd")
-    files = [] if wanted == "numpy" else _files()
+    own = wanted.endswith((".so", ".dylib", ".dll"))
+    if not own and wanted not in ("", "numpy", "simd"):
+        raise ValueError(f"RUSHLIGHT_KERNELS is {wanted!r}; it may be numpy, simd or a library")
+    files = [] if wanted == "numpy" else [Path(wanted)] if own else _files()
     for path in files:
         try:
             return Library(path)
         except (OSError, AttributeError) as error:
             global problem
             problem = f"{path.name} does not load: {error}"
-    if wanted == "simd":
+    if own or wanted == "simd":
         raise ImportError(
-            f"RUSHLIGHT_KERNELS=simd, but {problem or 'there is no kernel library'}; build it: "
+            f"RUSHLIGHT_KERNELS={wanted}, but {problem or 'there is no kernel library'}; build it: "
             "python -m rushlight.simd_kernels.build"
         )
     return None

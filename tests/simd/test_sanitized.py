@@ -1,0 +1,93 @@
+"""The tests of the kernels once more, with a library that watches addresses and arithmetic."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "simd_kernels"
+X86 = {
+    "base": "-march=x86-64-v2",
+    "avx2": "-march=x86-64-v3",
+    "avx512": "-march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512",
+}
+# Alignment: loads of vectors say themselves that they need none.
+WATCH = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+
+
+def _run(*args: str) -> str:
+    done = subprocess.run(args, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library as gcc builds it with its sanitizers: a second compiler for the same source."""
+    assert shutil.which("gcc"), "the sanitizers are gcc's: apt-get install gcc"
+    out = tmp_path_factory.mktemp("watched")
+    common = ("-O1", "-g", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra",
+              "-Werror", "-Wno-psabi", *WATCH, "-I", str(SOURCES))  # fmt: skip
+    variants = X86 if platform.machine() == "x86_64" else {"base": ""}
+    jobs = [("main.c", ""), ("pool.c", "")]
+    jobs += [("variant.c", f"{x} -DRL_TABLE=rl_table_{name}") for name, x in variants.items()]
+    objects = [str(out / f"{i}.o") for i in range(len(jobs))]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(
+            lambda job, target: _run(
+                "gcc", *common, *job[1].split(), "-c", str(SOURCES / job[0]), "-o", target
+            ), jobs, objects,
+        ))  # fmt: skip
+    library = out / "kernels.so"
+    _run("gcc", "-shared", *WATCH, "-o", str(library), *objects, "-lpthread")
+    return library
+
+
+def _watching(library: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *args],
+        env={
+            **os.environ,
+            "RUSHLIGHT_KERNELS": str(library),
+            "RUSHLIGHT_REQUIRE": "",
+            "PYTHONPATH": str(ROOT / "src"),
+            "LD_PRELOAD": _run("gcc", "-print-file-name=libasan.so"),
+            # Every buffer is the allocator's own, with fences around it; Python itself leaks.
+            "PYTHONMALLOC": "malloc",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+        },
+        cwd=ROOT, capture_output=True, text=True, timeout=1000,
+    )  # fmt: skip
+
+
+def test_the_kernels_stay_in_their_buffers(watched: Path) -> None:
+    done = _watching(watched, "-m", "pytest", "-qs", "-p", "no:cacheprovider", "-p", "no:xdist",
+                     "tests/simd", "--deselect", "tests/simd/test_sanitized.py")  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[:3000]}"
+    assert " passed" in done.stdout
+
+
+# A message that lies about its buffer's size, so that the kernel reads on behind it.
+LIE = """
+import rushlight as rl
+from rushlight.core.backends.cpu import simd
+x, out = rl.zeros(16), rl.zeros(4096)
+behind = simd.View(x.storage, x.dtype, out.layout)
+words, _ = simd.library.message([simd.Record("copy", (out, behind))])
+words[7] = 4096 * 4
+simd.library.run(words, ["copy"])
+"""
+
+
+def test_a_read_past_a_buffer_is_seen(watched: Path) -> None:
+    done = _watching(watched, "-c", LIE)
+    assert done.returncode != 0 and "AddressSanitizer: heap-buffer-overflow" in done.stderr
