@@ -2,6 +2,11 @@
 #include "rl.h"
 #include "simd.h"
 
+#include "walk.h"
+
+#include "convert.c"
+#include "elementwise.c"
+#include "select.c"
 #include "move.c"
 
 #ifndef RL_TABLE

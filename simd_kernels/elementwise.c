@@ -1,0 +1,245 @@
+// Functions of each element: pieces of the operands as float or int64, whatever they are stored as.
+
+#define PIECE 512
+#define ITEM 16384 // elements of one item of work
+#define SHORT 96   // runs shorter than this are gathered until a piece is full
+
+typedef void (*map_fn)(void *out, const void *a, const void *b, int64_t n);
+enum { FLOATS, INTS, BOOLS };
+
+typedef struct {
+    const rl_call *call;
+    rl_walk walk;
+    map_fn fn;
+    int in, out;         // what fn takes and gives
+    int64_t runs, parts; // runs of an item, or items of a run
+} map_job;
+
+typedef union {
+    float f[PIECE];
+    int64_t i[PIECE];
+    uint8_t b[PIECE];
+} map_buffer;
+
+static void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step, int64_t n) {
+    const uint8_t *from = x->data + at * RL_SIZE[x->dtype];
+    if (kind == FLOATS) LOAD_F[x->dtype](to, from, step, n);
+    else LOAD_I[x->dtype](to, from, step, n);
+}
+
+static void map_store(int kind, const rl_operand *x, const void *from, int64_t at, int64_t step,
+                      int64_t n) {
+    uint8_t *to = x->data + at * RL_SIZE[x->dtype];
+    if (kind == FLOATS) STORE_F[x->dtype](to, from, step, n);
+    else if (kind == INTS) STORE_I[x->dtype](to, from, step, n);
+    else
+        for (int64_t i = 0; i < n; i++) to[i * step] = ((const uint8_t *)from)[i];
+}
+
+// Whether fn can work on an operand where it lies.
+static int map_direct(int kind, const rl_operand *x, int64_t step) {
+    return step == 1 && x->dtype == (kind == FLOATS ? RL_F32 : kind == INTS ? RL_I64 : RL_BOOL);
+}
+
+static void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
+    map_buffer buffer[3];
+    const rl_walk *w = &job->walk;
+    const rl_operand *op = job->call->op;
+    const void *in[3] = {NULL, NULL, NULL};
+    int direct[3];
+    for (int i = 0; i < w->n; i++) {
+        direct[i] = map_direct(i ? job->in : job->out, &op[i], w->step[i]);
+        if (i && !w->step[i]) // one value: spread once
+            map_load(job->in, &op[i], &buffer[i], p->at[i], 0, rl_min(PIECE, stop - start));
+    }
+    for (int64_t s = start; s < stop; s += PIECE) {
+        int64_t n = rl_min(PIECE, stop - s);
+        for (int i = 1; i < w->n; i++) {
+            int64_t at = p->at[i] + s * w->step[i];
+            in[i] = direct[i] ? (void *)(op[i].data + at * RL_SIZE[op[i].dtype]) : &buffer[i];
+            if (!direct[i] && w->step[i])
+                map_load(job->in, &op[i], &buffer[i], at, w->step[i], n);
+        }
+        int64_t at = p->at[0] + s * w->step[0];
+        void *out = direct[0] ? (void *)(op[0].data + at * RL_SIZE[op[0].dtype]) : &buffer[0];
+        job->fn(out, in[1], in[2], n);
+        if (!direct[0]) map_store(job->out, &op[0], out, at, w->step[0], n);
+    }
+}
+
+static void map_short(const map_job *job, int64_t first, int64_t last) {
+    static const uint8_t WIDTH[] = {4, 8, 1};
+    map_buffer buffer[3];
+    const rl_walk *w = &job->walk;
+    const rl_operand *op = job->call->op;
+    int64_t full = PIECE / w->inner;
+    rl_place p = walk_to(w, first);
+    for (int64_t run = first; run < last; run += full) {
+        int64_t count = rl_min(full, last - run), start = 0;
+        int64_t places[PIECE];
+        for (int64_t r = 0; r < count; r++, start += w->inner) {
+            for (int i = 1; i < w->n; i++)
+                map_load(job->in, &op[i], (uint8_t *)&buffer[i] + start * WIDTH[job->in], p.at[i],
+                         w->step[i], w->inner);
+            places[r] = p.at[0];
+            walk_on(w, &p);
+        }
+        job->fn(&buffer[0], &buffer[1], &buffer[2], start);
+        for (int64_t r = 0; r < count; r++)
+            map_store(job->out, &op[0], (uint8_t *)&buffer[0] + r * w->inner * WIDTH[job->out],
+                      places[r], w->step[0], w->inner);
+    }
+}
+
+static void map_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    const map_job *job = ctx;
+    const rl_walk *w = &job->walk;
+    if (job->parts > 1) {
+        rl_place p = walk_to(w, item / job->parts);
+        int64_t start = item % job->parts * ITEM;
+        map_run(job, &p, start, rl_min(w->inner, start + ITEM));
+        return;
+    }
+    int64_t first = item * job->runs, last = rl_min(w->outer, first + job->runs);
+    if (w->inner < SHORT && w->outer > 1) {
+        map_short(job, first, last);
+        return;
+    }
+    rl_place p = walk_to(w, first);
+    for (int64_t run = first; run < last; run++, walk_on(w, &p)) map_run(job, &p, 0, w->inner);
+}
+
+// Items on the threads where there is enough to do, else here.
+static void run_items(int64_t items, int64_t work, void (*fn)(void *, int64_t, int), void *job) {
+    if (work >= 1 << 15) rl_parallel(items, fn, job);
+    else
+        for (int64_t i = 0; i < items; i++) fn(job, i, 0);
+}
+
+static int operands_of_one_shape(const rl_call *c, const rl_operand **x, int n) {
+    if (c->n != n) return 0;
+    for (int i = 0; i < n; i++) {
+        x[i] = &c->op[i];
+        if (x[i]->ndim < 0 || x[i]->dtype >= RL_Q4_0) return 0;
+    }
+    return same_shapes(x, n);
+}
+
+static int map(const rl_call *c, int arity, map_fn floats, map_fn ints, int truth) {
+    const rl_operand *x[3];
+    if (!operands_of_one_shape(c, x, arity + 1)) return RL_REFUSED;
+    map_job job = {.call = c, .in = IS_FLOAT(c->op[1].dtype) ? FLOATS : INTS};
+    job.fn = job.in == FLOATS ? floats : ints;
+    job.out = truth ? BOOLS : job.in;
+    if (!job.fn) return RL_REFUSED;
+    for (int i = 0; i <= arity; i++) {
+        int kind = i ? job.in : job.out, dtype = x[i]->dtype;
+        if (!(kind == FLOATS ? IS_FLOAT(dtype) : kind == INTS ? IS_INT(dtype) : dtype == RL_BOOL))
+            return RL_REFUSED;
+    }
+    int64_t n = rl_numel(x[0]);
+    if (!n) return RL_OK;
+    job.walk = walk_over(x, arity + 1, -1);
+    job.runs = rl_max(1, ITEM / job.walk.inner);
+    job.parts = (job.walk.inner + ITEM - 1) / ITEM;
+    int64_t items = job.parts > 1 ? job.walk.outer * job.parts
+                                  : (job.walk.outer + job.runs - 1) / job.runs;
+    run_items(items, n, map_item, &job);
+    return RL_OK;
+}
+
+static __attribute__((noinline)) vf load_rest(const float *p, int64_t n) {
+    return vload_part(p, n);
+}
+static __attribute__((noinline)) void store_rest(float *p, vf x, int64_t n) {
+    vstore_part(p, x, n);
+}
+
+#define VECTORS(name, expr)                                                                        \
+    static void f_##name(void *out, const void *pa, const void *pb, int64_t n) {                   \
+        float *o = out;                                                                            \
+        const float *pu = pa, *pv = pb ? pb : pa;                                                  \
+        for (int64_t i = 0; i < n; i += VF) {                                                      \
+            int whole = i + VF <= n;                                                               \
+            vf a = whole ? vload(pu + i) : load_rest(pu + i, n - i);                               \
+            vf b = whole ? vload(pv + i) : load_rest(pv + i, n - i);                               \
+            vf y = expr;                                                                           \
+            (void)b;                                                                               \
+            if (whole) vstore(o + i, y);                                                           \
+            else store_rest(o + i, y, n - i);                                                      \
+        }                                                                                          \
+    }
+#define EACH(prefix, name, in, out_type, expr)                                                     \
+    static void prefix##_##name(void *out, const void *pa, const void *pb, int64_t n) {            \
+        out_type *o = out;                                                                         \
+        const in *pu = pa, *pv = pb ? pb : pa;                                                     \
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {                                            \
+            in a = pu[i], b = pv[i];                                                               \
+            (void)b;                                                                               \
+            o[i] = (out_type)(expr);                                                               \
+        }                                                                                          \
+    }
+
+#define UNARY(name, expr)                                                                          \
+    VECTORS(name, expr)                                                                            \
+    static int k_##name(const rl_call *c) { return map(c, 1, f_##name, NULL, 0); }
+// Integers wrap around: they are added as unsigned ones.
+#define BOTH(name, arity, expr, type, whole)                                                       \
+    VECTORS(name, expr)                                                                            \
+    EACH(i, name, type, int64_t, whole)                                                            \
+    static int k_##name(const rl_call *c) { return map(c, arity, f_##name, i_##name, 0); }
+#define TRUTH(name, arity, expr)                                                                   \
+    EACH(t, name, float, uint8_t, expr)                                                            \
+    EACH(u, name, int64_t, uint8_t, expr)                                                          \
+    static int k_##name(const rl_call *c) { return map(c, arity, t_##name, u_##name, 1); }
+#define WHOLE(name, arity, whole)                                                                  \
+    EACH(i, name, int64_t, int64_t, whole)                                                         \
+    static int k_##name(const rl_call *c) { return map(c, arity, NULL, i_##name, 0); }
+
+UNARY(exp, vexp(a))
+UNARY(log, vlog(a))
+UNARY(sqrt, vsqrt(a))
+UNARY(rsqrt, 1.0f / vsqrt(a))
+UNARY(reciprocal, 1.0f / a)
+UNARY(sin, vsincos(a, 0))
+UNARY(cos, vsincos(a, 1))
+UNARY(tanh, vtanh(a))
+UNARY(erf, verf(a))
+UNARY(sigmoid, vsigmoid(a))
+UNARY(silu, vsilu(a))
+UNARY(gelu, vgelu(a))
+UNARY(gelu_tanh, vgelu_tanh(a))
+UNARY(floor, vfloor(a))
+UNARY(ceil, vceil(a))
+UNARY(trunc, vtrunc(a))
+UNARY(round, vrint(a))
+VECTORS(div, a / b)
+static int k_div(const rl_call *c) { return map(c, 2, f_div, NULL, 0); }
+
+BOTH(neg, 1, (vf)((vi)a ^ VSIGN), uint64_t, 0 - a)
+BOTH(abs, 1, vabs(a), int64_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
+BOTH(square, 1, a * a, uint64_t, a * a)
+BOTH(relu, 1, vselect((vi)(a > 0.0f) | (vi)(a != a), a, (vf){}), int64_t, a > 0 ? a : 0)
+BOTH(add, 2, a + b, uint64_t, a + b)
+BOTH(sub, 2, a - b, uint64_t, a - b)
+BOTH(mul, 2, a * b, uint64_t, a * b)
+BOTH(maximum, 2, vselect((vi)(a > b) | (vi)(a != a), a, b), int64_t, a > b ? a : b)
+BOTH(minimum, 2, vselect((vi)(a < b) | (vi)(a != a), a, b), int64_t, a < b ? a : b)
+
+TRUTH(eq, 2, a == b)
+TRUTH(ne, 2, a != b)
+TRUTH(lt, 2, a < b)
+TRUTH(le, 2, a <= b)
+TRUTH(gt, 2, a > b)
+TRUTH(ge, 2, a >= b)
+TRUTH(logical_and, 2, (a != 0) & (b != 0))
+TRUTH(logical_or, 2, (a != 0) | (b != 0))
+TRUTH(logical_xor, 2, (a != 0) ^ (b != 0))
+TRUTH(logical_not, 1, a == 0)
+TRUTH(isnan, 1, a != a)
+TRUTH(isfinite, 1, (double)a - (double)a == 0)
+TRUTH(isinf, 1, a == a && (double)a - (double)a != 0)
+WHOLE(bitwise_and, 2, a & b)
+WHOLE(bitwise_or, 2, a | b)
+WHOLE(bitwise_xor, 2, a ^ b)

@@ -1,0 +1,124 @@
+// where, and conversions between dtypes.
+
+typedef struct {
+    const rl_call *call;
+    rl_walk walk;
+    int64_t runs;
+} select_job;
+
+#define SELECT_LOOP(type)                                                                          \
+    do {                                                                                           \
+        type *o = (type *)data[0];                                                                 \
+        const type *a = (const type *)data[2], *b = (const type *)data[3];                         \
+        const uint8_t *condition = data[1];                                                        \
+        if (s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 1)                                      \
+            for (int64_t i = 0; i < n; i++) o[i] = condition[i] ? a[i] : b[i];                     \
+        else                                                                                       \
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                          \
+                o[i * s[0]] = condition[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                     \
+    } while (0)
+
+static void select_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    const select_job *job = ctx;
+    const rl_walk *w = &job->walk;
+    const int64_t *s = w->step, n = w->inner;
+    int64_t first = item * job->runs, last = rl_min(w->outer, first + job->runs);
+    int size = RL_SIZE[job->call->op[0].dtype];
+    rl_place p = walk_to(w, first);
+    for (int64_t run = first; run < last; run++, walk_on(w, &p)) {
+        uint8_t *data[4];
+        for (int i = 0; i < 4; i++)
+            data[i] = job->call->op[i].data + p.at[i] * (i == 1 ? 1 : size);
+        if (size == 4) SELECT_LOOP(uint32_t);
+        else if (size == 8) SELECT_LOOP(uint64_t);
+        else if (size == 2) SELECT_LOOP(uint16_t);
+        else SELECT_LOOP(uint8_t);
+    }
+}
+
+// where: condition (bool) ? a : b, elements as they are stored.
+static int k_where(const rl_call *c) {
+    const rl_operand *x[4];
+    if (!operands_of_one_shape(c, x, 4) || x[1]->dtype != RL_BOOL) return RL_REFUSED;
+    if (x[2]->dtype != x[0]->dtype || x[3]->dtype != x[0]->dtype) return RL_REFUSED;
+    int64_t n = rl_numel(x[0]);
+    if (!n) return RL_OK;
+    select_job job = {c, walk_over(x, 4, -1), 0};
+    job.runs = rl_max(1, ITEM / job.walk.inner);
+    run_items((job.walk.outer + job.runs - 1) / job.runs, n, select_item, &job);
+    return RL_OK;
+}
+
+typedef union {
+    float f[PIECE];
+    int64_t i[PIECE];
+    double d[PIECE];
+} cast_buffer;
+
+static const int64_t INT_LOW[] = {0, 0, -128, -32768, INT32_MIN, 0, INT64_MIN};
+static const int64_t INT_HIGH[] = {1, 255, 127, 32767, INT32_MAX, UINT32_MAX, INT64_MAX};
+
+// n elements of `from` as those of `to`; both `stride` apart.
+static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const rl_operand *in,
+                       const void *from, int64_t stride, int64_t n) {
+    cast_buffer a, b;
+    int wide = in->dtype == RL_F64, low = out->dtype;
+    if (IS_INT(in->dtype)) {
+        LOAD_I[in->dtype](a.i, from, stride, n);
+        if (IS_INT(low)) {
+            STORE_I[low](to, a.i, to_stride, n);
+            return;
+        }
+        if (low == RL_F64)
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.d[i] = (double)a.i[i];
+        else
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = (float)a.i[i];
+    } else {
+        if (wide)
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) a.d[i] = ((const double *)from)[i * stride];
+        else LOAD_F[in->dtype](a.f, from, stride, n);
+        if (IS_INT(low)) {
+            for (int64_t i = 0; i < n; i++) {
+                double x = wide ? a.d[i] : (double)a.f[i];
+                b.i[i] = low == RL_BOOL ? x != 0
+                                        : rl_max(INT_LOW[low], rl_min(INT_HIGH[low], to_i64(x)));
+            }
+            STORE_I[low](to, b.i, to_stride, n);
+            return;
+        }
+        if (low == RL_F64)
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.d[i] = wide ? a.d[i] : (double)a.f[i];
+        else
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = wide ? (float)a.d[i] : a.f[i];
+    }
+    if (low == RL_F64)
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) ((double *)to)[i * to_stride] = b.d[i];
+    else STORE_F[low](to, b.f, to_stride, n);
+}
+
+static void cast_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    const select_job *job = ctx;
+    const rl_walk *w = &job->walk;
+    const rl_operand *out = &job->call->op[0], *in = &job->call->op[1];
+    int64_t first = item * job->runs, last = rl_min(w->outer, first + job->runs);
+    rl_place p = walk_to(w, first);
+    for (int64_t run = first; run < last; run++, walk_on(w, &p))
+        for (int64_t s = 0; s < w->inner; s += PIECE)
+            cast_piece(out, out->data + (p.at[0] + s * w->step[0]) * RL_SIZE[out->dtype],
+                       w->step[0], in, in->data + (p.at[1] + s * w->step[1]) * RL_SIZE[in->dtype],
+                       w->step[1], rl_min(PIECE, w->inner - s));
+}
+
+// cast: floats lose their fraction on the way to integers and stay in range, integers wrap around.
+static int k_cast(const rl_call *c) {
+    const rl_operand *x[2];
+    if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
+    int64_t n = rl_numel(x[0]);
+    if (!n) return RL_OK;
+    select_job job = {c, walk_over(x, 2, -1), 0};
+    job.runs = rl_max(1, ITEM / job.walk.inner);
+    run_items((job.walk.outer + job.runs - 1) / job.runs, n, cast_item, &job);
+    return RL_OK;
+}
