@@ -94,7 +94,7 @@ static inline int64_t to_i64(double x) {
 #define LOAD(name, type, out, value)                                                               \
     static void name(out *to, const void *from, int64_t stride, int64_t n) {                       \
         const type *at = from;                                                                     \
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, at += stride) {                                            \
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, at += stride) {                              \
             type x = *at;                                                                          \
             to[i] = (out)(value);                                                                  \
         }                                                                                          \
@@ -102,7 +102,7 @@ static inline int64_t to_i64(double x) {
 #define STORE(name, type, in, value)                                                               \
     static void name(void *to, const in *from, int64_t stride, int64_t n) {                        \
         type *at = to;                                                                             \
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, at += stride) {                                            \
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, at += stride) {                              \
             in x = from[i];                                                                        \
             *at = (type)(value);                                                                   \
         }                                                                                          \

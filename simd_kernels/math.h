@@ -27,7 +27,7 @@ RL_LANES(vtrunc, __builtin_truncf)
 RL_LANES(vrint, __builtin_rintf)
 #endif
 
-// Loops that shall stay small: no copies of their body for vectors, many rounds at once or the rest.
+// Loops that shall stay small: no copies of their body for vectors or many rounds at once.
 #if defined(__clang__)
 #define RL_SMALL_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 #else

@@ -76,7 +76,8 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = (float)a.i[i];
     } else {
         if (wide)
-            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) a.d[i] = ((const double *)from)[i * stride];
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+                a.d[i] = ((const double *)from)[i * stride];
         else LOAD_F[in->dtype](a.f, from, stride, n);
         if (IS_INT(low)) {
             for (int64_t i = 0; i < n; i++) {
