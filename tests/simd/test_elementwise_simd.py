@@ -16,8 +16,34 @@ from rushlight.core.testing import draws, ulp_distance
 
 Array = npt.NDArray[Any]
 INF, NAN = float("inf"), float("nan")
-SPECIAL = [0.0, -0.0, INF, -INF, NAN, 1e-45, -1e-45, 1.1754942e-38, 1e-38, 3.4e38, -3.4e38, 1.0,
-           -1.0, 88.7, 88.8, -87.4, -103.9, -104.1, 0.5, 1.5, 2.5, -2.5, 0.625, 0.875, 4.0, -4.1]  # fmt: skip
+SPECIAL = [
+    0.0,
+    -0.0,
+    INF,
+    -INF,
+    NAN,
+    1e-45,
+    -1e-45,
+    1.1754942e-38,
+    1e-38,
+    3.4e38,
+    -3.4e38,
+    1.0,
+    -1.0,
+    88.7,
+    88.8,
+    -87.4,
+    -103.9,
+    -104.1,
+    0.5,
+    1.5,
+    2.5,
+    -2.5,
+    0.625,
+    0.875,
+    4.0,
+    -4.1,
+]
 
 
 def _dense(low: float, high: float, count: int = 200_000) -> Array:
@@ -50,9 +76,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], tuple[float, float], float]
     "silu": (lambda x: x * _sigmoid(x), (-85, 30), 4),
     "gelu": (lambda x: x * _erfc(-x * math.sqrt(0.5)) / 2, (0, 30), 4),
     "gelu_tanh": (
-        lambda x: x * _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)), (0, 30), 4,
+        lambda x: x * _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)),
+        (0, 30),
+        4,
     ),
-}  # fmt: skip
+}
 
 
 def _call(name: str) -> Callable[..., rl.Tensor]:
@@ -96,8 +124,21 @@ def test_sines_of_large_numbers(variant: str) -> None:
 
 def test_special_values_are_those_of_numpy(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.array(SPECIAL, np.float32)
-    for name in [*FUNCTIONS, "floor", "ceil", "trunc", "round", "neg", "abs", "square", "relu",
-                 "isnan", "isinf", "isfinite", "logical_not"]:  # fmt: skip
+    for name in [
+        *FUNCTIONS,
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "neg",
+        "abs",
+        "square",
+        "relu",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_not",
+    ]:
         mine = _call(name)(rl.from_numpy(x)).numpy()
         with monkeypatch.context() as m:
             m.setattr(simd, "library", None)
@@ -113,8 +154,10 @@ def test_special_values_are_those_of_numpy(variant: str, monkeypatch: pytest.Mon
             assert np.all(signs), (name, x[~signs])
 
 
-BINARY = ("add sub mul div maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor "
-          "bitwise_and bitwise_or bitwise_xor").split()  # fmt: skip
+BINARY = (
+    "add sub mul div maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor "
+    "bitwise_and bitwise_or bitwise_xor"
+).split()
 DTYPES = "bool uint8 int8 int16 int32 uint32 int64 float16 bfloat16 float32 float8_e4m3fn".split()
 
 
@@ -175,11 +218,31 @@ def test_conversions(variant: str, to: str, monkeypatch: pytest.MonkeyPatch) -> 
         x = _values(dtype, 777, 3)
         for part in (x, x[1:], x[::2], x[3:4].expand(5)):
             _equal(*_both_ways(lambda p=part: p.to(to), monkeypatch), (dtype, to))
-    edges = [1e30, -1e30, INF, -INF, NAN, 2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 0.5, -0.9,
-             255.5, 256.0, -1.0, 127.9, 128.0, 4294967295.0, 4294967296.0, -32769.0, 65535.0]  # fmt: skip
+    edges = [
+        1e30,
+        -1e30,
+        INF,
+        -INF,
+        NAN,
+        2.0**31,
+        -(2.0**31),
+        2.0**63,
+        -(2.0**63),
+        0.5,
+        -0.9,
+        255.5,
+        256.0,
+        -1.0,
+        127.9,
+        128.0,
+        4294967295.0,
+        4294967296.0,
+        -32769.0,
+        65535.0,
+    ]
     for source in ("float32", "float64"):
         x = rl.tensor(edges, dtype=source)
-        _equal(*_both_ways(lambda: x.to(to), monkeypatch), (source, to))
+        _equal(*_both_ways(lambda x=x: x.to(to), monkeypatch), (source, to))
 
 
 @pytest.mark.parametrize("to", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
@@ -194,8 +257,16 @@ def test_rounding_to_narrow_floats_is_exact(
     finite = np.unique(known.numpy()[np.isfinite(known.numpy())].astype(np.float64))
     middle = ((finite[1:] + finite[:-1]) / 2).astype(np.float32)
     ends = np.float32([65519.9, 65520, 61439, 61440, 463, 464, 465, 3.39e38, 3.4e38, NAN, INF])
-    near = np.concatenate([middle, np.nextafter(middle, np.float32(INF)), ends, -ends,
-                           np.nextafter(middle, np.float32(-INF)), finite.astype(np.float32)])  # fmt: skip
+    near = np.concatenate(
+        [
+            middle,
+            np.nextafter(middle, np.float32(INF)),
+            ends,
+            -ends,
+            np.nextafter(middle, np.float32(-INF)),
+            finite.astype(np.float32),
+        ]
+    )
     x = rl.from_numpy(near)
     mine, theirs = _both_ways(lambda: x.to(to), monkeypatch)
     _equal(mine, theirs, to)
@@ -205,8 +276,20 @@ def test_rounding_to_narrow_floats_is_exact(
     assert np.all(signs | np.isnan(near)), "zeros keep their sign"
 
 
-SHAPES = [(), (0,), (1,), (7,), (3, 0, 2), (513,), (2, 3, 5), (33, 17), (3, 1, 1025), (200, 3),
-          (40, 1000), (2, 2, 2, 2, 2, 2, 2, 3)]  # fmt: skip
+SHAPES = [
+    (),
+    (0,),
+    (1,),
+    (7,),
+    (3, 0, 2),
+    (513,),
+    (2, 3, 5),
+    (33, 17),
+    (3, 1, 1025),
+    (200, 3),
+    (40, 1000),
+    (2, 2, 2, 2, 2, 2, 2, 3),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -222,8 +305,9 @@ def test_layouts(variant: str, shape: tuple[int, ...], monkeypatch: pytest.Monke
         for d in range(len(shape)):
             one = y.narrow(d, 0, min(1, shape[d]))
             _equal(*_both_ways(lambda o=one: x + o, monkeypatch), (shape, d))
-        assert np.array_equal((x[1:, ::2] * y[:-1, ::2]).numpy(),
-                              x.numpy()[1:, ::2] * y.numpy()[:-1, ::2])  # fmt: skip
+        assert np.array_equal(
+            (x[1:, ::2] * y[:-1, ::2]).numpy(), x.numpy()[1:, ::2] * y.numpy()[:-1, ::2]
+        )
     half = x.half()
     assert np.array_equal((half + half).numpy(), half.numpy() + half.numpy())
 
@@ -255,8 +339,12 @@ def test_where(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype in DTYPES:
         a = _values(dtype, 37 * 41, 2).reshape(37, 41)
         b = _values(dtype, 37 * 41, 3).reshape(37, 41)
-        for c, x, y in ((condition, a, b), (condition[:, :1], a, b[:1]),
-                        (condition.t(), a.t(), b.t()), (condition[:, ::2], a[:, 1::2], b[0, 0])):  # fmt: skip
+        for c, x, y in (
+            (condition, a, b),
+            (condition[:, :1], a, b[:1]),
+            (condition.t(), a.t(), b.t()),
+            (condition[:, ::2], a[:, 1::2], b[0, 0]),
+        ):
             if x.shape[1] != c.shape[1] and 1 not in (x.shape[1], c.shape[1]):
                 c = c[:, : x.shape[1]]
             _equal(*_both_ways(lambda c=c, x=x, y=y: rl.where(c, x, y), monkeypatch), dtype)
