@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -34,3 +35,16 @@ def variant(request: pytest.FixtureRequest) -> Iterator[str]:
     assert simd.library is not None
     yield simd.library.limit(request.param)
     simd.library.limit(-1)
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any]]:
+    """both(fn, *args, **options): what fn gives with the C kernels, and what with NumPy's alone."""
+
+    def call(fn: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Any]:
+        mine = fn(*args, **options)
+        with monkeypatch.context() as m:
+            m.setattr(simd, "library", None)
+            return mine, fn(*args, **options)
+
+    return call
