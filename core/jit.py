@@ -18,7 +18,7 @@ from rushlight.core.backends import device, get_linear_mode
 from rushlight.core.capture import Operand, Recorder, Slot
 from rushlight.core.nn.module import Module
 from rushlight.core.plan import PASSES, Plan, address, vacate
-from rushlight.core.pytree import Leaf, mapped, sign
+from rushlight.core.pytree import Leaf, Signature, mapped
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 
@@ -28,6 +28,7 @@ _STRIKES = 3  # captures of one signature that were of no use, before it runs wi
 _SIGNATURES = 256  # that one function keeps at most
 _limit = [2**28]
 _clock = itertools.count()
+_guard = threading.Lock()
 _entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
 
 
@@ -44,7 +45,8 @@ def set_plan_memory(nbytes: int) -> None:
 
 
 def _evict() -> None:
-    held = sorted((e for e in _entries if e.body is not None), key=lambda e: e.used)
+    with _guard:
+        held = sorted((e for e in _entries if e.body is not None), key=lambda e: e.used)
     total = sum(e.nbytes for e in held)
     for entry in held:
         if total <= _limit[0]:
@@ -83,23 +85,23 @@ class _Entry:
         self.used = next(_clock)
         self.mode = capture.mode
         self.body: _Body | None = None
-        _entries.add(self)
+        with _guard:
+            _entries.add(self)
 
 
 class _Body:
     """A plan, and what it is bound to: arguments, results, and what it reaches from outside."""
 
     def __init__(
-        self, recorder: Recorder, args: list[tuple[Slot, int, bool]], result: Any,
+        self, recorder: Recorder, args: list[tuple[Slot, int]], result: Any,
         leaves: list[Leaf], reuse: bool, passes: Collection[str],
     ) -> None:  # fmt: skip
         self.lock = threading.Lock()
         self.epoch, self.grad = capture.epoch, autograd.is_grad_enabled()
         self.args, self.result = args, result
-        self.whole = {s for s, _, whole in args if whole}
         made = {x.slot for x in leaves if x.slot is not None and x.slot.kind == "temp"}
         self.fresh = [] if reuse else list(made)
-        self.plan = Plan(recorder, {*self.fresh, *(s for s, _, _ in args)}, made, passes)
+        self.plan = Plan(recorder, {*self.fresh, *(s for s, _ in args)}, made, passes)
         self.kept = {s: Storage(_CPU, s.buffer, s.nbytes) for s in made} if reuse else {}
         self.outer = [s for s in recorder.slots if s.kind == "outer"]
         self.needed = [s for s in self.outer if s.writes or any(x.slot is s for x in leaves)]
@@ -140,11 +142,11 @@ class _Body:
             outer = {s: s.ref() for s in self.needed}
             made = dict(self.kept)
             try:
-                for slot, i, whole in self.args:
+                for slot, i in self.args:
                     t = args[i]
                     if slot.writes and not t.buffer.flags.writeable:
                         raise ValueError(f"jit: argument {i} is written to, but is read-only")
-                    start = 0 if whole else t.dtype.nbytes(t.layout.offset)
+                    start = t.dtype.nbytes(t.layout.offset)
                     slot.buffer = t.buffer[start:] if start else t.buffer
                     slot.address = t.storage.address + start
                     t.storage.version += slot.writes
@@ -165,7 +167,7 @@ class _Body:
                 t = args[leaf.index]
                 if leaf.slot is None:
                     return t
-                return leaf.over(t.storage, 0 if leaf.slot in self.whole else t.layout.offset)
+                return leaf.over(t.storage, t.layout.offset)
             found: Tensor | None = leaf.ref and leaf.ref()
             if found is not None:
                 return found
@@ -180,21 +182,20 @@ class _Capture:
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self.recorder = Recorder()
-        self.slots: list[tuple[Slot, int, bool]] = []
+        self.slots: list[tuple[Slot, int]] = []  # with the argument it begins at
         self.pairs: dict[int, tuple[Tensor, Tensor, int]] = {}  # by the original's id
         self.leaves: list[Leaf] = []
         bound: dict[int, _Bound] = {}
-        shared = [id(t.storage) for t in {id(t): t for t in tensors}.values()]
+        for i in sorted(range(len(tensors)), key=lambda i: tensors[i].layout.offset):
+            storage = tensors[i].storage
+            if id(storage) not in bound:
+                bound[id(storage)] = _Bound(storage)
+                slot = self.recorder.add("arg", bound[id(storage)], tensors[i].layout.offset)
+                self.slots.append((slot, i))
         for i, t in enumerate(tensors):
-            key = id(t.storage)
-            if key not in bound:
-                bound[key] = _Bound(t.storage)
-                whole = shared.count(key) > 1
-                slot = self.recorder.add("arg", bound[key], 0 if whole else t.layout.offset)
-                self.slots.append((slot, i, whole))
             if id(t) not in self.pairs:
                 new = type(t).__new__(type(t))
-                Tensor.__init__(new, bound[key], t.dtype, t.layout)
+                Tensor.__init__(new, bound[id(t.storage)], t.dtype, t.layout)
                 _copy_state(t, new)
                 self.pairs[id(t)] = t, new, i
 
@@ -236,7 +237,7 @@ class _Capture:
         leaf = Leaf(t, -1, slot)
         self.leaves.append(leaf)
         if isinstance(t.storage, _Bound):
-            leaf.index = next(i for s, i, _ in self.slots if s is slot)
+            leaf.index = next(i for s, i in self.slots if s is slot)
             leaf.layout = Operand(slot, t.dtype, t.layout).layout
             t.storage = t.storage.base
         elif slot.kind == "const":
@@ -268,15 +269,15 @@ def _copy_state(source: Tensor, target: Tensor) -> None:
 
 
 def _captured(
-    run: Callable[[_Capture], Any], tensors: list[Tensor], modules: list[Module], entry: _Entry,
-    reuse: bool, passes: Collection[str],
+    run: Callable[[_Capture], Any], signature: Signature, entry: _Entry, reuse: bool,
+    passes: Collection[str],
 ) -> Any:  # fmt: skip
     """The result of a captured run; `entry` gets a plan, or the reason why it has none."""
-    taken = _Capture(tensors)
+    taken = _Capture(signature.tensors)
     result = run(taken)
     recorder = taken.recorder
     if recorder.why is None:
-        sign(result, [], [], [])
+        Signature(result)
         # Cycles of Python's objects hold tensors that are gone in truth.
         if taken.lost() and gc.collect() >= 0 and (lost := taken.lost()):
             entry.lost = lost
@@ -284,7 +285,7 @@ def _captured(
             leaves = iter(taken.leaves)
             form = mapped(result, lambda t: next(leaves))
             body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes)
-            body.watch(entry, modules)
+            body.watch(entry, signature.modules)
             entry.nbytes, entry.body = body.plan.nbytes, body
             _evict()
     else:
@@ -340,16 +341,12 @@ def jit(
         if capture.active and capture.capturing():
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
-        signature: list[Any] = [grad, get_linear_mode()]
-        tensors: list[Tensor] = []
-        modules: list[Module] = []
-        sign(args, signature, tensors, modules)
-        if kwargs:
-            sign(kwargs, signature, tensors, modules)
+        signature = Signature(grad, get_linear_mode(), args, kwargs)
+        tensors = signature.tensors
         for t in tensors:
             if t.storage.device is not _CPU or (grad and t.requires_grad):
                 return run(*args, **kwargs)
-        key = tuple(signature)
+        key = tuple(signature.key)
         entry = entries.get(key)
         strikes = 0
         if entry is not None and entry.mode == capture.mode:
@@ -369,9 +366,10 @@ def jit(
             entries.pop(next(iter(entries)))
         entry = _Entry(strikes)
         result = _captured(
-            lambda c: c.run(run, args, kwargs), tensors, modules, entry, reuse_outputs, passes
+            lambda c: c.run(run, args, kwargs), signature, entry, reuse_outputs, passes
         )
         entries[key] = entry
         return result
 
+    call.plans = entries  # type: ignore[attr-defined]
     return functools.wraps(fn, updated=())(call)

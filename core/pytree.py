@@ -41,16 +41,29 @@ class Leaf:
         return out
 
 
-def sign(value: Any, key: list[Any], tensors: list[Tensor], modules: list[Module]) -> None:
-    """Add what `value` is to a signature, and its tensors to `tensors`."""
-    kind = type(value)
+class Signature:
+    """What calls with one plan have in common: `key`. Collects the tensors and modules, too."""
+
+    __slots__ = ("key", "modules", "seen", "tensors")
+
+    def __init__(self, *values: Any) -> None:
+        self.key: list[Any] = []
+        self.tensors: list[Tensor] = []
+        self.modules: list[Module] = []
+        self.seen: dict[int, int] = {}  # a storage's id -> its first tensor
+        for value in values:
+            sign(value, self)
+
+
+def sign(value: Any, into: Signature) -> None:
+    """Add what `value` is to a signature. TypeError for what can be in none."""
+    key, kind = into.key, type(value)
     if isinstance(value, Tensor):
-        layout, storage = value.layout, value.storage
+        layout, storage, tensors = value.layout, value.storage, into.tensors
         key += (layout.shape, layout.strides, value.dtype, value.requires_grad, storage.device)
-        for i, other in enumerate(tensors):
-            if other.storage is storage:  # views of one memory stand as far apart in every call
-                key += (i, other.layout.offset, layout.offset, other is value)
-                break
+        first = into.seen.setdefault(id(storage), len(tensors))
+        if first < len(tensors):  # views of one memory stand as far apart in every call
+            key += (first, layout.offset - tensors[first].layout.offset)
         tensors.append(value)
     elif kind is float or isinstance(value, np.generic):
         key.append(repr(value))  # tells -0.0 from 0.0, and nan equals itself
@@ -61,14 +74,14 @@ def sign(value: Any, key: list[Any], tensors: list[Tensor], modules: list[Module
     elif kind in (tuple, list) or hasattr(kind, "_fields"):
         key += (kind, len(value))
         for v in value:
-            sign(v, key, tensors, modules)
+            sign(v, into)
     elif kind is dict:
         key += (kind, tuple(value))
         for v in value.values():
-            sign(v, key, tensors, modules)
+            sign(v, into)
     elif isinstance(value, Module):
         key += (kind, id(value))
-        modules.append(value)
+        into.modules.append(value)
     else:
         raise TypeError(
             f"jit: a {kind.__name__} is no argument or result of a captured function; it takes "
