@@ -7,6 +7,7 @@
 #include "convert.c"
 #include "elementwise.c"
 #include "select.c"
+#include "norm.c"
 #include "move.c"
 
 #ifndef RL_TABLE

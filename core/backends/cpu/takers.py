@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.core.backends.cpu import simd, takers_map
+from rushlight.core.backends.cpu import simd, takers_map, takers_nn
 from rushlight.core.backends.cpu.simd import Record
 
 Taker = Callable[[Sequence[Any], Any, Mapping[str, Any]], Record | None]
@@ -35,4 +35,4 @@ def _copy(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record |
     return Record("copy", (out, x))
 
 
-TAKERS: dict[str, Taker] = {"copy": _copy, **takers_map.TAKERS}
+TAKERS: dict[str, Taker] = {"copy": _copy, **takers_map.TAKERS, **takers_nn.TAKERS}
