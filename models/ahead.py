@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator as Steps
 from collections.abc import Sequence
 
-from rushlight.models.generate import CHUNK, Generator
+from rushlight.models.generate import Generator
+from rushlight.models.turn import CHUNK
 
 
 def read_ahead(
-    model: Generator, prompt: str | Sequence[int], chunk: int = CHUNK
+    model: Generator, prompt: str | Sequence[int], chunk: int = CHUNK, linear: str = "fast"
 ) -> Steps[int, None, None]:
     """Read a prompt `chunk` tokens at a time, giving how many have been read after each.
 
     `model.tokens` of the same prompt then begins at once: for callers that look for a stop, or
     show progress, while a long prompt is read. What does not fit the context is left to `tokens`.
+    linear: as in `sampling.Options`.
     """
     ids = model.prompt_ids(prompt)
     if len(ids) >= model.config.max_position_embeddings:
@@ -23,7 +25,7 @@ def read_ahead(
     try:
         yield len(turn.ids)
         while len(turn.ids) < len(ids) - 1:
-            model._read(turn, ids[: min(len(turn.ids) + chunk, len(ids) - 1)])
+            model._read(turn, ids[: min(len(turn.ids) + chunk, len(ids) - 1)], linear)
             yield len(turn.ids)
     finally:
         model._turn = turn

@@ -35,7 +35,7 @@ class Cache:
         self.layers, self.batch = layers, batch
         self.kv_heads, self.features = kv_heads, features
         self.limit, self.dtype = limit, dtype
-        self.capacity, self.longest = 0, 0
+        self.capacity, self.longest, self.static = 0, 0, False
         self.lengths = ops.zeros(batch, dtype=int64, device=device)
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
@@ -85,21 +85,21 @@ class Cache:
 
         Both (batch, kv_heads, n, features); `reserve(n)` comes before, `advance` after all layers.
         """
-        end = self.longest + keys.shape[2]
+        end = self.capacity if self.static else self.longest + keys.shape[2]
         cache_write_(self.keys[layer], keys, self.lengths)
         cache_write_(self.values[layer], values, self.lengths)
         return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]
 
     def advance(self, count: int, real: Tensor | None = None) -> None:
         """Count the written tokens in: `count` for every row, or `real` (batch,) of each."""
-        self.lengths = self.lengths + (count if real is None else real)
+        self.lengths.add_(count if real is None else real)
         self.longest += count
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens of each row."""
         if length < 0:
             raise ValueError(f"truncate: length is {length}; it must not be negative")
-        self.lengths = ops.minimum(self.lengths, length)
+        self.lengths.copy_(ops.minimum(self.lengths, length))
         self.longest = min(self.longest, length)
 
     def fork(self) -> Cache:
@@ -108,7 +108,7 @@ class Cache:
             self.layers, self.batch, self.kv_heads, self.features,
             limit=self.limit, device=self.device, dtype=self.dtype,
         )  # fmt: skip
-        new.capacity, new.longest = self.capacity, self.longest
+        new.capacity, new.longest, new.static = self.capacity, self.longest, self.static
         new.lengths = self.lengths.clone()
         new.keys = [t.clone() for t in self.keys]
         new.values = [t.clone() for t in self.values]
@@ -116,5 +116,5 @@ class Cache:
 
     def set_lengths(self, lengths: list[int]) -> None:
         """Say how many tokens each row holds, where rows were written with padding."""
-        self.lengths = tensor(lengths, dtype=int64, device=self.device)
+        self.lengths.copy_(tensor(lengths, dtype=int64, device=self.device))
         self.longest = max(lengths, default=0)

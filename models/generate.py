@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
-from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import autograd
+from rushlight.core.backends import linear_mode
 from rushlight.core.convert import tensor
 from rushlight.core.io.template import ChatTemplate, load_template
 from rushlight.core.io.tokenizer import load_tokenizer
@@ -21,21 +21,12 @@ from rushlight.models.model import Model
 from rushlight.models.sampling import Options, Sampler
 from rushlight.models.steps import Asking, Token, blocking, texts, waiting
 from rushlight.models.streaming import Pieces
+from rushlight.models.turn import CHUNK, Turn
 
 Message = Mapping[str, Any]
 
-# Prompts are read this many tokens at a time: bounds memory, and a stop is obeyed in between.
-CHUNK = 128
 # What a shifted context keeps of its beginning, where the system prompt is.
 KEPT = 4
-
-
-@dataclass
-class _Turn:
-    """The tokens of the last turn and the cache that holds them."""
-
-    ids: list[int]
-    cache: Cache
 
 
 class Generator(Model):
@@ -43,7 +34,7 @@ class Generator(Model):
 
     template: ChatTemplate | None = None
     eos_ids: frozenset[int] = frozenset()
-    _turn: _Turn | None = None
+    _turn: Turn | None = None
 
     def configure(self, files: dict[str, bytes]) -> None:
         """Read tokenizer, chat template and the tokens that end an answer from the files."""
@@ -127,6 +118,11 @@ class Generator(Model):
         self.check_length(ids, chosen)
         return self._run(ids, chosen, self.sampler(chosen, ids))
 
+    def linear_in_use(self, asked: str) -> str:
+        """The mode in which products with quantized weights run, where `asked` is asked for."""
+        quantized = any(p.dtype.kind == "q" for p in self.parameters())
+        return asked if quantized and self.device.info.get("linear") == "fast" else "exact"
+
     def sampler(self, options: Options, ids: Sequence[int]) -> Sampler | DeviceSampler:
         """A sampler that works where the logits are: few numbers are read back."""
         if self.device.type == "cpu":
@@ -139,8 +135,8 @@ class Generator(Model):
         options: see `sampling.Options`; every prompt draws by the same seed. Raises ValueError as
         `generate` does, and for overflow="shift", which works for one prompt at a time.
         """
-        rows, most = self._rows(prompts, options)
-        for _ in blocking(self._run_rows(rows, most)):
+        rows, chosen = self._rows(prompts, options)
+        for _ in blocking(self._run_rows(rows, chosen)):
             pass  # there is nothing but tensors
         return ["".join(row.texts) for row in rows]
 
@@ -148,29 +144,29 @@ class Generator(Model):
         self, prompts: Sequence[str | Sequence[int]], **options: Any
     ) -> list[str]:
         """`generate_batch` that waits without blocking; see `generate_async`."""
-        rows, most = self._rows(prompts, options)
-        async for _ in waiting(self._run_rows(rows, most)):
+        rows, chosen = self._rows(prompts, options)
+        async for _ in waiting(self._run_rows(rows, chosen)):
             pass
         return ["".join(row.texts) for row in rows]
 
     def _rows(
         self, prompts: Sequence[str | Sequence[int]], options: Mapping[str, Any]
-    ) -> tuple[list[Row], int]:
+    ) -> tuple[list[Row], Options]:
         chosen = Options(**options)
         if chosen.overflow != "error":
             raise ValueError("generate_batch: give prompts one by one to shift their contexts")
-        return [Row(self, self.prompt_ids(p), chosen) for p in prompts], chosen.max_new_tokens
+        return [Row(self, self.prompt_ids(p), chosen) for p in prompts], chosen
 
-    def _run_rows(self, rows: list[Row], most: int) -> Asking:
+    def _run_rows(self, rows: list[Row], options: Options) -> Asking:
         """The steps of a batch: gives tensors whose values it is to be sent."""
         cache = self.new_cache(len(rows))
         while live := [row for row in rows if not row.done]:
-            with autograd.no_grad():
+            with autograd.no_grad(), linear_mode(options.linear):
                 while any(row.unread for row in live):
                     self._read_rows(rows, cache)
                 picked = stack([row.picked() for row in live])
             for row, values in zip(live, (yield picked), strict=True):
-                row.step(values, self.eos_ids, most)
+                row.step(values, self.eos_ids, options.max_new_tokens)
 
     def _read_rows(self, rows: list[Row], cache: Cache) -> None:
         """Feed the next tokens of each row, padded on the right."""
@@ -212,14 +208,14 @@ class Generator(Model):
                 'it, or pass overflow="shift" to drop the oldest'
             )
 
-    def _resume(self, ids: list[int]) -> _Turn:
+    def _resume(self, ids: list[int]) -> Turn:
         """The last turn cut back to what it has in common with `ids`, or an empty one.
 
         It is taken away while it is used, so that two runs never share a cache.
         """
         turn, self._turn = self._turn, None
         if turn is None:
-            return _Turn([], self.new_cache())
+            return Turn(self.new_cache())
         common = 0
         # One token is left to read, for the logits after it.
         for a, b in zip(turn.ids, ids[:-1], strict=False):
@@ -230,14 +226,12 @@ class Generator(Model):
         del turn.ids[common:]
         return turn
 
-    def _read(self, turn: _Turn, ids: list[int]) -> Tensor:
+    def _read(self, turn: Turn, ids: list[int], linear: str) -> Tensor:
         """Feed the tokens of `ids` that the turn lacks; gives the logits after the last."""
         logits: Tensor | None = None
-        while len(turn.ids) < len(ids):
-            part = ids[len(turn.ids) : len(turn.ids) + CHUNK]
-            with autograd.no_grad():
-                logits = self(tensor([part], device=self.device), turn.cache, last=True)
-            turn.ids.extend(part)
+        with autograd.no_grad(), linear_mode(linear):
+            while len(turn.ids) < len(ids):
+                logits = turn.read(self, ids[len(turn.ids) : len(turn.ids) + CHUNK])
         assert logits is not None, "there is always one token left to read"
         return logits
 
@@ -260,7 +254,7 @@ class Generator(Model):
                     turn.cache.truncate(0)
                     turn.ids.clear()
                 with autograd.no_grad():
-                    picked = sampler.pick(self._read(turn, ids)[0, -1])
+                    picked = sampler.pick(self._read(turn, ids, options.linear)[0, -1])
                 token, logprob = sampler.taken((yield picked))
                 if token in self.eos_ids:
                     yield Token(token, pieces.finish(), logprob, "eos")

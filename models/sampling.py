@@ -28,7 +28,8 @@ class Options:
 
     temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 leave all tokens in. logit_bias: token
     id -> number added to its logit. stop: text that ends the answer and is not part of it.
-    overflow: "error" raises where the context is full, "shift" drops the oldest half.
+    overflow: "error" raises where the context is full, "shift" drops the oldest half. linear: the
+    mode of products with quantized weights, see `rl.set_linear_mode`.
     """
 
     max_new_tokens: int = 256
@@ -43,6 +44,7 @@ class Options:
     seed: int | None = None
     stop: str | Sequence[str] = ()
     overflow: str = "error"
+    linear: str = "fast"
 
     def __post_init__(self) -> None:
         _whole("max_new_tokens", self.max_new_tokens, 1)
@@ -57,6 +59,8 @@ class Options:
             _whole("seed", self.seed, 0)
         if any(not isinstance(s, str) or not s for s in self.stops):
             raise ValueError(f"generate: stop is {self.stop!r}; each must be a text with letters")
+        if self.linear not in ("exact", "fast"):
+            raise ValueError(f'generate: linear is {self.linear!r}; it must be "exact" or "fast"')
         if self.overflow not in ("error", "shift"):
             raise ValueError(
                 f'generate: overflow is {self.overflow!r}; it must be "error" or "shift"'

@@ -27,7 +27,7 @@ const feature = (name, there, note) =>
 async function showFacts() {
   const { name, why } = await adapter();
   fact("Computes on", name ? "WebGPU" : "CPU", {
-    note: name ? "or on the CPU, as you choose" : "NumPy in WebAssembly, on one core",
+    note: name ? "or on the CPU, as you choose" : "on one core",
   });
   const cores = navigator.hardwareConcurrency;
   fact("Processor cores", cores ? String(cores) : "not said");

@@ -46,6 +46,9 @@ export interface LoadOptions {
   memoryBudget?: number;
   /** A dtype to convert floating weights to, such as "float32"; the file's own without it. */
   dtype?: string;
+  /** How quantized weights are multiplied on the CPU: "fast" (unless given) rounds what they are
+   *  multiplied with to 8 bits, "exact" does not. The model's `linear` says which it is. */
+  linear?: "exact" | "fast";
   onProgress?: (progress: LoadProgress | BuildProgress) => void;
   signal?: AbortSignal;
   /** Where hub ids are looked up. */
@@ -127,6 +130,10 @@ export interface Model {
   readonly device: "cpu" | "webgpu";
   /** The WebGPU adapter that computes; "" on the CPU. */
   readonly adapter: string;
+  /** What computes on the CPU: "relaxed SIMD", "SIMD128", or "NumPy" and why; "" on WebGPU. */
+  readonly kernels: string;
+  /** How quantized weights are multiplied. */
+  readonly linear: "exact" | "fast";
   /** Why "auto" took the CPU; "" otherwise. */
   readonly why: string;
   /** Seconds from the call of `load` until the model was ready. */
@@ -166,6 +173,8 @@ export interface Info {
   version: string;
   python: string;
   numpy: string;
+  /** What computes on the CPU, as in `Model`. */
+  kernels: string;
   pyodide: string;
   /** What the CPU computes with, in words. */
   device: string;

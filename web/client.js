@@ -134,6 +134,8 @@ class Model {
     this.parameters = parameters;
     this.device = device;
     this.adapter = more.adapter;
+    this.kernels = more.kernels;
+    this.linear = more.linear;
     this.why = more.why;
     this.seconds = seconds;
     this.contextLength = more.contextLength;
@@ -245,11 +247,15 @@ class Runtime {
   }
 
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
-  async load(source, { device = "cpu", dtype, memoryBudget, hubUrl, signal, onProgress } = {}) {
+  async load(source, { hubUrl, signal, onProgress, ...given } = {}) {
+    const { device = "cpu", linear = "fast", dtype, memoryBudget } = given;
     if (!["cpu", "webgpu", "auto"].includes(device)) {
       throw new RangeError(`load: there is no device "${device}"; there are cpu, webgpu, auto`);
     }
-    const options = { device, dtype, memoryBudget };
+    if (!["exact", "fast"].includes(linear)) {
+      throw new RangeError(`load: linear is "${linear}"; it may be "exact" or "fast"`);
+    }
+    const options = { device, dtype, memoryBudget, linear };
     const where = await resolve(source, hubUrl, this.#base);
     await until(this.ready, signal);
     const made = await this.#link.call(
@@ -271,7 +277,7 @@ class Runtime {
       this.adapter(),
     ]);
     const cores = navigator.hardwareConcurrency ?? 1;
-    return { ...facts, webgpu: webgpu.name, cores, device: "CPU, NumPy in WebAssembly" };
+    return { ...facts, webgpu: webgpu.name, cores, device: `CPU, ${facts.kernels}` };
   }
 
   async measure() {

@@ -25,9 +25,10 @@ from rushlight.web.download import Builder, release
 
 # Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model
 # on the CPU.
-PREFILL = {"cpu": 32, "webgpu": 64}
+PREFILL = {"cpu": 128, "webgpu": 64}
 
 _models: dict[int, Any] = {}
+_linear: dict[int, str] = {}
 _numbers = count(1)
 
 
@@ -55,8 +56,11 @@ async def place(device: str, budget: float | None) -> dict[str, str]:
     return {"device": str(webgpu), "adapter": str(webgpu.info["device"]), "why": ""}
 
 
-async def build(builder: Builder, dtype: str | None) -> dict[str, Any]:
-    """Make the model whose files `builder` holds; returns its number and what it is."""
+async def build(builder: Builder, dtype: str | None, linear: str) -> dict[str, Any]:
+    """Make the model whose files `builder` holds; returns its number and what it is.
+
+    linear: the mode of products with quantized weights, unless `generate` is told another.
+    """
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
     await import_templates()
@@ -68,6 +72,7 @@ async def build(builder: Builder, dtype: str | None) -> dict[str, Any]:
     await builder.device.synchronize_async()
     number = next(_numbers)
     _models[number] = model
+    _linear[number] = linear
     return {
         "id": number,
         "modelType": str(getattr(model.config, "model_type", "")),
@@ -76,7 +81,13 @@ async def build(builder: Builder, dtype: str | None) -> dict[str, Any]:
         # 0 for a model that does not generate.
         "contextLength": model.config.max_position_embeddings if _generates(model) else 0,
         "chatTemplate": getattr(model, "template", None) is not None,
+        "kernels": _kernels() if model.device.type == "cpu" else "",
+        "linear": model.linear_in_use(linear) if _generates(model) else "exact",
     }
+
+
+def _kernels() -> str:
+    return str(rl.device("cpu").info["kernels"]).removeprefix("C, ")
 
 
 def _generates(model: Any) -> bool:
@@ -148,11 +159,12 @@ async def generate(
     if "logit_bias" in chosen:
         # An object's keys are text in JavaScript.
         chosen["logit_bias"] = {int(token): bias for token, bias in chosen["logit_bias"].items()}
+    linear = chosen.setdefault("linear", _linear[number])
     # Refuses what is out of range before anything is read.
     steps = model.tokens_async(ids, **chosen)
     found: list[tuple[int, str, float]] = []
     prefill, stopped = 0.0, ""
-    with closing(read_ahead(model, ids, PREFILL[model.device.type])) as reading:
+    with closing(read_ahead(model, ids, PREFILL[model.device.type], linear)) as reading:
         for done in reading:
             await model.device.synchronize_async()
             report("prefill", done, len(ids))
@@ -172,6 +184,7 @@ async def generate(
         "generatedTokens": len(found),
         "seconds": {"prefill": prefill, "decode": time.perf_counter() - began - prefill},
         "stopped": stopped,
+        "linear": model.linear_in_use(linear),
     }
 
 
@@ -189,6 +202,7 @@ def info() -> dict[str, Any]:
         "version": rl.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "kernels": _kernels(),
     }
 
 

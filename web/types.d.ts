@@ -20,7 +20,7 @@ export interface PyBuilder extends PyProxy {
 export interface Session {
   place(device: string, budget: number | undefined): Promise<PyProxy>;
   Builder(device: string): PyBuilder;
-  build(builder: PyBuilder, dtype: string | undefined): Promise<PyProxy>;
+  build(builder: PyBuilder, dtype: string | undefined, linear: string): Promise<PyProxy>;
   encode(
     id: number,
     texts: string[],

@@ -171,8 +171,8 @@ const api = {
     ),
 
   /** @param {MessagePort} port @param {Source} source
-   *  @param {{ device: string, dtype?: string, memoryBudget?: number }} options */
-  load: (port, source, { device, dtype, memoryBudget }) =>
+   *  @param {{ device: string, dtype?: string, memoryBudget?: number, linear: string }} options */
+  load: (port, source, { device, dtype, memoryBudget, linear }) =>
     run(port, async ({ signal, report }) => {
       const { py, session } = ready();
       const began = performance.now();
@@ -185,7 +185,7 @@ const api = {
         for (const [path, bytes] of small) builder.add_file(path, bytes);
         report({ stage: "build" });
         signal.throwIfAborted();
-        const made = plain(await session.build(builder, dtype));
+        const made = plain(await session.build(builder, dtype, linear));
         const seconds = (performance.now() - began) / 1000;
         return { value: { ...made, ...place, name: listing.name, seconds } };
       } finally {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
@@ -228,7 +229,9 @@ def _make_backend(dev: Device) -> Backend:
 
 
 debugging = [False]
+_LINEAR_MODES = ("exact", "fast")
 _linear_mode = ["exact"]
+_linear_here: ContextVar[str | None] = ContextVar("linear", default=None)
 _TYPES = ("cpu", "meta", "webgpu")
 _default_seed = [0]
 _devices: dict[tuple[str, int], Device] = {}
@@ -322,13 +325,28 @@ def set_linear_mode(mode: str) -> None:
 
     exact: activations stay float32. fast: they are rounded to 8 bits per 32 values on the fly, as
     llama.cpp does, where the device has such a kernel; elsewhere it is exact. Generation sets the
-    mode for itself (its option `linear`). ValueError for another mode.
+    mode for itself (its option `linear`), as `linear_mode` does for a block of code. ValueError for
+    another mode.
     """
-    if mode not in ("exact", "fast"):
-        raise ValueError(f'set_linear_mode: {mode!r}; the modes are "exact" and "fast"')
-    _linear_mode[0] = mode
+    _linear_mode[0] = _checked(mode)
 
 
 def get_linear_mode() -> str:
-    """The mode that `set_linear_mode` set."""
-    return _linear_mode[0]
+    """The mode of `linear_mode` in this context, else the one that `set_linear_mode` set."""
+    return _linear_here.get() or _linear_mode[0]
+
+
+@contextmanager
+def linear_mode(mode: str) -> Iterator[None]:
+    """Within this context `linear` runs in this mode; see `set_linear_mode`."""
+    token = _linear_here.set(_checked(mode))
+    try:
+        yield
+    finally:
+        _linear_here.reset(token)
+
+
+def _checked(mode: str) -> str:
+    if mode not in _LINEAR_MODES:
+        raise ValueError(f'linear mode {mode!r} is not there; the modes are "exact" and "fast"')
+    return mode

@@ -30,6 +30,9 @@ TopK = Annotated[int, typer.Option(help="Draw from so many of the likeliest; 0 f
 TopP = Annotated[float, typer.Option(help="Draw from the likeliest that sum to this.")]
 MinP = Annotated[float, typer.Option(help="Draw from those this likely, next to the likeliest.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed draws the same tokens.")]
+Linear = Annotated[
+    str, typer.Option(help="fast rounds what quantized weights are multiplied with; or exact.")
+]
 Stop = Annotated[
     list[str] | None, typer.Option(help="A text that ends the answer; may be given again.")
 ]
@@ -47,12 +50,13 @@ def generate(
     seed: Seed = None,
     stop: Stop = None,
     device: Device = "cpu",
+    linear: Linear = "fast",
     as_json: Json = False,
 ) -> None:
     """Answer a prompt, or continue it with --raw."""
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k,
-        "top_p": top_p, "min_p": min_p, "seed": seed, "stop": stop or [],
+        "top_p": top_p, "min_p": min_p, "seed": seed, "stop": stop or [], "linear": linear,
     }  # fmt: skip
     began = time.perf_counter()
     loaded = _loaded(model, device, options)
@@ -74,6 +78,7 @@ def generate(
     result = {
         "model": model,
         "device": device,
+        "linear": loaded.linear_in_use(linear),
         "prompt_ids": prompt_ids,
         "ids": [t.id for t in tokens],
         "text": "".join(t.text for t in tokens),
@@ -93,11 +98,13 @@ def chat(
     min_p: MinP = 0.0,
     seed: Seed = None,
     device: Device = "cpu",
+    linear: Linear = "fast",
 ) -> None:
     """Talk with a model in the terminal; /help shows the commands there."""
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k,
         "top_p": top_p, "min_p": min_p, "seed": seed, "overflow": "shift",
+        "linear": linear,
     }  # fmt: skip
     loaded = _loaded(model, device, options)
     loaded.chat_ids([{"role": "user", "content": "?"}])  # tells at once where there is no template

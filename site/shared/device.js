@@ -53,12 +53,14 @@ function show(device) {
   const slow = software ? ", in software: the CPU may be faster" : "";
   const none = name ? "" : `: ${why}${hint ? `; ${hint}` : ""}`;
   byId("adapter").textContent =
-    device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none || ": NumPy in WebAssembly"}.`;
+    device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none}.`;
 }
 
 /** What a loaded model computes on. @param {import("../rushlight/client.js").Model} model */
-export const wordsFor = ({ device, adapter }) =>
-  device === "webgpu" ? `WebGPU (${adapter})` : "the CPU, NumPy in WebAssembly";
+export const wordsFor = ({ device, adapter, kernels, linear }) =>
+  device === "webgpu"
+    ? `WebGPU (${adapter})`
+    : `the CPU, ${kernels}${linear === "fast" ? ", 8-bit activations" : ""}`;
 
 let allowed = true;
 

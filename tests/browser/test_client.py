@@ -151,7 +151,7 @@ def test_jobs_queue_and_keep_their_answers_apart(shared_page: Any) -> None:
 def test_info_says_what_runs(shared_page: Any) -> None:
     info = shared_page.evaluate("() => rl.info()")
     assert info["pyodide"] == "314.0.3"
-    assert info["device"] == "CPU, NumPy in WebAssembly"
+    assert info["device"] == "CPU, relaxed SIMD"
     assert info["cores"] >= 1 and info["jspi"] is True
     assert "swiftshader" in info["webgpu"].lower()
 

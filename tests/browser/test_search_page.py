@@ -77,7 +77,7 @@ def test_real_texts_are_ranked_as_by_the_published_implementation(
         assert query["query"] == golden["query"]
         scores = {row["index"]: row["score"] for row in query["ranking"]}
         assert [scores[i] for i in range(40)] == pytest.approx(golden["scores"], abs=1e-4)
-    assert "22.7 M parameters on the CPU, NumPy in WebAssembly" in page.inner_text("#device")
+    assert "22.7 M parameters on the CPU, relaxed SIMD" in page.inner_text("#device")
     assert "in this browser already" in page.inner_text("#model-note")
 
     place.mischief.log.clear()
@@ -115,7 +115,7 @@ def test_on_webgpu_the_scores_are_the_published_ones_too(
     before = page.get_attribute("html", "data-round")
     page.check('input[name="device"][value="cpu"]', force=True)
     page.wait_for_selector(f'{READY}:not([data-round="{before}"])')
-    assert "on the CPU, NumPy in WebAssembly" in page.inner_text("#device")
+    assert "on the CPU, relaxed SIMD" in page.inner_text("#device")
     assert place.mischief.asked("model.safetensors") == []
     for golden in GOLDEN[4:]:
         assert ask(page, golden["query"])[0] == every[golden["top"]]

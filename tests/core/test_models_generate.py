@@ -16,6 +16,7 @@ import rushlight as rl
 from rushlight.core.io.tokenizer import load_tokenizer
 from rushlight.models.sampling import Options, Sampler
 from rushlight.models.streaming import Pieces
+from rushlight.models.turn import Turn
 
 DATA = Path(__file__).parent / "data"
 TOKENIZER = (DATA / "tiny_byte_level.json").read_bytes()
@@ -65,18 +66,17 @@ def tiny(device: str = "cpu", **changes: Any) -> Any:
 
 
 class Counting:
-    """Counts the tokens that a model is fed."""
+    """Counts the tokens that a model is fed, replayed steps included."""
 
-    def __init__(self, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tokens = 0
-        forward = type(model).forward
+        read = Turn.read
 
-        def counted(m: Any, ids: rl.Tensor, *rest: Any, **options: Any) -> rl.Tensor:
-            self.tokens += ids.numel()
-            found: rl.Tensor = forward(m, ids, *rest, **options)
-            return found
+        def counted(turn: Turn, model: Any, part: list[int]) -> rl.Tensor:
+            self.tokens += len(part)
+            return read(turn, model, part)
 
-        monkeypatch.setattr(type(model), "forward", counted)
+        monkeypatch.setattr(Turn, "read", counted)
 
 
 def ids_of(model: Any, prompt: Any, **options: Any) -> list[int]:
@@ -354,7 +354,7 @@ def test_the_beginning_of_the_last_turn_is_read_once(monkeypatch: pytest.MonkeyP
     m = tiny()
     m.eos_ids = frozenset()
     prompt = list(range(5, 45))
-    fed = Counting(m, monkeypatch)
+    fed = Counting(monkeypatch)
     made = ids_of(m, prompt, max_new_tokens=4)
     assert fed.tokens == 40 + 3  # the last token made is not fed
     fresh = tiny()
@@ -372,12 +372,35 @@ def test_the_beginning_of_the_last_turn_is_read_once(monkeypatch: pytest.MonkeyP
         assert found == ids_of(fresh, more, max_new_tokens=1)
 
 
+def test_captured_steps_give_what_the_whole_prompt_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Greedy over 300 tokens: the cache grows once, and each of its shapes is captured once."""
+    m = tiny()
+    m.eos_ids = frozenset()
+    forward, runs = type(m).forward, [0]
+
+    def counted(*args: Any, **options: Any) -> rl.Tensor:
+        runs[0] += 1
+        found: rl.Tensor = forward(*args, **options)
+        return found
+
+    monkeypatch.setattr(type(m), "forward", counted)
+    ids = [7, 8, 9]
+    made = ids_of(m, ids, max_new_tokens=300)
+    assert runs[0] == 1 + 2  # the prompt, and one token at each of two capacities
+    with rl.no_grad():
+        logits = forward(m, rl.tensor([ids + made[:-1]])).numpy()[0, 2:]
+    best = np.sort(logits, 1)
+    for i, token in enumerate(made):
+        # Where two are as good as equal, either is.
+        assert logits[i].argmax() == token or best[i, -1] - logits[i, token] < 1e-4
+
+
 def test_a_turn_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     m = tiny()
     m.eos_ids = frozenset()
     expected = ids_of(m, [1, 2, 3, 4], max_new_tokens=6)
     m._turn = None
-    fed = Counting(m, monkeypatch)
+    fed = Counting(monkeypatch)
     steps = m.tokens([1, 2, 3, 4], max_new_tokens=6)
     begun = [next(steps).id, next(steps).id]
     steps.close()

@@ -135,7 +135,10 @@ class CpuBackend:
         kernels: "C, AVX-512" and the like, or "NumPy" with the reason in brackets.
         """
         name = platform.processor() or platform.machine()
-        return {"device": name, "kernels": simd.in_use(), "threads": simd.threads[0]}
+        linear = "exact" if simd.library is None else "fast"  # the fastest mode there is
+        return {
+            "device": name, "kernels": simd.in_use(), "threads": simd.threads[0], "linear": linear
+        }  # fmt: skip
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """ValueError: memory on cpu is the process's own."""

@@ -90,7 +90,7 @@ def test_an_answer_streams_into_the_page_as_markdown(chat: Any) -> None:
     assert chat.inner_text(".assistant .body strong") == "cheap"
     under = chat.inner_text(".assistant .under")
     assert "2 prompt tokens · 9 generated" in under and "tokens/s" in under
-    assert "3.7 M parameters on the CPU, NumPy in WebAssembly" in chat.inner_text("#device")
+    assert "3.7 M parameters on the CPU, relaxed SIMD" in chat.inner_text("#device")
     chat.wait_for_function("document.getElementById('used-says').innerText.includes('of 2,000')")
 
 

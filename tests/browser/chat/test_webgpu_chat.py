@@ -75,8 +75,8 @@ def test_chat_names_the_adapter_and_switches(
     assert "3.7 M parameters on WebGPU (google swiftshader)" in page.inner_text("#device")
     place.mischief.log.clear()
     switch(page, "cpu")
-    assert "on the CPU, NumPy in WebAssembly" in page.inner_text("#device")
-    assert page.inner_text("#adapter") == "CPU: NumPy in WebAssembly."
+    assert "on the CPU, relaxed SIMD" in page.inner_text("#device")
+    assert page.inner_text("#adapter") == "CPU."
     say(page, "light")
     assert answers(page) == [LIGHT] * 2
     assert [method for method, _ in place.mischief.asked(WEIGHTS) if method == "GET"] == []
