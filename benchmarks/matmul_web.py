@@ -28,19 +28,14 @@ from measure import (
     WEBGPU,
     browser_processes,
     markdown,
-    npm,
     opened,
     processor_ms,
     run,
     served,
 )
+from peers import JAX, ORT_WEB, TFJS, npm
 
-PEERS = {
-    "@jax-js/jax": "0.1.25",
-    "onnxruntime-web": "1.30.0",
-    "@tensorflow/tfjs-core": "4.22.0",
-    "@tensorflow/tfjs-backend-webgpu": "4.22.0",
-}
+PEERS = {**JAX, **ORT_WEB, **TFJS}
 NAMES = ["rushlight", "jax-js", "onnxruntime-web", "tfjs"]
 # The first four are of the issue; nothing was tuned on the last three.
 SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
@@ -91,10 +86,10 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         }
         with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
             page.wait_for_function("window.bench")
-            versions = page.evaluate("(names) => bench.open(names)", NAMES)
+            versions = page.evaluate("(names) => bench.open(names, 'webgpu')", NAMES)
             (gpu,) = browser_processes(os.getpid(), "gpu-process")
             for size in sizes:
-                results.append(_measure(page, size, chosen.seconds, gpu))
+                results.append(measure_size(page, NAMES, size, chosen.seconds, gpu))
                 print(_line(results[-1]), flush=True)
             version = page.context.browser.version
     return {
@@ -103,39 +98,42 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _measure(page: Any, size: tuple[int, ...], seconds: float, gpu: int) -> dict[str, Any]:
+def measure_size(
+    page: Any, names: list[str], size: tuple[int, ...], seconds: float, gpu: int | None
+) -> dict[str, Any]:
+    """A size by the contenders of a page, the first of them ours; gpu: whose work to note, too."""
     n, k, m = size
     page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
     once = "(name) => bench.sample(name)"
     turns = {}
-    for name in NAMES:
+    for name in names:
         warm = page.evaluate(once, name)  # compiles
         if warm < 2000:
             warm = page.evaluate(once, name)
         turns[name] = max(1 if warm > 6000 else 2, min(15, int(250 * seconds / warm)))
-    samples: dict[str, list[float]] = {name: [] for name in NAMES}
-    spent: dict[str, list[float]] = {name: [] for name in NAMES}
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    spent: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(max(turns.values())):
-        for i in range(len(NAMES)):
-            name = NAMES[(i + turn) % len(NAMES)]
+        for i in range(len(names)):
+            name = names[(i + turn) % len(names)]
             if turn < turns[name]:
-                before = processor_ms(gpu)
+                before = processor_ms(gpu) if gpu else 0.0
                 samples[name].append(page.evaluate(once, name))
-                spent[name].append(processor_ms(gpu) - before)
+                spent[name].append((processor_ms(gpu) if gpu else 0.0) - before)
     apart, tolerance = page.evaluate("bench.check()"), 1e-5 * k**0.5
     for name, found in apart.items():
         if not max(found.values()) <= tolerance:
             raise SystemExit(f"{name}, {size}: off by {found}, {tolerance} is allowed")
     flops = 2 * n * k * m
     speed = {name: flops / median(times) / 1e6 for name, times in samples.items()}
-    own, *others = (median(spent[name]) for name in NAMES)
+    own, *others = (median(spent[name]) for name in names)
     return {
         "size": "x".join(map(str, size)),
         "gflops": speed,
-        "times_best_peer": speed["rushlight"] / max(v for n, v in speed.items() if n != NAMES[0]),
-        "times_best_peer_by_processor_time": min(others) / own,
+        "times_best_peer": speed[names[0]] / max(speed[n] for n in names[1:]),
+        "times_best_peer_by_processor_time": min(others) / own if gpu else None,
         "milliseconds": samples,
-        "processor_milliseconds": spent,
+        "processor_milliseconds": spent if gpu else None,
         "largest_difference": apart,
         "tolerance": tolerance,
     }

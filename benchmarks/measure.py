@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,18 @@ CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--no-first-run"]  # fmt: skip
 WEBGPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
+
+# http.server with the headers that make a page cross-origin isolated.
+ISOLATED = """
+import functools, http.server, sys
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def end_headers(self):
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+handler = functools.partial(Handler, directory=sys.argv[1])
+http.server.test(handler, http.server.ThreadingHTTPServer, port=0, bind="127.0.0.1")
+"""
 
 
 def high_water(pid: int | str = "self") -> float:
@@ -85,10 +96,11 @@ def machine() -> str:
 
 
 @contextmanager
-def served(page: str, folders: Mapping[str, Path]) -> Iterator[str]:
+def served(page: str, folders: Mapping[str, Path], isolated: bool = False) -> Iterator[str]:
     """The address on loopback of the HTML `page`, with `folders` beside it by their names.
 
-    The name "" stands for what lies in a folder itself.
+    The name "" stands for what lies in a folder itself. isolated: with the headers that a peer
+    with threads needs.
     """
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
@@ -97,7 +109,9 @@ def served(page: str, folders: Mapping[str, Path]) -> Iterator[str]:
                 (place / (name or path.name)).symlink_to(path.resolve())
         (place / "benchmark.html").write_text(page, encoding="utf-8")
         server = subprocess.Popen(
-            [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", made],
+            [sys.executable, "-c", ISOLATED, made]
+            if isolated
+            else [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "-d", made],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -127,29 +141,6 @@ def opened(address: str, flags: Sequence[str] = ()) -> Iterator[Any]:
         page.goto(address)
         yield page
         browser.close()
-
-
-def npm(packages: Mapping[str, str]) -> Path:
-    """The folder node_modules with these versions of packages: the peers of a benchmark.
-
-    Installed once into the cache, without running their scripts.
-    """
-    from rushlight.core.io.fetch import cache_dir
-
-    key = "-".join(f"{name.rpartition('/')[2]}@{version}" for name, version in packages.items())
-    place = cache_dir() / "benchmarks" / key
-    if not (place / "node_modules" / ".complete").is_file():
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        (place / "package.json").write_text(json.dumps({"dependencies": dict(packages)}))
-        tools = subprocess.run(
-            [HERE.parent / "tools" / "node.sh"], check=True, stdout=subprocess.PIPE, text=True
-        )
-        path = f"{tools.stdout.strip()}:{os.environ['PATH']}"
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-        subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": path})
-        (place / "node_modules" / ".complete").touch()
-    return place / "node_modules"
 
 
 def keep(name: str, result: Mapping[str, Any], table: str | None = None) -> None:

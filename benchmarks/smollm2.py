@@ -10,14 +10,14 @@ tokens are compared with the reference's (the golden file of tests/parity) befor
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import HERE, high_water, opened, renderer_peaks, run, served
+from measure import HERE, high_water, opened, run, served
+from turns import renderer_peak
 
 PARITY = HERE.parent / "tests" / "parity" / "data"
 NAME = "smollm2-135m-instruct"
@@ -137,11 +137,6 @@ window.generate = (prompt, maxNewTokens) => run(window.model, prompt, maxNewToke
 window.heap = async () => (await window.rl.info()).heapBytes - window.before;
 window.info = () => window.rl.info();
 </script>""".replace("NAME", NAME)
-
-
-def renderer_peak() -> float:
-    """Peak memory of the page's process so far, in MB."""
-    return max(renderer_peaks(os.getpid()).values())
 
 
 def tab(site: Path) -> dict[str, Any]:

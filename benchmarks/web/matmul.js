@@ -1,4 +1,5 @@
-// The contenders of matmul_web.py, each on a WebGPU device of its own, all in one page.
+// The contenders of matmul_web.py and matmul_cpu.py, all in one page: each on a WebGPU device of its
+// own, or each in WebAssembly on one thread.
 //
 // make(n, k, m, a, b) gives `once`, which multiplies what is on the device already and waits until
 // that is done, `output`, which reads what the last `once` made, and `free`.
@@ -15,6 +16,8 @@ import { pyodide } from "./tab.js";
 const MODULES = new URL("./node_modules/", location.href).href;
 /** @type {Record<string, string>} */
 let versions = {};
+/** "webgpu" or "cpu". */
+let kind = "webgpu";
 
 const PYTHON = `
 import json, platform
@@ -22,12 +25,12 @@ import numpy as np
 import rushlight as rl
 from pyodide.ffi import to_js
 
-device = rl.device("webgpu")
+device = rl.device(kind)
 
 def start(n, k, m, a, b):
     global x, y
     x, y = (
-        rl.from_numpy(np.frombuffer(v.to_bytes(), np.float32).reshape(shape)).to("webgpu")
+        rl.from_numpy(np.frombuffer(v.to_bytes(), np.float32).reshape(shape)).to(kind)
         for v, shape in ((a, (n, k)), (b, (k, m)))
     )
 
@@ -43,8 +46,10 @@ def drop():
     global x, y, z
     del x, y, z
 
+kernels = getattr(rl, "cpu_kernels", lambda: "NumPy")()
 about = json.dumps({"python": platform.python_version(), "numpy": np.__version__,
-                    "rushlight": rl.__version__, "adapter": device.info["device"]})
+                    "rushlight": rl.__version__, "kernels": kernels,
+                    "adapter": "" if kind == "cpu" else device.info["device"]})
 `;
 
 /** Runs a classic script, which leaves a global. @param {string} path */
@@ -56,10 +61,37 @@ const script = (path) =>
     document.head.append(element);
   });
 
+/** onnxruntime-web's CPU, which copies operands in and the product out. @returns {Promise<Make>} */
+async function onnxOnCpu() {
+  const ort = await import(`${MODULES}onnxruntime-web/dist/ort.wasm.bundle.min.mjs`);
+  ort.env.wasm.wasmPaths = `${MODULES}onnxruntime-web/dist/`;
+  ort.env.wasm.numThreads = 1;
+  return async (n, k, m, a, b) => {
+    const session = await ort.InferenceSession.create(`./models/${n}x${k}x${m}.onnx`, {
+      executionProviders: ["wasm"],
+      graphOptimizationLevel: "all",
+    });
+    const given = {
+      a: new ort.Tensor("float32", a, [n, k]),
+      b: new ort.Tensor("float32", b, [k, m]),
+    };
+    /** @type {any} */
+    let found = null;
+    return {
+      once: async () => {
+        found = await session.run(given);
+      },
+      output: async () => found.c.data,
+      free: () => session.release(),
+    };
+  };
+}
+
 /** @type {Record<string, () => Promise<Make>>} */
 const contenders = {
   async rushlight() {
     const py = await pyodide();
+    py.globals.set("kind", kind);
     await py.runPythonAsync(PYTHON);
     const [start, step, read, drop] = ["start", "step", "read", "drop"].map((n) =>
       py.globals.get(n),
@@ -77,8 +109,9 @@ const contenders = {
 
   async "jax-js"() {
     const jax = await import(`${MODULES}@jax-js/jax/dist/index.js`);
-    await jax.init("webgpu");
-    jax.defaultDevice("webgpu");
+    const device = kind === "cpu" ? "wasm" : "webgpu";
+    await jax.init(device);
+    jax.defaultDevice(device);
     const { numpy: np } = jax;
     const product = jax.jit((/** @type {any} */ x, /** @type {any} */ y) => np.matmul(x, y));
     return async (n, k, m, a, b) => {
@@ -99,6 +132,7 @@ const contenders = {
   },
 
   async "onnxruntime-web"() {
+    if (kind === "cpu") return onnxOnCpu();
     const ort = await import(`${MODULES}onnxruntime-web/dist/ort.webgpu.bundle.min.mjs`);
     ort.env.wasm.wasmPaths = `${MODULES}onnxruntime-web/dist/`;
     return async (n, k, m, a, b) => {
@@ -173,8 +207,9 @@ const ready = {};
 /** @type {Record<string, Task>} */
 let tasks = {};
 
-/** @param {string[]} names */
-async function open(names) {
+/** @param {string[]} names @param {string} device */
+async function open(names, device) {
+  kind = device;
   for (const name of names) ready[name] = await contenders[name]();
   return versions;
 }
@@ -207,6 +242,12 @@ async function sample(name) {
   const began = performance.now();
   await tasks[name].once();
   return performance.now() - began;
+}
+
+/** Lets go of everything without a look at it. */
+async function free() {
+  for (const task of Object.values(tasks)) await task.free();
+  tasks = {};
 }
 
 /**
@@ -246,4 +287,4 @@ async function check() {
   return found;
 }
 
-Object.assign(window, { bench: { open, prepare, sample, check } });
+Object.assign(window, { bench: { open, prepare, sample, check, free } });

@@ -1,0 +1,135 @@
+"""float32 matrix products on the CPU: Rushlight beside what else multiplies here.
+
+    python benchmarks/matmul_cpu.py native [--threads 1,2]  beside NumPy's BLAS and onnxruntime
+    python benchmarks/matmul_cpu.py tab [--site DIR]        beside onnxruntime-web and jax-js, all
+                                                            on one thread
+
+Natively each is a process of its own; in the tab they share a page. Each library is in its
+documented fast form (onnxruntime with bound operands, jax-js under `jit`). Products are compared
+with sums in float64, to 1e-5 times the square root of the length of the sums. Nothing was tuned on
+the last two sizes. Memory: the most that a process, or a page in a browser of its own, has used
+for all sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from matmul_web import PAGE, measure_size, onnx
+from measure import HERE, markdown, opened, run, served
+from peers import JAX, ORT, ORT_WEB, npm, pypi
+from turns import alternate, compared, python_side, renderer_peak, sides
+
+SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "384x1000x700", "333x1021x517"]
+
+
+def sizes_of(chosen: argparse.Namespace, folder: str) -> list[tuple[int, ...]]:
+    """The sizes asked for; an ONNX file of each is put into `folder`."""
+    found = [tuple(map(int, text.split("x"))) for text in chosen.sizes.split(",")]
+    for size in found:
+        Path(folder, f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
+    return found
+
+
+def native(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Processes that take turns, for each number of threads."""
+    results: list[dict[str, Any]] = []
+    versions: dict[str, Any] = {}
+    for threads in map(int, chosen.threads.split(",")):
+        own, env = python_side("python.py", threads)
+        other, paths = python_side("python.py", threads, pypi(ORT))
+        commands = {"rushlight": ([*own, "rushlight"], env), "NumPy": ([*own, "numpy"], env),
+                    "onnxruntime": ([*other, "onnxruntime"], paths)}  # fmt: skip
+        with sides(commands) as at, TemporaryDirectory() as made:
+            rows = []
+            for n, k, m in sizes_of(chosen, made):
+                for name, side in at.items():
+                    side.ask("prepare", n=n, k=k, m=m, model=f"{made}/{n}x{k}x{m}.onnx")
+                    off, tolerance = side.ask("off", n=n, k=k, m=m), 1e-5 * k**0.5
+                    if not off <= tolerance:
+                        raise SystemExit(f"{name}, {n}x{k}x{m}: off by {off}, not {tolerance}")
+                times = max(1, int(2e9 / (2 * n * k * m)))
+                samples = alternate(
+                    list(at),
+                    lambda name, _, at=at, times=times: at[name].ask("multiply", times=times),  # type: ignore[misc]
+                    chosen.rounds,
+                )
+                row = {"size": f"{n}x{k}x{m}", "threads": threads,
+                       **compared(samples, 2e-9 * n * k * m), "samples": samples}  # fmt: skip
+                rows.append(row)
+                print(line(row), flush=True)
+            for row in rows:
+                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+            results += rows
+            for side in at.values():
+                versions |= side.ask("about")
+    return {"results": results, "versions": {**versions, **ORT}}
+
+
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """All in one page; then each in a browser of its own, for its memory."""
+    names = ["rushlight", "onnxruntime-web", "jax-js"]
+    results: list[dict[str, Any]] = []
+    peaks: dict[str, float] = {}
+    with TemporaryDirectory() as made:
+        sizes = sizes_of(chosen, made)
+        folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
+                   "node_modules": npm({**JAX, **ORT_WEB}), "models": Path(made)}  # fmt: skip
+        with served(PAGE, folders) as address:
+            with opened(address) as page:
+                page.wait_for_function("window.bench")
+                versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
+                for size in sizes:
+                    found = measure_size(page, names, size, chosen.seconds, None)
+                    speed = found["gflops"]
+                    row = {**found, "threads": 1, "per_s": speed, "times_by_processor": {},
+                           "times": {n: speed[names[0]] / speed[n] for n in names[1:]}}  # fmt: skip
+                    results.append(row)
+                    print(line(row), flush=True)
+                version = page.context.browser.version
+            for name in names:
+                with opened(address) as page:
+                    page.wait_for_function("window.bench")
+                    page.evaluate("(names) => bench.open(names, 'cpu')", [name])
+                    for size in sizes:
+                        page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
+                        page.evaluate("(name) => bench.sample(name)", name)
+                        page.evaluate("bench.free()")
+                    peaks[name] = renderer_peak()
+    for row in results:
+        row["peak_mb"] = peaks
+    return {"results": results, "versions": {**versions, **JAX, **ORT_WEB, "chromium": version}}
+
+
+def cells(row: dict[str, Any]) -> list[object]:
+    """A row of the table."""
+    by_processor = row["times_by_processor"]
+    return [row["size"], row["threads"], *row["per_s"].values(), min(row["times"].values()),
+            min(by_processor.values()) if by_processor else "",
+            *row.get("peak_mb", {}).values()]  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row in words, as it is done."""
+    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
+
+
+def table(result: dict[str, Any]) -> str:
+    """GFLOP/s, and memory."""
+    names = list(result["results"][0]["per_s"])
+    head = ["n x k x m, GFLOP/s", "threads", *names, "times the best peer", "by processor time",
+            *(f"{name}, peak MB" for name in names)]  # fmt: skip
+    return markdown(head, [cells(row) for row in result["results"]])
+
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
+        "--threads": {"default": "1,2", "help": "natively, with how many threads"},
+        "--rounds": {"type": int, "default": 9, "help": "samples of each, natively"},
+        "--seconds": {"type": float, "default": 10.0, "help": "in the tab, about how long a size"},
+    }
+    run("matmul_cpu", __doc__, {"native": native, "tab": tab}, table, options)

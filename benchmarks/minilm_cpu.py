@@ -1,0 +1,164 @@
+"""all-MiniLM-L6-v2 on the CPU beside onnxruntime with the same weights: sentences per second.
+
+    python benchmarks/minilm_cpu.py native [--threads 1,2]  beside onnxruntime, as processes
+    python benchmarks/minilm_cpu.py tab [--site DIR]        beside onnxruntime-web on one thread
+
+The 64 sentences are the issue's; the 40 texts of very different lengths were not used while
+tuning. The peer's graph is what its optimizer for transformers makes (minilm_onnx.py). Natively
+both tokenize; in the tab the peer gets the token ids ready made. Vectors are compared with each
+other, to 1e-4. Memory: the most that each one's process has used, in the tab of a page in a browser
+of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from measure import HERE, markdown, opened, run, served
+from minilm import NAME, SENTENCES, texts
+from minilm_onnx import minilm_onnx
+from peers import ORT, ORT_WEB, npm, pypi
+from turns import Processor, alternate, compared, python_side, renderer_peak, sides
+
+TOLERANCE = 1e-4
+LENGTH = 256  # tokens at most: the checkpoint's own limit
+SETS = {"64 sentences": SENTENCES, "40 texts up to 256 tokens": texts()}
+
+
+def compare(found: dict[str, Any], what: str) -> float:
+    """The largest difference of the vectors; stops where it is too large."""
+    first, *others = (np.asarray(v, np.float32) for v in found.values())
+    worst = max(float(np.abs(first - other).max()) for other in others)
+    if not worst <= TOLERANCE:
+        raise SystemExit(f"{what}: vectors differ by {worst}, {TOLERANCE} is allowed")
+    return worst
+
+
+def native(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Processes that take turns, for each number of threads."""
+    from rushlight.core.io.hub import resolve
+
+    folder, model = str(resolve(NAME)), str(minilm_onnx(Path(resolve(NAME))))
+    results, versions = [], {}
+    for threads in map(int, chosen.threads.split(",")):
+        own, env = python_side("python.py", threads)
+        other, paths = python_side("python.py", threads, pypi(ORT))
+        commands = {"rushlight": ([*own, "rushlight"], env),
+                    "onnxruntime": ([*other, "onnxruntime"], paths)}  # fmt: skip
+        with sides(commands) as at, TemporaryDirectory() as made:
+            loads = {
+                "rushlight": at["rushlight"].ask("load", folder=folder),
+                "onnxruntime": at["onnxruntime"].ask("load", folder=folder, model=model,
+                                                     length=LENGTH),
+            }  # fmt: skip
+            for what, given in SETS.items():
+                found = {}
+                for name, side in at.items():
+                    out = f"{made}/{name}.npy"
+                    side.ask("encode", texts=given, out=out)
+                    found[name] = np.load(out)
+                worst = compare(found, what)
+                samples = alternate(
+                    list(at),
+                    lambda name, _, at=at, given=given: at[name].ask("encode", texts=given),  # type: ignore[misc]
+                    chosen.rounds,
+                )
+                row = {"what": what, "threads": threads, **compared(samples, len(given)),
+                       "samples": samples, "largest_difference": worst}  # fmt: skip
+                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
+                                   for n, side in at.items()}  # fmt: skip
+                results.append(row)
+                print(line(row), flush=True)
+            for side in at.values():
+                versions |= side.ask("about")
+    return {"results": results, "versions": {**versions, **ORT}}
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
+<link rel="icon" href="data:,">
+<script type="module" src="./web/minilm.js"></script>"""
+
+
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """One page with both; then each in a browser of its own, for its memory."""
+    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.tokenizer import load_tokenizer
+
+    folder = Path(resolve(NAME))
+    tokenizer = load_tokenizer((folder / "tokenizer.json").read_bytes())
+    ids = {
+        what: [e.ids for e in tokenizer.encode_batch(given, max_length=LENGTH)]
+        for what, given in SETS.items()
+    }
+    folders = {"": chosen.site, "node_modules": npm(ORT_WEB), "web": HERE / "web",
+               "minilm.onnx": minilm_onnx(folder)}  # fmt: skip
+    names = ["rushlight", "onnxruntime-web"]
+    results, peaks = [], {}
+    encode = "([name, given]) => bench.encode(name, given)"
+
+    def give(name: str, what: str) -> list[Any]:
+        return [name, SETS[what] if name == "rushlight" else ids[what]]
+
+    with served(PAGE, folders) as address:
+        with opened(address) as page:
+            page.wait_for_function("window.bench")
+            info = page.evaluate("(names) => bench.open(names)", names)
+            spent = Processor(page).evaluate
+            for what, given in SETS.items():
+                found = {n: page.evaluate(encode, give(n, what))["vectors"] for n in names}
+                worst = compare(found, what)
+                samples = alternate(
+                    names,
+                    lambda name, _, what=what: spent(encode, give(name, what)),  # type: ignore[misc]
+                    chosen.rounds,
+                )
+                row = {"what": what, "threads": 1, **compared(samples, len(given)),
+                       "samples": samples, "largest_difference": worst}  # fmt: skip
+                results.append(row)
+            version = page.context.browser.version
+        for name in names:
+            with opened(address) as page:
+                page.wait_for_function("window.bench")
+                page.evaluate("(names) => bench.open(names)", [name])
+                for row in results:
+                    page.evaluate(encode, give(name, str(row["what"])))
+                    row.setdefault("peak_mb", {})[name] = renderer_peak()
+                peaks[name] = page.evaluate("bench.memory()")
+    for row in results:
+        print(line(row), flush=True)
+    return {"results": results, "wasm_mb": peaks,
+            "versions": {**info, **ORT_WEB, "chromium": version}}  # fmt: skip
+
+
+def cells(row: dict[str, Any]) -> list[object]:
+    """A row of the table."""
+    (peer,) = row["times"]
+    speed, peak = row["per_s"], row["peak_mb"]
+    return [row["what"], row["threads"], speed["rushlight"], speed[peer], row["times"][peer],
+            row["times_by_processor"].get(peer, ""), peak["rushlight"], peak[peer]]  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row in words, as it is done."""
+    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
+
+
+def table(result: dict[str, Any]) -> str:
+    """Sentences per second, and memory."""
+    (peer,) = result["results"][0]["times"]
+    head = ["texts per second", "threads", "rushlight", peer, "times the peer", "by processor time",
+            "peak MB", f"{peer}'s"]  # fmt: skip
+    return markdown(head, [cells(row) for row in result["results"]])
+
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "--threads": {"default": "1,2", "help": "natively, with how many threads"},
+        "--rounds": {"type": int, "default": 7, "help": "samples of each"},
+    }
+    run("minilm_cpu", __doc__, {"native": native, "tab": tab}, table, options)

@@ -1,0 +1,117 @@
+"""all-MiniLM-L6-v2 as an ONNX file, for the peers: our own graph over the same weights.
+
+    python benchmarks/minilm_onnx.py FOLDER OUT
+
+The graph is of the form that onnxruntime's optimizer for transformers makes of an exported BERT:
+EmbedLayerNormalization, Attention with the three projections as one, SkipLayerNormalization and
+BiasGelu. Mean pooling and normalisation follow, so (batch, length) ids and mask give vectors.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import ORT, pypi
+
+VERSION = 1  # of the graph: another one is another file
+LAYERS, HEADS, HIDDEN, EPS = 6, 12, 384, 1e-12
+
+
+def minilm_onnx(folder: Path) -> Path:
+    """The file for the weights in `folder`, made once and kept in the cache."""
+    from rushlight.core.io.fetch import cache_dir
+
+    out = cache_dir() / "benchmarks" / f"minilm-{VERSION}.onnx"
+    if not out.is_file():
+        source = Path(__file__).resolve().parent.parent / "src"
+        paths = os.pathsep.join([str(pypi(ORT)), str(source)])
+        command = [sys.executable, __file__, str(folder), str(out)]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths})
+    return out
+
+
+def write(folder: Path, out: Path) -> None:
+    """Make the file."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    from rushlight.core.io.safetensors import load_safetensors
+
+    stored = {
+        name.removeprefix("bert."): tensor.numpy()
+        for name, tensor in load_safetensors(folder / "model.safetensors").items()
+    }
+    nodes: list[Any] = []
+    constants: list[Any] = []
+
+    def const(name: str, value: np.ndarray) -> str:
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def node(kind: str, inputs: list[str], output: str, own: bool = True, **attrs: Any) -> str:
+        domain = "com.microsoft" if own else ""
+        nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attrs))
+        return output
+
+    def weight(name: str) -> str:
+        return const(name, stored[name].T if stored[name].ndim == 2 else stored[name])
+
+    table = "embeddings.{}_embeddings.weight".format
+    positions = stored[table("position")] + stored[table("token_type")][0]
+    embedded = ["ids", "", const("words", stored[table("word")]), const("positions", positions),
+                "", weight("embeddings.LayerNorm.weight"),
+                weight("embeddings.LayerNorm.bias")]  # fmt: skip
+    nodes.append(helper.make_node("EmbedLayerNormalization", embedded, ["x0", "unused"],
+                                  domain="com.microsoft", epsilon=EPS))  # fmt: skip
+    x = "x0"
+    for i in range(LAYERS):
+        at = f"encoder.layer.{i}"
+        parts = [f"{at}.attention.self.{part}" for part in ("query", "key", "value")]
+        joined = np.concatenate([stored[f"{p}.weight"].T for p in parts], 1)
+        biases = np.concatenate([stored[f"{p}.bias"] for p in parts])
+        inputs = [x, const(f"{at}.qkv", joined), const(f"{at}.bias", biases), "mask"]
+        seen = node("Attention", inputs, f"{at}.seen", num_heads=HEADS)
+        for part, into in (("attention.output", "mid"), ("output", "out")):
+            name = f"{at}.{part}"
+            if part == "output":
+                wide = f"{at}.intermediate.dense"
+                up = node("MatMul", [x, weight(f"{wide}.weight")], f"{at}.up", own=False)
+                seen = node("BiasGelu", [up, weight(f"{wide}.bias")], f"{at}.gelu")
+            dense = weight(f"{name}.dense.weight")
+            down = node("MatMul", [seen, dense], f"{name}.down", own=False)
+            given = [down, x, weight(f"{name}.LayerNorm.weight"), weight(f"{name}.LayerNorm.bias"),
+                     weight(f"{name}.dense.bias")]  # fmt: skip
+            x = node("SkipLayerNormalization", given, f"{at}.{into}", epsilon=EPS)
+    last = const("last", np.array([-1], np.int64))
+    rows = const("rows", np.array([1], np.int64))
+    real = node("Cast", ["mask"], "real", own=False, to=TensorProto.FLOAT)
+    column = node("Unsqueeze", [real, last], "column", own=False)
+    kept = node("Mul", [x, column], "kept", own=False)
+    total = node("ReduceSum", [kept, rows], "total", own=False, keepdims=0)
+    count = node("ReduceSum", [real, rows], "count", own=False, keepdims=1)
+    mean = node("Div", [total, count], "mean", own=False)
+    norm = node("ReduceL2", [mean, last], "norm", own=False, keepdims=1)
+    node("Div", [mean, norm], "vectors", own=False)
+
+    shape = ["batch", "length"]
+    graph = helper.make_graph(
+        nodes,
+        "minilm",
+        [helper.make_tensor_value_info(n, TensorProto.INT32, shape) for n in ("ids", "mask")],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", HIDDEN])],
+        constants,
+    )
+    sets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=9)
+    made = out.with_suffix(".part")
+    onnx.save(model, str(made))
+    made.rename(out)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))

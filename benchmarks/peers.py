@@ -1,0 +1,66 @@
+"""The libraries that Rushlight is measured beside: pinned versions, put into the cache once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from measure import HERE
+
+JAX = {"@jax-js/jax": "0.1.25"}
+ORT_WEB = {"onnxruntime-web": "1.30.0"}
+TFJS = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-webgpu": "4.22.0"}
+WLLAMA = {"@wllama/wllama": "3.8.1"}
+LLAMA = {"node-llama-cpp": "3.22.1", "@node-llama-cpp/linux-x64": "3.22.1"}
+ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
+
+
+def _place(packages: Mapping[str, str]) -> Path:
+    from rushlight.core.io.fetch import cache_dir
+
+    key = "-".join(f"{name.rpartition('/')[2]}@{version}" for name, version in packages.items())
+    return cache_dir() / "benchmarks" / key
+
+
+def node_path() -> str:
+    """PATH with a Node.js that is new enough in front."""
+    found = subprocess.run(
+        [HERE.parent / "tools" / "node.sh"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return f"{found.stdout.strip()}:{os.environ['PATH']}"
+
+
+def npm(packages: Mapping[str, str]) -> Path:
+    """The folder node_modules with these versions of packages, without running their scripts.
+
+    What they name as optional stays away: builds for other machines, hundreds of megabytes.
+    """
+    place = _place(packages)
+    if not (place / "node_modules" / ".complete").is_file():
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (place / "package.json").write_text(json.dumps({"dependencies": dict(packages)}))
+        command = ["npm", "install", "--ignore-scripts", "--omit=optional", "--no-audit",
+                   "--no-fund", "--silent"]  # fmt: skip
+        subprocess.run(command, cwd=place, check=True, env={**os.environ, "PATH": node_path()})
+        (place / "node_modules" / ".complete").touch()
+    return place / "node_modules"
+
+
+def pypi(packages: Mapping[str, str]) -> Path:
+    """A folder for PYTHONPATH with these versions of packages and what they need."""
+    place = _place(packages)
+    if not (place / ".complete").is_file():
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        wanted = [f"{name}=={version}" for name, version in packages.items()]
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:",
+                   "--target", str(place), *wanted]  # fmt: skip
+        subprocess.run(command, check=True)
+        (place / ".complete").touch()
+    return place

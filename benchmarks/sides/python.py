@@ -1,0 +1,208 @@
+"""A contender in a process of its own: Rushlight, NumPy or onnxruntime on so many threads.
+
+    python benchmarks/sides/python.py THREADS rushlight|numpy|onnxruntime
+
+Lines of JSON come in, [call, arguments]; the result of each call goes out as a line.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+THREADS = int(sys.argv[1])
+
+
+def peak() -> float:
+    """The most memory of this process so far, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("no VmHWM")
+
+
+def operands(n: int, k: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same numbers in every process."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((n, k), (k, m)))
+    return a, b
+
+
+class Watch:
+    """Seconds that passed, and those that this process's threads were computing."""
+
+    def __init__(self) -> None:
+        self.began, self.spent = time.perf_counter(), time.process_time()
+
+    def read(self, what: str = "", times: float = 1) -> dict[str, float]:
+        """Both since the last reading, each divided by `times`."""
+        passed, spent = time.perf_counter() - self.began, time.process_time() - self.spent
+        self.__init__()  # type: ignore[misc]
+        prefix = what and f"{what}_"
+        return {f"{prefix}seconds": passed / times, f"{prefix}processor_s": spent / times}
+
+
+class Contender:
+    """Products; the base of those who also embed and generate."""
+
+    product: Callable[[], Any]
+
+    def about(self) -> dict[str, str]:
+        """Versions."""
+        return {"python": platform.python_version(), "numpy": np.__version__}
+
+    def prepare(self, n: int, k: int, m: int, model: str) -> None:
+        """Make the operands, and what multiplies them."""
+        a, b = operands(n, k, m)
+        self.product = lambda: a @ b
+
+    def multiply(self, times: int) -> dict[str, float]:
+        """Time of one product, of so many in a row."""
+        watch = Watch()
+        for _ in range(times):
+            self.product()
+        return watch.read("", times)
+
+    def off(self, n: int, k: int, m: int) -> float:
+        """The largest difference of the product from sums in float64."""
+        a, b = operands(n, k, m)
+        return float(np.abs(self.values() - a.astype(np.float64) @ b.astype(np.float64)).max())
+
+    def values(self) -> np.ndarray:
+        """The product."""
+        found: np.ndarray = self.product()
+        return found
+
+
+class Rushlight(Contender):
+    """This package."""
+
+    def __init__(self) -> None:
+        import rushlight as rl
+
+        self.rl: Any = rl
+        if hasattr(rl, "set_num_threads"):
+            rl.set_num_threads(THREADS)
+
+    def about(self) -> dict[str, str]:
+        told = getattr(self.rl, "cpu_kernels", None)
+        kernels = str(told()) if told else "NumPy"
+        return {**super().about(), "rushlight": self.rl.__version__, "kernels": kernels}
+
+    def prepare(self, n: int, k: int, m: int, model: str) -> None:
+        x, y = (self.rl.from_numpy(v) for v in operands(n, k, m))
+        self.product = lambda: x @ y
+
+    def values(self) -> np.ndarray:
+        found: np.ndarray = self.product().numpy()
+        return found
+
+    def load(self, folder: str) -> dict[str, Any]:
+        """Load a model; returns the seconds, and the memory before."""
+        before, began = peak(), time.perf_counter()
+        self.model = self.rl.models.load(folder)
+        return {"seconds": time.perf_counter() - began, "before_mb": before}
+
+    def linear(self, mode: str) -> str:
+        """Ask for a mode of linear layers; returns the one there is."""
+        if not hasattr(self.rl, "set_linear_mode"):
+            return "exact"
+        self.rl.set_linear_mode(mode)
+        return mode
+
+    def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
+        """Time; the vectors go into the file `out`."""
+        watch = Watch()
+        vectors = self.model.encode(texts).numpy()
+        took = watch.read()
+        if out:
+            np.save(out, vectors)
+        return took
+
+    def generate(self, ids: list[int], count: int) -> dict[str, Any]:
+        """Greedy tokens, with the time to the first and of each one after it."""
+        watch = Watch()
+        steps = self.model.tokens(ids, max_new_tokens=count)
+        found = [next(steps).id]
+        prefill = watch.read("prefill")
+        found += [token.id for token in steps]
+        return {**prefill, **watch.read("decode", max(len(found) - 1, 1)), "ids": found}
+
+
+class OnnxRuntime(Contender):
+    """onnxruntime: all graph optimizations, one session, inputs and outputs bound."""
+
+    def about(self) -> dict[str, str]:
+        import onnxruntime
+
+        return {**super().about(), "onnxruntime": onnxruntime.__version__}
+
+    def _session(self, model: str) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        options.inter_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def prepare(self, n: int, k: int, m: int, model: str) -> None:
+        session, bound = self._session(model), None
+        bound = session.io_binding()
+        a, b = operands(n, k, m)
+        self.result = np.empty((n, m), np.float32)
+        bound.bind_cpu_input("a", a)
+        bound.bind_cpu_input("b", b)
+        bound.bind_output("c", "cpu", 0, np.float32, (n, m), self.result.ctypes.data)
+        self.product = lambda: session.run_with_iobinding(bound)
+
+    def values(self) -> np.ndarray:
+        self.product()
+        return self.result
+
+    def load(self, folder: str, model: str, length: int) -> dict[str, Any]:
+        """The session and the tokenizer of a sentence model that reads up to `length` tokens."""
+        from tokenizers import Tokenizer
+
+        before, began = peak(), time.perf_counter()
+        self.tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(length)
+        self.session = self._session(model)
+        return {"seconds": time.perf_counter() - began, "before_mb": before}
+
+    def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
+        """Time, in batches of 32 texts of like length; the vectors go into the file `out`."""
+        watch = Watch()
+        encoded = [e.ids for e in self.tokenizer.encode_batch(texts)]
+        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
+        vectors = np.empty((len(texts), 384), np.float32)
+        for start in range(0, len(order), 32):
+            rows = order[start : start + 32]
+            ids = np.zeros((len(rows), len(encoded[rows[0]])), np.int32)
+            mask = np.zeros_like(ids)
+            for place, row in enumerate(rows):
+                ids[place, : len(encoded[row])] = encoded[row]
+                mask[place, : len(encoded[row])] = 1
+            vectors[rows] = self.session.run(None, {"ids": ids, "mask": mask})[0]
+        took = watch.read()
+        if out:
+            np.save(out, vectors)
+        return took
+
+
+if __name__ == "__main__":
+    kinds: dict[str, type[Contender]] = {
+        "rushlight": Rushlight, "numpy": Contender, "onnxruntime": OnnxRuntime
+    }  # fmt: skip
+    contender = kinds[sys.argv[2]]()
+    for line in sys.stdin:
+        call, arguments = json.loads(line)
+        print(json.dumps(getattr(contender, call)(**arguments)), flush=True)

@@ -1,0 +1,196 @@
+"""SmolLM2-135M-Instruct (GGUF, Q4_1) on the CPU beside llama.cpp: prompt and answer, tokens/s.
+
+    python benchmarks/smollm2_cpu.py native [--threads 1,2]  beside llama.cpp (node-llama-cpp)
+    python benchmarks/smollm2_cpu.py tab [--site DIR]        beside llama.cpp in WebAssembly
+                                                             (wllama) on one thread and on two
+
+Prompts of 120 tokens, no two of which begin alike, and 16 new tokens, greedy, by the same file of
+weights. Rushlight runs `--linear fast` (activations rounded to 8 bits in blocks of 32, which
+llama.cpp always does); which mode ran is kept. Natively the tokens of `exact` mode are compared
+with the reference's first. All tokens are compared with each peer's: of them, AGREE must stand
+before the first that differs. The prompt's time lasts until the first new token is there, an
+answer's is that of the tokens after it. Memory: the most a process has used, in the tab that of a
+page in a browser of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from measure import HERE, markdown, opened, processor_ms, run, served
+from peers import LLAMA, WLLAMA, node_path, npm
+from smollm2 import NAME, NEW_TOKENS, PROMPT_TOKENS, goldens
+from turns import alternate, compared, page_process, python_side, renderer_peak, sides
+
+# Of all greedy tokens, those before the first that differs: rounding decides near ties.
+AGREE = 0.6
+
+
+def prompts(count: int) -> list[tuple[list[int], str]]:
+    """Prompts of PROMPT_TOKENS tokens as ids and text; no two begin alike: nothing is used again.
+
+    Each text gives the same ids back, for the peer that takes nothing but text.
+    """
+    import rushlight as rl
+
+    tokenizer: Any = rl.models.load(NAME).tokenizer
+    long = max((v.tolist() for n, v in goldens().items() if n.endswith(".ids")), key=len)
+    found: list[tuple[list[int], str]] = []
+    for start in range(10, len(long) - PROMPT_TOKENS, 5):
+        ids = long[start : start + PROMPT_TOKENS]
+        text = tokenizer.decode(ids)
+        if tokenizer.encode(text, add_special_tokens=False).ids == ids:
+            found.append((ids, text))
+    if len(found) < count:
+        raise SystemExit(f"there are {len(found)} prompts for {count} rounds")
+    return found[:count]
+
+
+def agreement(found: dict[str, list[list[int]]]) -> dict[str, float]:
+    """The share of greedy tokens before the first that differs, with each peer's."""
+    own = found["rushlight"]
+    shares = {}
+    for name, theirs in found.items():
+        if name == "rushlight":
+            continue
+        same = 0
+        for a, b in zip(own, theirs, strict=True):
+            same += next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
+        shares[name] = same / sum(map(len, own))
+        if not shares[name] >= AGREE:
+            raise SystemExit(f"tokens agree with {name}'s for {shares[name]:.0%}, not {AGREE:.0%}")
+    return shares
+
+
+def rows_of(samples: dict[str, list[dict[str, Any]]], **facts: Any) -> list[dict[str, Any]]:
+    """A row for prompts and one for answers."""
+    return [
+        {"what": label, **facts, **compared(samples, work, what)}
+        for label, what, work in (("prompt", "prefill", PROMPT_TOKENS), ("answer", "decode", 1))
+    ]
+
+
+def native(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Processes that take turns, for each number of threads."""
+    from rushlight.core.io.hub import resolve
+
+    folder = resolve(NAME)
+    (model,) = folder.glob("*.gguf")
+    results: list[dict[str, Any]] = []
+    kept: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+    given = prompts(chosen.rounds + 1)
+    for threads in map(int, chosen.threads.split(",")):
+        own, env = python_side("python.py", threads)
+        script = str(HERE / "sides" / "llama.mjs")
+        node = ["node", script, str(threads), str(npm(LLAMA))]
+        commands = {"rushlight": ([*own, "rushlight"], env),
+                    "llama.cpp": (node, {"PATH": node_path()})}  # fmt: skip
+        with sides(commands) as at:
+            ours = at["rushlight"].ask("load", folder=str(folder))
+            first = goldens()["0.ids"].tolist()
+            said = at["rushlight"].ask("generate", ids=first, count=8)["ids"]
+            if said != goldens()["0.greedy"].tolist()[: len(said)]:
+                raise SystemExit(f"tokens differ from the reference's: {said}")
+            ours["linear"] = at["rushlight"].ask("linear", mode=chosen.linear)
+            loads = {"rushlight": ours, "llama.cpp": at["llama.cpp"].ask("load", model=str(model))}
+
+            def sample(name: str, turn: int, at: Any = at) -> Any:
+                return at[name].ask("generate", ids=given[turn + 1][0], count=NEW_TOKENS)
+
+            samples = alternate(list(at), sample, chosen.rounds)
+            agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()})
+            rows = rows_of(samples, threads=threads, linear=ours["linear"], agreed=agreed)
+            for row in rows:
+                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
+                                   for n, side in at.items()}  # fmt: skip
+                print(line(row), flush=True)
+            results += rows
+            kept[str(threads)] = samples
+            for side in at.values():
+                versions |= side.ask("about")
+    return {"results": results, "samples": kept, "versions": {**versions, **LLAMA}}
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
+<link rel="icon" href="data:,">
+<script type="module" src="./web/smollm2.js"></script>"""
+CONTENDERS = ["rushlight", "wllama, 1 thread", "wllama, 2 threads"]
+
+
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """One page with all three; then each in a browser of its own, for its memory."""
+    from rushlight.core.io.hub import resolve
+
+    (model,) = resolve(NAME).glob("*.gguf")
+    folders = {"": chosen.site, "node_modules": npm(WLLAMA), "web": HERE / "web",
+               "model.gguf": model}  # fmt: skip
+    given = prompts(chosen.rounds + 1)
+    generate = "([name, ids, text, count]) => bench.generate(name, ids, text, count)"
+    open_ = "([names, linear]) => bench.open(names, linear)"
+    peaks: dict[str, float] = {}
+    marks: list[float] = []  # seconds that the page's process computed: before, first token, last
+
+    def ask(page: Any, name: str, turn: int) -> dict[str, Any]:
+        marks.clear()
+        found: dict[str, Any] = page.evaluate(generate, [name, *given[turn + 1], NEW_TOKENS])
+        began, first, last = marks
+        each = max(len(found["tokens"]) - 1, 1)
+        return {**found, "prefill_processor_s": first - began,
+                "decode_processor_s": (last - first) / each}  # fmt: skip
+
+    with served(PAGE, folders, isolated=True) as address:
+        with opened(address) as page:
+            page.wait_for_function("window.bench")
+            pid = page_process()
+            page.expose_function("mark", lambda: marks.append(processor_ms(pid) / 1000))
+            about = page.evaluate(open_, [CONTENDERS, chosen.linear])
+            samples = alternate(CONTENDERS, lambda name, turn: ask(page, name, turn), chosen.rounds)
+            version = page.context.browser.version
+        for name in CONTENDERS:
+            with opened(address) as page:
+                page.wait_for_function("window.bench")
+                about |= page.evaluate(open_, [[name], chosen.linear])
+                page.evaluate(generate, [name, *given[0], NEW_TOKENS])
+                peaks[name] = renderer_peak()
+    agreed = agreement({n: [s["tokens"] for s in taken] for n, taken in samples.items()})
+    rows = rows_of(samples, linear=about["linear"], agreed=agreed, peak_mb=peaks)
+    for row in rows:
+        print(line(row), flush=True)
+    return {"results": rows, "samples": samples,
+            "versions": {**about, **WLLAMA, "chromium": version}}  # fmt: skip
+
+
+def cells(row: dict[str, Any]) -> list[object]:
+    """A row of the table."""
+    by = row["times_by_processor"]
+    return [row["what"], *([row["threads"]] if "threads" in row else []), row["linear"],
+            *row["per_s"].values(), *row["times"].values(), *by.values(),
+            *row["peak_mb"].values()]  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row in words, as it is done."""
+    return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
+
+
+def table(result: dict[str, Any]) -> str:
+    """Tokens per second, and memory."""
+    row = result["results"][0]
+    names, peers = list(row["per_s"]), list(row["times"])
+    head = ["tokens per second", *(["threads"] if "threads" in row else []), "mode", *names,
+            *(f"times {name}" for name in peers),
+            *(f"times {name} by processor time" for name in row["times_by_processor"]),
+            *(f"{name}, peak MB" for name in names)]  # fmt: skip
+    return markdown(head, [cells(row) for row in result["results"]])
+
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "--threads": {"default": "1,2", "help": "natively, with how many threads"},
+        "--linear": {"default": "fast", "help": "the mode of linear layers"},
+        "--rounds": {"type": int, "default": 5, "help": "samples of each"},
+    }
+    run("smollm2_cpu", __doc__, {"native": native, "tab": tab}, table, options)

@@ -1,0 +1,146 @@
+"""Contenders that take turns: processes of their own, samples in alternation, ratios."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+from measure import HERE, high_water, processor_ms, renderer_peaks
+
+Sample = TypeVar("Sample")
+# Threads of a pool go on spinning for a moment after their work: they would slow the next one down.
+SETTLE_S = 0.1
+
+
+def alternate(
+    names: Sequence[str],
+    sample: Callable[[str, int], Sample],
+    rounds: int,
+    warm: int = 1,
+    settle: float = SETTLE_S,
+) -> dict[str, list[Sample]]:
+    """sample(name, turn) of each contender in every round, each round begun by another one.
+
+    The first `warm` rounds are not kept; their turns count from -warm to -1.
+    """
+    found: dict[str, list[Sample]] = {name: [] for name in names}
+    for turn in range(-warm, rounds):
+        for i in range(len(names)):
+            name = names[(i + turn) % len(names)]
+            time.sleep(settle)
+            taken = sample(name, turn)
+            if turn >= 0:
+                found[name].append(taken)
+    return found
+
+
+class Side:
+    """A contender in a process of its own, which answers each line of JSON with one."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **env},
+        )
+
+    def ask(self, call: str, **arguments: Any) -> Any:
+        """The answer to a call; RuntimeError when the process has ended instead."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps([call, arguments]) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} ended at {call}; its error stands above")
+        return json.loads(line)
+
+    @property
+    def peak_mb(self) -> float:
+        """The most memory it has used (VmHWM)."""
+        return high_water(self.process.pid)
+
+
+@contextmanager
+def sides(commands: Mapping[str, tuple[Sequence[str], Mapping[str, str]]]) -> Iterator[Any]:
+    """Processes by name, ended with the block: name -> (command, environment)."""
+    with ExitStack() as stack:
+        started: dict[str, Side] = {}
+        for name, (command, env) in commands.items():
+            side = started[name] = Side(command, env)
+            stack.callback(_end, side.process)
+        yield started
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    process.wait()
+
+
+def python_side(script: str, threads: int, path: Path | None = None) -> Any:
+    """Command and environment of a script of sides/ that computes with this many threads."""
+    source = str(HERE.parent / "src")
+    found = os.pathsep.join([str(path), source] if path else [source])
+    count = str(threads)
+    env = {"PYTHONPATH": found, "OPENBLAS_NUM_THREADS": count, "OMP_NUM_THREADS": count}
+    return [sys.executable, str(HERE / "sides" / script), count], env
+
+
+def page_process() -> int:
+    """The process that shows this process's one page; asked before the page has done much."""
+    peaks = renderer_peaks(os.getpid())
+    return max(peaks, key=lambda pid: peaks[pid])  # the others are spare
+
+
+class Processor:
+    """Calls into a page, with the time that its process's threads were computing."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.pid = page, page_process()
+
+    def evaluate(self, script: str, given: Any) -> dict[str, Any]:
+        """What the script gives, an object, and "processor_s"; arrays of vectors are left out."""
+        before = processor_ms(self.pid)
+        found = dict(self.page.evaluate(script, given))
+        found.pop("vectors", None)
+        return {**found, "processor_s": (processor_ms(self.pid) - before) / 1000}
+
+
+def renderer_peak() -> float:
+    """The most memory that a page's process of this process's browser has used, in MB."""
+    return max(renderer_peaks(os.getpid()).values())
+
+
+def medians(samples: Mapping[str, Sequence[Mapping[str, Any]]], key: str) -> dict[str, float]:
+    """The median of a figure of each one's samples, of those who give it."""
+    return {
+        name: median(s[key] for s in taken) for name, taken in samples.items() if key in taken[0]
+    }
+
+
+def ratios(times: Mapping[str, float], own: str = "rushlight") -> dict[str, float]:
+    """How many times as long as `own` each other one takes."""
+    return {name: took / times[own] for name, took in times.items() if name != own}
+
+
+def compared(
+    samples: Mapping[str, Sequence[Mapping[str, Any]]], work: float, what: str = ""
+) -> Any:
+    """What a row keeps of samples of "seconds" and "processor_s": speeds, and ratios by both."""
+    prefix = what and f"{what}_"
+    seconds = medians(samples, f"{prefix}seconds")
+    spent = medians(samples, f"{prefix}processor_s")
+    return {
+        "per_s": {name: work / took for name, took in seconds.items()},
+        "times": ratios(seconds),
+        "times_by_processor": ratios(spent) if len(spent) == len(seconds) else {},
+    }
