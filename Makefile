@@ -48,7 +48,8 @@ bench-web: env-test assets kernels ## measure in the tab; tables in benchmarks/R
 	@tools/chromium.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
-	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "minilm tab" "smollm2 tab"; do \
+	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "minilm tab" "smollm2 tab" \
+	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "host_time tab"; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done
@@ -56,7 +57,8 @@ bench-web: env-test assets kernels ## measure in the tab; tables in benchmarks/R
 bench-native: env-test kernels ## measure natively, WebGPU included
 	@tools/vulkan.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
-	@for benchmark in matmul_native "transfers native" "ops native" "minilm native" "smollm2 native"; do \
+	@for benchmark in matmul_native "transfers native" "ops native" "minilm native" "smollm2 native" \
+	        "matmul_cpu native" "minilm_cpu native" "smollm2_cpu native" "host_time native"; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done

@@ -21,7 +21,7 @@ from typing import Any
 from matmul_web import PAGE, measure_size, onnx
 from measure import HERE, markdown, opened, run, served
 from peers import JAX, ORT, ORT_WEB, npm, pypi
-from turns import alternate, compared, python_side, renderer_peak, sides
+from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
 SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "384x1000x700", "333x1021x517"]
 
@@ -81,11 +81,13 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         with served(PAGE, folders) as address:
             with opened(address) as page:
                 page.wait_for_function("window.bench")
+                pid = page_process()
                 versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
                 for size in sizes:
-                    found = measure_size(page, names, size, chosen.seconds, None)
-                    speed = found["gflops"]
-                    row = {**found, "threads": 1, "per_s": speed, "times_by_processor": {},
+                    found = measure_size(page, names, size, chosen.seconds, pid)
+                    speed, spent = found["gflops"], found["times_best_peer_by_processor_time"]
+                    row = {**found, "threads": 1, "per_s": speed,
+                           "times_by_processor": {"best": spent},
                            "times": {n: speed[names[0]] / speed[n] for n in names[1:]}}  # fmt: skip
                     results.append(row)
                     print(line(row), flush=True)

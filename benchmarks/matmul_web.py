@@ -99,9 +99,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_size(
-    page: Any, names: list[str], size: tuple[int, ...], seconds: float, gpu: int | None
+    page: Any, names: list[str], size: tuple[int, ...], seconds: float, pid: int
 ) -> dict[str, Any]:
-    """A size by the contenders of a page, the first of them ours; gpu: whose work to note, too."""
+    """A size by the contenders of a page, the first of them ours; pid: which process computes."""
     n, k, m = size
     page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
     once = "(name) => bench.sample(name)"
@@ -117,9 +117,9 @@ def measure_size(
         for i in range(len(names)):
             name = names[(i + turn) % len(names)]
             if turn < turns[name]:
-                before = processor_ms(gpu) if gpu else 0.0
+                before = processor_ms(pid)
                 samples[name].append(page.evaluate(once, name))
-                spent[name].append((processor_ms(gpu) if gpu else 0.0) - before)
+                spent[name].append(processor_ms(pid) - before)
     apart, tolerance = page.evaluate("bench.check()"), 1e-5 * k**0.5
     for name, found in apart.items():
         if not max(found.values()) <= tolerance:
@@ -131,9 +131,9 @@ def measure_size(
         "size": "x".join(map(str, size)),
         "gflops": speed,
         "times_best_peer": speed[names[0]] / max(speed[n] for n in names[1:]),
-        "times_best_peer_by_processor_time": min(others) / own if gpu else None,
+        "times_best_peer_by_processor_time": min(others) / own,
         "milliseconds": samples,
-        "processor_milliseconds": spent if gpu else None,
+        "processor_milliseconds": spent,
         "largest_difference": apart,
         "tolerance": tolerance,
     }

@@ -43,7 +43,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.core.io.hub import resolve
 
     folder, model = str(resolve(NAME)), str(minilm_onnx(Path(resolve(NAME))))
-    results, versions = [], {}
+    results: list[dict[str, Any]] = []
+    versions: dict[str, Any] = {}
     for threads in map(int, chosen.threads.split(",")):
         own, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(ORT))
@@ -98,7 +99,8 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     folders = {"": chosen.site, "node_modules": npm(ORT_WEB), "web": HERE / "web",
                "minilm.onnx": minilm_onnx(folder)}  # fmt: skip
     names = ["rushlight", "onnxruntime-web"]
-    results, peaks = [], {}
+    results: list[dict[str, Any]] = []
+    peaks: dict[str, float] = {}
     encode = "([name, given]) => bench.encode(name, given)"
 
     def give(name: str, what: str) -> list[Any]:

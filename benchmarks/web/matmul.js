@@ -46,7 +46,7 @@ def drop():
     global x, y, z
     del x, y, z
 
-kernels = getattr(rl, "cpu_kernels", lambda: "NumPy")()
+kernels = rl.device("cpu").info["kernels"]
 about = json.dumps({"python": platform.python_version(), "numpy": np.__version__,
                     "rushlight": rl.__version__, "kernels": kernels,
                     "adapter": "" if kind == "cpu" else device.info["device"]})
