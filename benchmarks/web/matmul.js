@@ -1,5 +1,5 @@
-// The contenders of matmul_web.py and matmul_cpu.py, all in one page: each on a WebGPU device of its
-// own, or each in WebAssembly on one thread.
+// The contenders of matmul_web.py and matmul_cpu.py, all in one page: each on a WebGPU device of
+// its own, or each in WebAssembly on one thread.
 //
 // make(n, k, m, a, b) gives `once`, which multiplies what is on the device already and waits until
 // that is done, `output`, which reads what the last `once` made, and `free`.

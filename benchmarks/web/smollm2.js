@@ -3,7 +3,7 @@
 
 const MODULES = new URL("./node_modules/", location.href).href;
 
-/** @typedef {(ids: number[], text: string, count: number, token: (id: number) => void)
+/** @typedef {(ids: number[], text: string, count: number, token: (text: string) => void)
  *   => Promise<Record<string, unknown>>} Generate */
 
 /** @type {Record<string, unknown>} */
@@ -59,7 +59,7 @@ const contenders = {
       let stats = null;
       const options = {
         maxNewTokens: count,
-        onToken: (/** @type {{ id: number, text: string }} */ { text }) => token(/** @type {any} */ (text)),
+        onToken: (/** @type {{ text: string }} */ made) => token(made.text),
         onDone: (/** @type {unknown} */ found) => (stats = found),
       };
       for await (const _ of model.generate(ids, options));
