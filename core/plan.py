@@ -28,6 +28,7 @@ class Plan:
                  passes: Collection[str]) -> None:  # fmt: skip
         self.nbytes = 0
         self.variable = variable
+        self.slots = recorder.slots  # messages know addresses only, so somebody has to hold these
         for slot in variable:
             vacate(slot)
         for slot in recorder.slots:
