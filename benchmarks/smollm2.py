@@ -5,8 +5,7 @@
 
 The site must hold the model (`rushlight site build --models smollm2-135m-instruct`). Every figure
 is kept in benchmarks/results/ with its raw samples, versions, machine and load average. Greedy
-tokens are compared with the reference's (the golden file of tests/parity) before anything is timed,
-in `exact` mode; what is timed is the default.
+tokens are compared with the reference's (the golden file of tests/parity) before anything is timed.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def native() -> dict[str, Any]:
     load_peak = high_water() - before
     next(iter(model.tokens(golden, max_new_tokens=1)))
     first = time.perf_counter() - began
-    check([t.id for t in model.tokens(golden, max_new_tokens=8, linear="exact")])
+    check([t.id for t in model.tokens(golden, max_new_tokens=8)])
     prefill, decode = [], []
     for ids in texts:
         began = time.perf_counter()
@@ -122,10 +121,10 @@ window.boot = async () => {
   Object.assign(window, { rl, before });
   return { started };
 };
-window.start = async (prompt, linear) => {
+window.start = async (prompt) => {
   const { rl, before } = window;
   const called = now();
-  const model = await rl.load("./models/NAME/", { linear });
+  const model = await rl.load("./models/NAME/");
   const loaded = now();
   const heapLoaded = (await rl.info()).heapBytes - before;
   await run(model, prompt, 1);
@@ -150,12 +149,10 @@ def tab(site: Path) -> dict[str, Any]:
                 page.reload()
             visit = page.evaluate("boot()")
             visit["renderer_before_mb"] = renderer_peak()
-            linear = "fast" if number else "exact"
-            visit |= page.evaluate("(given) => start(...given)", [golden, linear])
-            if not number:
-                check(page.evaluate("(ids) => generate(ids, 8)", golden)["ids"])
+            visit |= page.evaluate("(ids) => start(ids)", golden)
             visits.append({**visit, "renderer_mb": renderer_peak()})
         cold, *cached = visits
+        check(page.evaluate("(ids) => generate(ids, 8)", golden)["ids"])
         prefill, decode = [], []
         for ids in prompts():
             found = page.evaluate("([ids, n]) => generate(ids, n)", [ids, NEW_TOKENS])

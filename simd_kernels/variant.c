@@ -9,6 +9,11 @@
 #include "select.c"
 #include "norm.c"
 #include "move.c"
+#include "blocks.c"
+#include "blocks_exact.c"
+#include "blocks_fast.c"
+#include "blocks_row.c"
+#include "blocks_linear.c"
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.core.backends.cpu import simd, takers_map, takers_nn
+from rushlight.core.backends.cpu import simd, takers_blocks, takers_map, takers_nn
 from rushlight.core.backends.cpu.simd import Record
 
 Taker = Callable[[Sequence[Any], Any, Mapping[str, Any]], Record | None]
@@ -19,8 +19,11 @@ def record(name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any])
     """The Record of an op; None where NumPy's kernel runs."""
     if simd.library is None:
         return None
-    taker = TAKERS.get(name)
-    return None if taker is None else taker(inputs, out, attrs)
+    for table in TABLES:
+        taker = table.get(name)
+        if taker is not None and (found := taker(inputs, out, attrs)) is not None:
+            return found
+    return None
 
 
 def _copy(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
@@ -35,4 +38,8 @@ def _copy(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record |
     return Record("copy", (out, x))
 
 
-TAKERS: dict[str, Taker] = {"copy": _copy, **takers_map.TAKERS, **takers_nn.TAKERS}
+# The first that takes an op has it.
+TABLES: tuple[Mapping[str, Taker], ...] = (
+    {"copy": _copy, **takers_map.TAKERS, **takers_nn.TAKERS},
+    takers_blocks.TAKERS,
+)

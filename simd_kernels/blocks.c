@@ -1,0 +1,211 @@
+// Weights in blocks of 32: where a block has its parts, its values as floats and as panels.
+#include "dot.h"
+
+RL_INLINE int q_bytes(int type) {
+    return type == RL_Q4_0   ? 18
+           : type == RL_Q4_1 ? 20
+           : type == RL_Q5_0 ? 22
+           : type == RL_Q5_1 ? 24
+                             : 34;
+}
+// Where the numbers start, and the word of fifth bits if there is one.
+RL_INLINE int q_at(int type) {
+    return type == RL_Q4_0 || type == RL_Q8_0 ? 2 : type == RL_Q4_1 ? 4 : type == RL_Q5_0 ? 6 : 8;
+}
+RL_INLINE int q_fifth(int type) { return type == RL_Q5_0 ? 2 : type == RL_Q5_1 ? 4 : 0; }
+// What the scale multiplies is the stored number less this; a minimum is added where there is one.
+RL_INLINE int q_less(int type) { return type == RL_Q4_0 ? 8 : type == RL_Q5_0 ? 16 : 0; }
+RL_INLINE int q_least(int type) { return type == RL_Q4_1 || type == RL_Q5_1; }
+
+// Run `call`, in which TYPE is a constant, for the dtype at hand: a copy of the code for each.
+#define Q_EACH(type, call)                                                                         \
+    switch (type) {                                                                                \
+    case RL_Q4_0: { enum { TYPE = RL_Q4_0 }; call; break; }                                        \
+    case RL_Q4_1: { enum { TYPE = RL_Q4_1 }; call; break; }                                        \
+    case RL_Q5_0: { enum { TYPE = RL_Q5_0 }; call; break; }                                        \
+    case RL_Q5_1: { enum { TYPE = RL_Q5_1 }; call; break; }                                        \
+    default: { enum { TYPE = RL_Q8_0 }; call; break; }                                             \
+    }
+
+RL_INLINE float q_half(const uint8_t *p) {
+    uint16_t h;
+    rl_copy(&h, p, 2);
+    return half_to_float(h);
+}
+
+RL_INLINE float q_float(const void *p) {
+    float x;
+    rl_copy(&x, p, 4);
+    return x;
+}
+
+// 16 signed bytes as floats.
+RL_INLINE void q_floats(b16 bytes, vf *out) {
+    typedef int8_t s16 __attribute__((vector_size(16)));
+    s16 v = (s16)bytes;
+#if VF == 16
+    out[0] = __builtin_convertvector(v, vf);
+#elif VF == 8
+    out[0] = __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), vf);
+    out[1] = __builtin_convertvector(
+        __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), vf);
+#else
+    out[0] = __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3), vf);
+    out[1] = __builtin_convertvector(__builtin_shufflevector(v, v, 4, 5, 6, 7), vf);
+    out[2] = __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11), vf);
+    out[3] = __builtin_convertvector(__builtin_shufflevector(v, v, 12, 13, 14, 15), vf);
+#endif
+}
+
+// 16 where bit i of a word is set, for elements 0..15 and 16..31.
+RL_INLINE void q_fifths(uint32_t bits, b16 out[2]) {
+    static const b16 BIT = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    typedef uint32_t u4 __attribute__((vector_size(16)));
+    b16 v = (b16)(bits - (u4){});
+    b16 low = __builtin_shufflevector(v, v, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    b16 high = __builtin_shufflevector(v, v, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    out[0] = (b16)((low & BIT) == BIT) & 16, out[1] = (b16)((high & BIT) == BIT) & 16;
+}
+
+// The values of one block, as ggml's dequantize_row_* gives them (to the bit: products are exact).
+RL_INLINE void q_values(int type, const uint8_t *p, vf out[32 / VF]) {
+    b16 half[2] = {b16load(p + q_at(type)), {0}};
+    if (type == RL_Q8_0) half[1] = b16load(p + 18);
+    else half[1] = half[0] >> 4, half[0] &= 15;
+    if (q_fifth(type)) {
+        b16 fifth[2];
+        q_fifths(word(p + q_fifth(type)), fifth);
+        half[0] |= fifth[0], half[1] |= fifth[1];
+    }
+    if (q_less(type)) half[0] -= (uint8_t)q_less(type), half[1] -= (uint8_t)q_less(type);
+    q_floats(half[0], out), q_floats(half[1], out + 16 / VF);
+    vf d = vsplat(q_half(p)), m = q_least(type) ? vsplat(q_half(p + 2)) : (vf){0};
+    for (int i = 0; i < 32 / VF; i++) out[i] = q_least(type) ? vfma(out[i], d, m) : out[i] * d;
+}
+
+// `n` blocks as floats.
+RL_INLINE void q_widen(int type, const uint8_t *p, int64_t n, float *out) {
+    for (int64_t b = 0; b < n; b++, p += q_bytes(type), out += 32) {
+        vf v[32 / VF];
+        q_values(type, p, v);
+        for (int i = 0; i < 32 / VF; i++) vstore(out + i * VF, v[i]);
+    }
+}
+
+// The words at p + i * stride.
+RL_INLINE vu q_words(const uint8_t *p, int64_t stride) {
+    uint32_t out[VF];
+    for (int i = 0; i < VF; i++) out[i] = word(p + i * stride);
+    return (vu)viload(out);
+}
+
+// A block of VF rows that lie `row` bytes apart: element r of q[j] has the stored numbers
+// 4j .. 4j + 3 of row r as bytes. Gives the scales and, where there are any, the minimums.
+RL_INLINE void q_columns(int type, const uint8_t *p, int64_t row, vi q[8], vf *d, vf *m) {
+    const uint8_t *at = p + q_at(type);
+    for (int i = 0; i < 4; i++) q[i] = (vi)lanes16(at + i * row, 4 * row);
+    transpose4(q);
+    if (type == RL_Q8_0) {
+        for (int i = 0; i < 4; i++) q[4 + i] = (vi)lanes16(at + 16 + i * row, 4 * row);
+        transpose4(q + 4);
+    } else
+        for (int i = 0; i < 4; i++) q[4 + i] = q[i] >> 4 & 0x0f0f0f0f, q[i] &= 0x0f0f0f0f;
+    if (q_fifth(type)) {
+        vu fifth = q_words(p + q_fifth(type), row);
+        // Bits 0..3 become bits 4, 12, 20, 28: the four copies do not meet.
+        for (int j = 0; j < 8; j++)
+            q[j] |= (vi)((fifth >> 4 * j & 15) * 0x02040810u & 0x10101010u);
+    }
+    vu scales = q_words(p, row);
+    *d = vhalf(scales);
+    *m = q_least(type) ? vhalf(scales >> 16) : (vf){0};
+}
+
+// `rows` <= VF rows of n blocks, so that VF can be read: copied to `spare` with zeros where fewer.
+static const uint8_t *q_whole(int type, const uint8_t *p, int64_t *row, int64_t rows, int64_t n,
+                              uint8_t *spare) {
+    if (rows >= VF) return p;
+    int64_t bytes = n * q_bytes(type);
+    for (int64_t r = 0; r < VF; r++)
+        if (r < rows) rl_copy(spare + r * bytes, p + r * *row, (size_t)bytes);
+        else rl_zero(spare + r * bytes, (size_t)bytes);
+    *row = bytes;
+    return spare;
+}
+
+// Where row r begins (all dims but the last), in elements from the operand's first.
+static int64_t q_row_at(const rl_operand *x, int64_t r) {
+    int64_t at = 0;
+    for (int d = x->ndim - 2; d >= 0; d--) at += r % x->shape[d] * x->strides[d], r /= x->shape[d];
+    return at;
+}
+
+static int64_t q_rows(const rl_operand *x) {
+    int64_t n = 1;
+    for (int d = 0; d < x->ndim - 1; d++) n *= x->shape[d];
+    return n;
+}
+
+// Element i, row-major, of an operand of whole numbers.
+static int64_t q_index(const rl_operand *x, int64_t i) {
+    int64_t at = 0;
+    for (int d = x->ndim - 1; d >= 0; d--) at += i % x->shape[d] * x->strides[d], i /= x->shape[d];
+    switch (x->dtype) {
+    case RL_U8: return x->data[at];
+    case RL_I8: return ((const int8_t *)x->data)[at];
+    case RL_I16: return ((const int16_t *)x->data)[at];
+    case RL_I32: return ((const int32_t *)x->data)[at];
+    case RL_U32: return ((const uint32_t *)x->data)[at];
+    default: return ((const int64_t *)x->data)[at];
+    }
+}
+
+RL_INLINE int q_is_block(const rl_operand *x) {
+    return x->ndim >= 1 && x->dtype >= RL_Q4_0 && x->dtype <= RL_Q8_0;
+}
+RL_INLINE int q_is_index(const rl_operand *x) {
+    return x->ndim >= 0 && x->dtype >= RL_U8 && x->dtype <= RL_I64;
+}
+// float32 whose last dim has no gaps.
+RL_INLINE int q_is_rows(const rl_operand *x) {
+    if (x->ndim < 1 || x->dtype != RL_F32) return 0;
+    return x->strides[x->ndim - 1] == 1 || x->shape[x->ndim - 1] < 2;
+}
+
+typedef struct {
+    const rl_call *call;
+    int64_t rows, per, blocks;
+} q_widen_job;
+
+static void q_widen_item(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    const q_widen_job *j = ctx;
+    const rl_operand *out = &j->call->op[0], *w = &j->call->op[1], *index = &j->call->op[2];
+    int64_t end = rl_min(j->rows, (item + 1) * j->per);
+    for (int64_t r = item * j->per; r < end; r++) {
+        int64_t at = index->ndim >= 0 ? q_index(index, r) * w->strides[0] : q_row_at(w, r);
+        float *to = (float *)out->data + q_row_at(out, r);
+        Q_EACH(w->dtype, q_widen(TYPE, w->data + at / 32 * q_bytes(TYPE), j->blocks, to))
+    }
+}
+
+// Blocks as float32: out[..., :] = w[..., :], or w[index[...], :] where there is an index.
+static int k_blocks_widen(const rl_call *c) {
+    if (c->n != 3) return RL_REFUSED;
+    const rl_operand *out = &c->op[0], *w = &c->op[1], *index = &c->op[2];
+    if (!q_is_rows(out) || !q_is_block(w) || w->shape[w->ndim - 1] != out->shape[out->ndim - 1])
+        return RL_REFUSED;
+    q_widen_job job = {c, q_rows(out), 1, w->shape[w->ndim - 1] / 32};
+    if (index->ndim >= 0) {
+        if (w->ndim != 2 || !q_is_index(index) || rl_numel(index) != job.rows) return RL_REFUSED;
+        for (int64_t i = 0; i < job.rows; i++) {
+            int64_t row = q_index(index, i);
+            if (row < 0 || row >= w->shape[0]) return RL_INDEX;
+        }
+    } else if (q_rows(w) != job.rows)
+        return RL_REFUSED;
+    if (!job.rows || !job.blocks) return RL_OK;
+    job.per = rl_max(1, 256 / job.blocks);
+    rl_parallel((job.rows + job.per - 1) / job.per, q_widen_item, &job);
+    return RL_OK;
+}

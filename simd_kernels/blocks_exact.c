@@ -1,0 +1,138 @@
+// Products of float activations with weights in blocks: one row, and tiles of many.
+
+#if VF == 16
+#define QX_ROWS 8 // activation rows of a tile
+#define QX_VECTORS 1 // vectors of weight rows
+#else
+#define QX_ROWS 4
+#define QX_VECTORS 2
+#endif
+#define QX_WIDTH (QX_VECTORS * VF)
+#define QX_BLOCKS 8 // blocks of a row in one panel: it stays in the first cache
+
+// A product of `n` rows of `x` with weight rows (linear), or with weight columns (linear_t).
+typedef struct {
+    const float *const *x;
+    float *const *out;
+    int64_t n;
+} qx_rows;
+
+// out[i] = the sum over the blocks of a weight row, for `rows` weight rows from `w` on.
+RL_INLINE void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
+                        int64_t blocks, const float *bias, float *out) {
+    enum { N = 32 / VF, TOGETHER = VF == 16 ? 4 : 2 };
+    for (int64_t r = 0; r < rows; r += TOGETHER) {
+        vf sum[TOGETHER][2] = {0};
+        const uint8_t *p[TOGETHER];
+        for (int t = 0; t < TOGETHER; t++) p[t] = w + rl_min(r + t, rows - 1) * row;
+        for (int64_t b = 0; b < blocks; b++)
+            for (int t = 0; t < TOGETHER; t++) {
+                vf v[N];
+                q_values(type, p[t] + b * q_bytes(type), v);
+                for (int i = 0; i < N; i++)
+                    sum[t][i & 1] = vfma(v[i], vload(x + b * 32 + i * VF), sum[t][i & 1]);
+            }
+        for (int t = 0; t < rl_min(TOGETHER, rows - r); t++)
+            out[r + t] = vsum(sum[t][0] + sum[t][1]) + (bias ? q_float(bias + r + t) : 0);
+    }
+}
+
+// out[i][0..width) += x[i][k] * panel[k][0..width), for k < depth, i < rows <= QX_ROWS. What out
+// starts from: `bias` (or zero, without one) when `first`, else itself.
+static void qx_tile(const float *const *x, int64_t at, const float *panel, int64_t step,
+                   int64_t depth, float *const *out, int64_t to, int64_t rows, int64_t width,
+                   const float *bias, int first) {
+    vf sum[QX_ROWS][QX_VECTORS];
+    const float *from[QX_ROWS];
+    for (int i = 0; i < QX_ROWS; i++) {
+        int64_t r = rl_min(i, rows - 1);
+        from[i] = x[r] + at;
+        const float *start = first ? bias : out[r] + to;
+        for (int v = 0; v < QX_VECTORS; v++) {
+            int64_t left = width - v * VF;
+            sum[i][v] = !start ? (vf){0}
+                        : left >= VF ? vload(start + v * VF)
+                                     : vload_part(start + v * VF, rl_max(left, 0));
+        }
+    }
+    for (int64_t k = 0; k < depth; k++, panel += step) {
+        vf w[QX_VECTORS];
+        for (int v = 0; v < QX_VECTORS; v++) w[v] = vload(panel + v * VF);
+        for (int i = 0; i < QX_ROWS; i++) {
+            vf a = vsplat_at(from[i] + k);
+            for (int v = 0; v < QX_VECTORS; v++) sum[i][v] = vfma(a, w[v], sum[i][v]);
+        }
+    }
+    for (int i = 0; i < QX_ROWS; i++) {
+        if (i >= rows) break;
+        for (int v = 0; v < QX_VECTORS; v++) {
+            float *p = out[i] + to + v * VF;
+            int64_t left = width - v * VF;
+            if (left >= VF) vstore(p, sum[i][v]);
+            else vstore_part(p, sum[i][v], rl_max(left, 0));
+        }
+    }
+}
+
+// The values of QX_WIDTH weight rows, a column of them after the other.
+RL_INLINE void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, int64_t blocks,
+                       float *panel, uint8_t *spare) {
+    for (int v = 0; v < QX_VECTORS; v++) {
+        int64_t step = row;
+        const uint8_t *p = q_whole(type, w + v * VF * row, &step, rl_max(rows - v * VF, 0), blocks,
+                                   spare);
+        float *to = panel + v * VF;
+        for (int64_t b = 0; b < blocks; b++, p += q_bytes(type)) {
+            vi q[8];
+            vf d, m;
+            q_columns(type, p, step, q, &d, &m);
+            for (int k = 0; k < 32; k++, to += QX_WIDTH) {
+                int shift = 8 * (k % 4);
+                vi n = type == RL_Q8_0 ? q[k / 4] << (24 - shift) >> 24
+                                       : (q[k / 4] >> shift & 255) - q_less(type);
+                vf f = __builtin_convertvector(n, vf);
+                vstore(to, q_least(type) ? vfma(f, d, m) : f * d);
+            }
+        }
+    }
+}
+
+#define QX_SPARE (VF * QX_BLOCKS * 34)
+#define QX_PANEL (QX_BLOCKS * 32 * QX_WIDTH * 4)
+
+// Many rows with `count` weight rows from `w` on; they are the outputs' columns from `to` on.
+RL_INLINE int qx_matrix(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t blocks,
+                       int64_t to, int64_t count, const float *bias, int thread) {
+    float *panel = rl_scratch(thread, QX_PANEL + QX_SPARE);
+    if (!panel) return 0;
+    for (int64_t c = 0; c < count; c += QX_WIDTH)
+        for (int64_t b = 0; b == 0 || b < blocks; b += QX_BLOCKS) {
+            int64_t n = rl_min(QX_BLOCKS, blocks - b), width = rl_min(QX_WIDTH, count - c);
+            qx_panel(type, w + c * row + b * q_bytes(type), row, width, n, panel,
+                    (uint8_t *)panel + QX_PANEL);
+            for (int64_t r = 0; r < g.n; r += QX_ROWS)
+                qx_tile(g.x + r, b * 32, panel, QX_WIDTH, n * 32, g.out + r, to + c,
+                       rl_min(QX_ROWS, g.n - r), width, bias ? bias + c : NULL, b == 0);
+        }
+    return 1;
+}
+
+#define QT_BLOCKS 4 // blocks of a row in a panel of linear_t
+#define QT_ROWS 64
+
+// out[:, columns] = x @ w for `blocks` <= QT_BLOCKS blocks of columns of `depth` weight rows.
+RL_INLINE int qx_transposed(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t depth,
+                           int64_t to, int64_t blocks, int thread) {
+    float *panel = rl_scratch(thread, QT_ROWS * QT_BLOCKS * 128);
+    if (!panel) return 0;
+    int64_t step = blocks * 32;
+    for (int64_t k = 0; k == 0 || k < depth; k += QT_ROWS) {
+        int64_t n = rl_min(QT_ROWS, depth - k);
+        for (int64_t i = 0; i < n; i++) q_widen(type, w + (k + i) * row, blocks, panel + i * step);
+        for (int64_t r = 0; r < g.n; r += QX_ROWS)
+            for (int64_t c = 0; c < step; c += QX_WIDTH)
+                qx_tile(g.x + r, k, panel + c, step, n, g.out + r, to + c,
+                       rl_min(QX_ROWS, g.n - r), QX_WIDTH, NULL, k == 0);
+    }
+    return 1;
+}

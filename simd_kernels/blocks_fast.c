@@ -1,0 +1,207 @@
+// Products of activations rounded to 8 bits per 32 values with weights in blocks.
+//
+// As in llama.cpp a block of 32 activations becomes whole numbers q = round(x * 127 / max |x|) and
+// d = max |x| / 127 (here float32), and a product is dw * d * sum(qw * q) + mw * d * sum(q), its
+// sums exact. A block that holds NaN or infinity has d = NaN and so gives NaN; one whose largest
+// number is below QF_TINY counts as zeros.
+#define QF_TINY 1e-30f
+
+#if VF == 16
+#define QF_ROWS 8 // activation rows of a tile
+#define QF_TOGETHER 2 // vectors of weight rows at once for one activation row
+#else
+#define QF_ROWS 4
+#define QF_TOGETHER 2
+#endif
+#define QF_WIDE(type) ((type) == RL_Q8_0 ? WIDE8 : WIDE4)
+// Stored numbers are this much too large: a symmetric dtype's sum is set right in whole numbers.
+#define QF_LESS(type) ((type) == RL_Q8_0 ? BIAS8 : q_less(type))
+
+// A block of one activation row: 32 numbers (of 16 bits where QF_WIDE, in the order even elements
+// of 0..15, of 16..31, odd ones of 0..15, of 16..31), then d, d * sum, and four words of which the
+// first is -QF_LESS * sum. A block of a tile: numbers of QF_ROWS rows four (QF_WIDE: two) at a
+// time, then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
+#define QF_ONE(type) (QF_WIDE(type) ? 96 : 64)
+#define QF_TILE(type) (QF_ROWS * (QF_WIDE(type) ? 72 : 40))
+// A block of VF weight rows: numbers likewise, scales, minimums.
+#define QF_NUMBERS(type) (VF * (QF_WIDE(type) ? 64 : 32))
+#define QF_PANEL(type) (QF_NUMBERS(type) + 8 * VF)
+
+// 32 activations as whole numbers; gives d and their sum.
+RL_INLINE float qf_round(const float *x, int32_t q[32], int32_t *sum) {
+    enum { N = 32 / VF };
+    vf v[N];
+    vi top = {0}, total = {0};
+    for (int i = 0; i < N; i++) {
+        v[i] = vload(x + i * VF);
+        vi size = (vi)v[i] & 0x7fffffff; // whole numbers order floats without their sign
+        top = (top & (vi)(top > size)) | (size & (vi)(top <= size));
+    }
+    int32_t most = 0;
+    for (int i = 0; i < VF; i++) most = top[i] > most ? top[i] : most;
+    float size;
+    rl_copy(&size, &most, 4);
+    *sum = 0;
+    if (most >= 0x7f800000 || size < QF_TINY) {
+        for (int i = 0; i < N; i++) vistore(q + i * VF, (vi){0});
+        return most >= 0x7f800000 ? __builtin_nanf("") : 0;
+    }
+    // Adding 1.5 * 2^23 rounds to a whole number, to nearest even, and leaves it in the low bits.
+    vf by = vsplat(127 / size), shift = vsplat(12582912);
+    for (int i = 0; i < N; i++) {
+        vi n = (vi)(v[i] * by + shift) - (vi)shift;
+        vistore(q + i * VF, n);
+        total += n;
+    }
+    for (int i = 0; i < VF; i++) *sum += total[i];
+    return size / 127;
+}
+
+RL_INLINE void qf_put(void *p, int32_t x) { rl_copy(p, &x, 4); }
+RL_INLINE void qf_put_float(void *p, float x) { rl_copy(p, &x, 4); }
+
+static void qf_one(int type, const float *x, int64_t blocks, uint8_t *to) {
+    for (int64_t b = 0; b < blocks; b++, x += 32, to += QF_ONE(type)) {
+        int32_t q[32], sum;
+        float d = qf_round(x, q, &sum);
+        uint8_t *end = to + (QF_WIDE(type) ? 64 : 32);
+        int16_t *wide = (int16_t *)to;
+        if (QF_WIDE(type))
+            for (int i = 0; i < 32; i++) wide[i] = (int16_t)q[i % 8 * 2 + i / 8 % 2 * 16 + i / 16];
+        else
+            for (int i = 0; i < 32; i++) to[i] = (uint8_t)q[i];
+        qf_put_float(end, d), qf_put_float(end + 4, d * (float)sum);
+        for (int i = 0; i < 4; i++) qf_put(end + 8 + 4 * i, i ? 0 : -QF_LESS(type) * sum);
+    }
+}
+
+// Rows beyond `rows` of a tile are left as they are.
+static void qf_tile(int type, const float *const *x, int64_t rows, int64_t blocks, uint8_t *tile) {
+    for (int64_t r = 0; r < rows; r++) {
+        uint8_t *to = tile + 4 * r;
+        for (int64_t b = 0; b < blocks; b++, to += QF_TILE(type)) {
+            int32_t q[32], sum;
+            float d = qf_round(x[r] + b * 32, q, &sum);
+            uint8_t *end = to + QF_TILE(type) - 8 * QF_ROWS;
+            for (int k = 0; k < 8; k++) {
+                int32_t *n = q + 4 * k;
+                if (QF_WIDE(type)) {
+                    qf_put(to + 8 * k * QF_ROWS, (n[0] & 0xffff) | n[2] * 65536);
+                    qf_put(to + (8 * k + 4) * QF_ROWS, (n[1] & 0xffff) | n[3] * 65536);
+                } else
+                    qf_put(to + 4 * k * QF_ROWS, (n[0] & 255) | (n[1] & 255) << 8 |
+                                                   (n[2] & 255) << 16 | n[3] * (1 << 24));
+            }
+            qf_put_float(end, d);
+            if (q_least(type)) qf_put_float(end + 4 * QF_ROWS, d * (float)sum);
+            else qf_put(end + 4 * QF_ROWS, -QF_LESS(type) * sum);
+        }
+    }
+}
+
+RL_INLINE void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks, uint8_t *panel) {
+    for (int64_t b = 0; b < blocks; b++, p += q_bytes(type), panel += QF_PANEL(type)) {
+        vi q[8];
+        vf d, m;
+        q_columns(type, p, row, q, &d, &m);
+        for (int k = 0; k < 8; k++)
+            if (QF_WIDE(type)) {
+                vistore(panel + 2 * k * VF * 4, (vi)((vs)q[k] << 8 >> 8));
+                vistore(panel + (2 * k + 1) * VF * 4, (vi)((vs)q[k] >> 8));
+            } else {
+                const uint32_t sign = QF_LESS(type) == 128 ? 0x80808080u : 0;
+                vistore(panel + k * VF * 4, q[k] ^ (int32_t)sign);
+            }
+        vstore(panel + QF_NUMBERS(type), d);
+        vstore(panel + QF_NUMBERS(type) + 4 * VF, m);
+    }
+}
+
+// sum[i] += the product of activation row i with VF weight rows, over the blocks of both.
+RL_INLINE void qf_product(int type, const uint8_t *x, const uint8_t *w, int64_t blocks,
+                         vf sum[QF_ROWS]) {
+    for (int64_t b = 0; b < blocks; b++, x += QF_TILE(type), w += QF_PANEL(type)) {
+        const uint8_t *end = x + QF_TILE(type) - 8 * QF_ROWS;
+        vi n[QF_ROWS];
+        for (int i = 0; i < QF_ROWS; i++)
+            n[i] = QF_LESS(type) ? visplat_at(end + 4 * (QF_ROWS + i)) : (vi){0};
+        if (QF_WIDE(type)) {
+            for (int k = 0; k < 16; k++) {
+                vs a = (vs)bload(w + k * VF * 4);
+                for (int i = 0; i < QF_ROWS; i++)
+                    n[i] += madd16(a, (vs)visplat_at(x + 4 * (k * QF_ROWS + i)));
+            }
+        } else if (type == RL_Q8_0) {
+#if !WIDE8
+            for (int k = 0; k < 8; k++) {
+                vb a = bload(w + k * VF * 4);
+                for (int i = 0; i < QF_ROWS; i++)
+                    n[i] = dot8(n[i], a, (vb)visplat_at(x + 4 * (k * QF_ROWS + i)));
+            }
+#endif
+        } else {
+#if !WIDE4
+            const int most = DOT32 || !q_fifth(type) ? 8 : 4; // steps that 16-bit sums hold
+            for (int start = 0; start < 8; start += most) {
+                vdot s[QF_ROWS];
+                for (int i = 0; i < QF_ROWS; i++) s[i] = DOT32 ? (vdot)n[i] : (vdot){0};
+                for (int k = start; k < start + most; k++) {
+                    vb a = bload(w + k * VF * 4);
+                    for (int i = 0; i < QF_ROWS; i++)
+                        s[i] = dot(s[i], a, (vb)visplat_at(x + 4 * (k * QF_ROWS + i)));
+                }
+                for (int i = 0; i < QF_ROWS; i++)
+                    n[i] = DOT32 ? (vi)s[i] : n[i] + dot_sum(s[i]);
+            }
+#endif
+        }
+        vf d = vload(w + QF_NUMBERS(type)), m = vload(w + QF_NUMBERS(type) + 4 * VF);
+        for (int i = 0; i < QF_ROWS; i++) {
+            vf f = __builtin_convertvector(n[i], vf);
+            sum[i] = vfma(f, d * vsplat_at(end + 4 * i), sum[i]);
+            if (q_least(type)) sum[i] = vfma(m, vsplat_at(end + 4 * (QF_ROWS + i)), sum[i]);
+        }
+    }
+}
+
+#define QF_BLOCKS 64 // blocks of a row in one panel
+#define QF_PANELS (32 / VF)
+
+// `n` rows, rounded into tiles of `tile` bytes, with `count` <= 32 weight rows from `w` on.
+RL_INLINE int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out, int64_t n,
+                       const uint8_t *w, int64_t row, int64_t blocks, int64_t to, int64_t count,
+                       const float *bias, int thread) {
+    int64_t most = rl_min(blocks, QF_BLOCKS) * QF_PANEL(type);
+    uint8_t *panels = rl_scratch(thread, (size_t)(QF_PANELS * most + QF_BLOCKS * 34 * VF));
+    if (!panels) return 0;
+    for (int64_t b = 0; b == 0 || b < blocks; b += QF_BLOCKS) {
+        int64_t some = rl_min(QF_BLOCKS, blocks - b);
+        for (int64_t c = 0; c < count; c += VF) {
+            int64_t step = row;
+            const uint8_t *p = q_whole(type, w + c * row + b * q_bytes(type), &step, count - c,
+                                       some, panels + QF_PANELS * most);
+            qf_panel(type, p, step, some, panels + c / VF * most);
+        }
+        for (int64_t r = 0; r < n; r += QF_ROWS)
+            for (int64_t c = 0; c < count; c += VF) {
+                int64_t rows = rl_min(QF_ROWS, n - r), width = rl_min(VF, count - c);
+                vf sum[QF_ROWS];
+                for (int i = 0; i < QF_ROWS; i++) {
+                    const float *from = b ? out[r + rl_min(i, rows - 1)] + to + c
+                                          : bias ? bias + c : NULL;
+                    sum[i] = !from         ? (vf){0}
+                             : width == VF ? vload(from)
+                                           : vload_part(from, width);
+                }
+                qf_product(type, x + r / QF_ROWS * tile + b * QF_TILE(type), panels + c / VF * most,
+                          some, sum);
+                for (int i = 0; i < QF_ROWS; i++) {
+                    if (i >= rows) break;
+                    float *at = out[r + i] + to + c;
+                    if (width == VF) vstore(at, sum[i]);
+                    else vstore_part(at, sum[i], width);
+                }
+            }
+    }
+    return 1;
+}

@@ -1,0 +1,159 @@
+// linear, linear_t and their kinds with experts over weights in blocks: rows are grouped by
+// expert, and pieces of weight rows (of linear_t: columns) go to the threads.
+
+typedef struct {
+    int64_t expert, first, n, tile; // rows first .. first + n; where their tiles start
+} ql_group;
+
+typedef struct {
+    int type, fast, transposed, failed;
+    const rl_operand *w, *bias;
+    const float **x;
+    float **out;
+    ql_group *groups;
+    uint8_t *tiles;
+    int64_t row, expert_bytes, blocks, columns, rows; // columns, rows: of the weight
+    int64_t groups_n, pieces, per, tile;
+} ql_job;
+
+static void ql_round(void *ctx, int64_t item, int thread) {
+    (void)thread;
+    ql_job *j = ctx;
+    int64_t g = 0;
+    while (g + 1 < j->groups_n && j->groups[g + 1].tile <= item) g++;
+    const ql_group *group = &j->groups[g];
+    int64_t r = (item - group->tile) * QF_ROWS;
+    const float **x = j->x + group->first + r;
+    uint8_t *to = j->tiles + item * j->tile;
+    if (group->n == 1) Q_EACH(j->type, qf_one(TYPE, x[0], j->blocks, to))
+    else Q_EACH(j->type, qf_tile(TYPE, x, rl_min(QF_ROWS, group->n - r), j->blocks, to))
+}
+
+static void ql_item(void *ctx, int64_t item, int thread) {
+    ql_job *j = ctx;
+    const ql_group *g = &j->groups[item / j->pieces];
+    int64_t at = item % j->pieces * j->per, ok = 1;
+    const uint8_t *w = j->w->data + g->expert * j->expert_bytes;
+    qx_rows rows = {j->x + g->first, j->out + g->first, g->n};
+    if (j->transposed) {
+        int64_t n = rl_min(j->per, j->blocks - at);
+        Q_EACH(j->type, ok = qx_transposed(TYPE, rows, w + at * q_bytes(TYPE), j->row, j->rows,
+                                          at * 32, n, thread))
+        if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    int64_t count = rl_min(j->per, j->rows - at);
+    const float *bias = NULL;
+    if (j->bias->ndim >= 0) bias = (const float *)j->bias->data + q_row_at(j->bias, g->expert) + at;
+    w += at * j->row;
+    if (j->fast && g->n == 1) {
+        const uint8_t *x = j->tiles + g->tile * j->tile;
+        Q_EACH(j->type, ok = qf_vector(TYPE, x, w, j->row, count, j->blocks, bias,
+                                      rows.out[0] + at, thread))
+    } else if (j->fast) {
+        const uint8_t *x = j->tiles + g->tile * j->tile;
+        for (int64_t c = 0; c < count && ok; c += 32)
+            Q_EACH(j->type, ok = qf_matrix(TYPE, x, j->tile, rows.out, g->n, w + c * j->row, j->row,
+                                          j->blocks, at + c, rl_min(32, count - c),
+                                          bias ? bias + c : NULL, thread))
+    } else if (g->n == 1)
+        Q_EACH(j->type, qx_vector(TYPE, rows.x[0], w, j->row, count, j->blocks, bias,
+                                 rows.out[0] + at))
+    else
+        Q_EACH(j->type, ok = qx_matrix(TYPE, rows, w, j->row, j->blocks, at, count, bias, thread))
+    if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+
+// Rows in the order of their experts, and a group for each expert that has rows.
+static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
+                        const rl_operand *index, int64_t n, int64_t *starts, int64_t experts) {
+    const float *from = (const float *)x->data;
+    float *to = (float *)out->data;
+    if (index->ndim < 0) {
+        for (int64_t r = 0; r < n; r++)
+            j->x[r] = from + q_row_at(x, r), j->out[r] = to + q_row_at(out, r);
+        j->groups[0] = (ql_group){0, 0, n, 0};
+        j->groups_n = 1;
+        return RL_OK;
+    }
+    rl_zero(starts, (size_t)experts * sizeof *starts);
+    for (int64_t r = 0; r < n; r++) {
+        int64_t e = q_index(index, r);
+        if (e < 0 || e >= experts) return RL_INDEX;
+        starts[e]++;
+    }
+    int64_t first = 0, tile = 0;
+    for (int64_t e = 0; e < experts; e++) {
+        int64_t here = starts[e];
+        starts[e] = first;
+        if (!here) continue;
+        j->groups[j->groups_n++] = (ql_group){e, first, here, tile};
+        first += here, tile += (here + QF_ROWS - 1) / QF_ROWS;
+    }
+    for (int64_t r = 0; r < n; r++) {
+        int64_t place = starts[q_index(index, r)]++;
+        j->x[place] = from + q_row_at(x, r), j->out[place] = to + q_row_at(out, r);
+    }
+    return RL_OK;
+}
+
+static int ql_run(const rl_call *c, int transposed) {
+    if (c->n != 5 || c->n_attrs != 1) return RL_REFUSED;
+    const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
+    const rl_operand *index = &c->op[4];
+    int experts = index->ndim >= 0, d = experts;
+    if (!q_is_rows(out) || !q_is_rows(x) || !q_is_block(w) || w->ndim != 2 + d) return RL_REFUSED;
+    ql_job j = {.type = w->dtype, .fast = !transposed && c->attrs[0] != 0, .transposed = transposed,
+               .w = w, .bias = bias, .rows = w->shape[d], .columns = w->shape[d + 1]};
+    int64_t n = q_rows(x), count = experts ? w->shape[0] : 1;
+    int64_t in = transposed ? j.rows : j.columns, columns = transposed ? j.columns : j.rows;
+    if (x->shape[x->ndim - 1] != in || out->shape[out->ndim - 1] != columns || q_rows(out) != n)
+        return RL_REFUSED;
+    if (experts && (!q_is_index(index) || rl_numel(index) != n)) return RL_REFUSED;
+    if (bias->ndim >= 0 && (transposed || !q_is_rows(bias) || bias->ndim != 1 + d ||
+                            bias->shape[d] != j.rows || (d && bias->shape[0] != count)))
+        return RL_REFUSED;
+    int64_t bytes = 0;
+    Q_EACH(j.type, bytes = q_bytes(TYPE))
+    j.blocks = j.columns / 32;
+    j.row = w->strides[d] / 32 * bytes;
+    j.expert_bytes = experts ? w->strides[0] / 32 * bytes : 0;
+    if (!n || !columns) return RL_OK;
+    int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
+    if (j.fast) {
+        Q_EACH(j.type, j.tile = j.blocks * rl_max(QF_ONE(TYPE), QF_TILE(TYPE)))
+        // A lone row's place need not hold a tile.
+        if (n == 1) Q_EACH(j.type, j.tile = j.blocks * QF_ONE(TYPE))
+    }
+    int64_t starts = experts ? count : 0;
+    size_t words = (size_t)(2 * n + starts) * 8 + (size_t)groups * sizeof(ql_group);
+    words = (words + 63) / 64 * 64;
+    uint8_t *memory = rl_shared(words + (size_t)(tiles * j.tile));
+    if (!memory) return RL_MEMORY;
+    j.tiles = memory + words;
+    j.x = (void *)memory, j.out = (void *)(memory + 8 * n);
+    j.groups = (void *)(memory + 16 * n);
+    int64_t *places = (void *)(memory + 16 * n + groups * (int64_t)sizeof(ql_group));
+    int code = ql_group_rows(&j, x, out, index, n, places, count);
+    if (code) return code;
+    if (j.fast) {
+        const ql_group *last = &j.groups[j.groups_n - 1];
+        int64_t items = last->tile + (last->n + QF_ROWS - 1) / QF_ROWS;
+        if (items == 1) ql_round(&j, 0, 0);
+        else rl_parallel(items, ql_round, &j);
+    }
+    if (transposed) j.per = QT_BLOCKS, j.pieces = (j.blocks + QT_BLOCKS - 1) / QT_BLOCKS;
+    else {
+        // Pieces large enough to be worth a turn, and enough of them to share out.
+        j.per = j.rows >= 1024 && n == 1 ? 64 : 32;
+        j.pieces = (j.rows + j.per - 1) / j.per;
+    }
+    rl_parallel(j.groups_n * j.pieces, ql_item, &j);
+    return j.failed ? RL_MEMORY : RL_OK;
+}
+
+// out = x @ w.T + bias; with an index, w and bias are stacks of which each row names one.
+// Attribute: 1 where activations are rounded to 8 bits.
+static int k_blocks_linear(const rl_call *c) { return ql_run(c, 0); }
+// out = x @ w, in float32 always: its sums do not run along blocks.
+static int k_blocks_linear_t(const rl_call *c) { return ql_run(c, 1); }

@@ -1,0 +1,183 @@
+// One activation row, rounded to 8 bits, times rows of blocks: what a step of generation does.
+
+// The numbers of a block in each of LANES rows: elements 0..15 of the lane's row, then 16..31.
+RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
+    half[0] = lanes16(p + q_at(type), row);
+    if (type == RL_Q8_0) {
+        half[1] = lanes16(p + 18, row);
+        if (QF_LESS(type) == 128) half[0] ^= 128, half[1] ^= 128;
+        return;
+    }
+    half[1] = (vb)((vu)half[0] >> 4) & 15, half[0] &= 15;
+    if (q_fifth(type)) {
+        b16 fifth[LANES][2];
+        for (int i = 0; i < LANES; i++) q_fifths(word(p + i * row + q_fifth(type)), fifth[i]);
+        half[0] |= lanes16((const uint8_t *)fifth, 32);
+        half[1] |= lanes16((const uint8_t *)fifth + 16, 32);
+    }
+}
+
+// Rows lie one after the other: while some are multiplied, as much is fetched from this far ahead.
+// The processor's own prefetch sees many short streams and comes too late.
+#define QV_AHEAD 6144
+RL_INLINE void qv_fetch(int type, const uint8_t *w, int64_t block, int rows) {
+    const uint8_t *p = w + QV_AHEAD + block * rows * q_bytes(type);
+    for (int i = 0; i < rows * q_bytes(type); i += 64) __builtin_prefetch(p + i);
+}
+
+#if VF > 4
+
+// A vector is LANES rows wide, each with a lane of partial sums.
+typedef float qv_half __attribute__((vector_size(VF * 2)));
+
+// The scales of LANES rows times x's, each over its lane; every other element of `least`: the
+// minimums times x's sum.
+RL_INLINE vf qv_scales(const uint8_t *p, int64_t row, const uint8_t *x, qv_half *least) {
+    double both;
+    rl_copy(&both, x, 8);
+    __m128i w = _mm_cvtsi32_si128((int32_t)word(p));
+    w = _mm_insert_epi32(w, (int32_t)word(p + row), 1);
+#if VF == 16
+    w = _mm_insert_epi32(w, (int32_t)word(p + 2 * row), 2);
+    w = _mm_insert_epi32(w, (int32_t)word(p + 3 * row), 3);
+    __m256 t = _mm256_mul_ps(_mm256_cvtph_ps(w), _mm256_castpd_ps(_mm256_set1_pd(both)));
+    *least += (qv_half)t;
+    __m512i each = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+    return (vf)_mm512_permutexvar_ps(each, _mm512_castps256_ps512(t));
+#else
+    __m128 t = _mm_mul_ps(_mm_cvtph_ps(w), _mm_castpd_ps(_mm_set1_pd(both)));
+    *least += (qv_half)t;
+    __m256i each = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
+    return (vf)_mm256_permutevar8x32_ps(_mm256_castps128_ps256(t), each);
+#endif
+}
+
+RL_INLINE vi qv_dot(int type, const vb w[2], const vb x[2], vi sum) {
+    if (type == RL_Q8_0) return dot8(dot8(sum, w[0], x[0]), w[1], x[1]);
+#if DOT32
+    return dot(dot(sum, w[0], x[0]), w[1], x[1]);
+#else
+    return sum + dot_sum(dot(dot((vdot){0}, w[0], x[0]), w[1], x[1]));
+#endif
+}
+
+#define QV_ROWS (QF_TOGETHER * LANES)
+
+// out[r] = the product with row r of QV_ROWS.
+RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
+                      float out[QV_ROWS]) {
+    vf sum[QF_TOGETHER] = {0};
+    qv_half least[QF_TOGETHER] = {0};
+    const uint8_t *first = w;
+    for (int64_t b = 0; b < blocks; b++, x += QF_ONE(type), w += q_bytes(type)) {
+        qv_fetch(type, first, b, QV_ROWS);
+        vb in[2] = {splat16(x), splat16(x + 16)};
+        vi start = QF_LESS(type) ? (vi)splat16(x + 40) : (vi){0};
+        for (int t = 0; t < QF_TOGETHER; t++) {
+            const uint8_t *p = w + t * LANES * row;
+            vb half[2];
+            qv_numbers(type, p, row, half);
+            vi n = qv_dot(type, half, in, start);
+            vf d = qv_scales(p, row, x + 32, &least[t]);
+            sum[t] = vfma(__builtin_convertvector(n, vf), d, sum[t]);
+        }
+    }
+    for (int t = 0; t < QF_TOGETHER; t++)
+        for (int i = 0; i < LANES; i++) {
+            float s = (sum[t][4 * i] + sum[t][4 * i + 2]) + (sum[t][4 * i + 1] + sum[t][4 * i + 3]);
+            out[t * LANES + i] = q_least(type) ? s + least[t][2 * i + 1] : s;
+        }
+}
+
+#else
+
+#define QV_ROWS 4
+
+// Element i: the sum of products of row i's block with x.
+RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) {
+    vi sum[4];
+#if !DOT32 && !WIDE4
+    vs small[4];
+#endif
+    for (int r = 0; r < 4; r++, p += row) {
+        if (QF_WIDE(type)) {
+            vs even[2], odd[2];
+            if (q_fifth(type) || type == RL_Q8_0) {
+                vb half[2];
+                qv_numbers(type, p, row, half);
+                for (int i = 0; i < 2; i++)
+                    even[i] = (vs)half[i] << 8 >> 8, odd[i] = (vs)half[i] >> 8;
+            } else {
+                vs n = (vs)bload(p + q_at(type));
+                typedef uint16_t vsu __attribute__((vector_size(16)));
+                even[0] = n & 15, even[1] = n >> 4 & 15;
+                odd[0] = n >> 8 & 15, odd[1] = (vs)((vsu)n >> 12);
+            }
+            sum[r] = madd16(even[0], (vs)bload(x)) + madd16(even[1], (vs)bload(x + 16));
+            sum[r] += madd16(odd[0], (vs)bload(x + 32)) + madd16(odd[1], (vs)bload(x + 48));
+            continue;
+        }
+        vb half[2];
+        qv_numbers(type, p, row, half);
+        if (type == RL_Q8_0) {
+#if !WIDE8
+            sum[r] = dot8(dot8((vi){0}, half[0], bload(x)), half[1], bload(x + 16));
+#endif
+        } else {
+#if DOT32
+            sum[r] = dot(dot((vi){0}, half[0], bload(x)), half[1], bload(x + 16));
+#elif !WIDE4
+            small[r] = dot(dot((vs){0}, half[0], bload(x)), half[1], bload(x + 16));
+#endif
+        }
+    }
+#if !DOT32 && !WIDE4
+    if (type != RL_Q8_0) { // halves are added first: 4 * 7874 fits in 16 bits
+        vs a = (vs)LOW64((vi)small[0], (vi)small[1]) + (vs)HIGH64((vi)small[0], (vi)small[1]);
+        vs b = (vs)LOW64((vi)small[2], (vi)small[3]) + (vs)HIGH64((vi)small[2], (vi)small[3]);
+        vi m = pairs(a), n = pairs(b), even = __builtin_shufflevector(m, n, 0, 2, 4, 6);
+        return even + __builtin_shufflevector(m, n, 1, 3, 5, 7);
+    }
+#endif
+    return sum4(sum[0], sum[1], sum[2], sum[3]);
+}
+
+RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
+                      float out[QV_ROWS]) {
+    vf sum = {0};
+    const uint8_t *first = w;
+    for (int64_t b = 0; b < blocks; b++, x += QF_ONE(type), w += q_bytes(type)) {
+        qv_fetch(type, first, b, QV_ROWS);
+        const uint8_t *end = x + QF_ONE(type) - 32;
+        vi n = qv_dots(type, w, row, x);
+        vu scales = q_words(w, row);
+        if (QF_LESS(type)) n += visplat_at(end + 8);
+        vf d = vhalf(scales) * vsplat_at(end);
+        sum = vfma(__builtin_convertvector(n, vf), d, sum);
+        if (q_least(type)) sum = vfma(vhalf(scales >> 16), vsplat_at(end + 4), sum);
+    }
+    vstore(out, sum);
+}
+
+#endif
+
+// out[r] = the product of a rounded activation row with weight row r of `rows`, and bias.
+RL_INLINE int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t rows,
+                       int64_t blocks, const float *bias, float *out, int thread) {
+    for (int64_t r = 0; r < rows; r += QV_ROWS) {
+        float found[QV_ROWS];
+        int64_t n = rl_min(QV_ROWS, rows - r), step = row, bytes = blocks * q_bytes(type);
+        const uint8_t *p = w + r * row;
+        if (n < QV_ROWS) { // rows of zeros behind the last, so that as many are read as always
+            uint8_t *spare = rl_scratch(thread, (size_t)(bytes * QV_ROWS));
+            if (!spare) return 0;
+            rl_zero(spare, (size_t)(bytes * QV_ROWS));
+            for (int64_t i = 0; i < n; i++)
+                rl_copy(spare + i * bytes, p + i * row, (size_t)bytes);
+            p = spare, step = bytes;
+        }
+        qv_rows(type, x, p, step, blocks, found);
+        for (int64_t i = 0; i < n; i++) out[r + i] = found[i] + (bias ? q_float(bias + r + i) : 0);
+    }
+    return 1;
+}
