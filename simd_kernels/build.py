@@ -111,7 +111,7 @@ def build(name: str, out: Path, *flags: str) -> Path:
         objects = [str(Path(folder, f"{i}.o")) for i in range(2 + max(1, len(target.cpus)))]
         if name.startswith("wasm"):
             # Node 20 and older browsers know no sums in constant expressions (places of data).
-            simd = ("-msimd128", "-mno-extended-const", "-fPIC")
+            simd: tuple[str, ...] = ("-msimd128", "-mno-extended-const", "-fPIC")
             simd += ("-mrelaxed-simd",) if name == "wasm-relaxed" else ()
             jobs = [(*base, *simd, "-c", str(HERE / f), "-o", o) for f, o in
                     zip(("main.c", "pool.c", "variant.c"), objects, strict=True)]  # fmt: skip
