@@ -854,7 +854,7 @@ def _program(seed: int, device: str) -> Callable[..., list[rl.Tensor]]:
         pool = [*state, x, y]
         for kind, a, b, k in choices:
             first, second = pool[a % len(pool)], pool[b % len(pool)]
-            kind %= 15
+            kind %= 18
             if kind == 0:
                 new = first + second
             elif kind == 1:
@@ -880,6 +880,12 @@ def _program(seed: int, device: str) -> Callable[..., list[rl.Tensor]]:
                 new[k % 4] = second[0]
             elif kind == 11:
                 new = rl.cat([first[:, :2], second[:, 2:]], 1)
+            elif kind == 13:
+                new = first.half().float() + (first > 0).to(first.dtype)
+            elif kind == 14:
+                new = second.where(first < second, first.cumsum(k % 2) * 0.1)
+            elif kind == 15:
+                new = rl.nn.functional.layer_norm(first, (4,)).gelu() + (first * 3).int().float()
             elif kind == 12:
                 new = first.gather(1, second.argsort(1))
             else:  # a write, to an argument, a state, a view of one or something of its own
