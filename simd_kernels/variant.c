@@ -9,6 +9,7 @@
 #include "select.c"
 #include "norm.c"
 #include "move.c"
+#include "attention.c"
 #include "blocks.c"
 #include "blocks_exact.c"
 #include "blocks_fast.c"

@@ -1,0 +1,382 @@
+// softmax(q k^T * scale) v for blocks of queries against blocks of keys, the scores never in memory
+// as a whole: each row keeps its maximum and its sum so far (Milakov and Gimelshein, 2018).
+
+#define KEYS 64    // keys of a block
+#define QUERIES 64 // rows of a block, at least one query of each head that shares a key head
+#define TILE_ROWS 4
+#if VF == 16 || defined(__aarch64__)
+#define TILE_VECTORS 4
+#else
+#define TILE_VECTORS 2
+#endif
+#define FEW 8 // rows that do not pay for turning the keys round
+#define FAR ((int64_t)1 << 40)
+
+typedef struct {
+    const rl_call *call;
+    int64_t heads, kv_heads, length, keys, width, v_width, groups, queries, blocks;
+    int64_t padded, v_padded; // widths in whole vectors
+    float scale, softcap;     // softcap 0: none
+    int64_t window;           // -1: none
+    int causal, failed;
+} attention_job;
+
+// Where one item's floats are.
+typedef struct {
+    float *q, *rows, *turned, *v, *scores, *out, *top, *sum, *hidden, *bias;
+} attention_room;
+
+// c (rows, vectors) = or += a (rows, k) b (k, vectors).
+RL_INLINE void tile(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
+                    int64_t k, int add, const int rows, const int vectors) {
+    vf sum[TILE_ROWS][TILE_VECTORS];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++) sum[r][v] = add ? vload(c + r * ldc + v * VF) : (vf){0};
+    for (int64_t i = 0; i < k; i++, b += ldb) {
+        vf column[TILE_VECTORS];
+        for (int v = 0; v < vectors; v++) column[v] = vload(b + v * VF);
+        for (int r = 0; r < rows; r++) {
+            vf x = vsplat(a[r * lda + i]);
+            for (int v = 0; v < vectors; v++) sum[r][v] = vfma(x, column[v], sum[r][v]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++) vstore(c + r * ldc + v * VF, sum[r][v]);
+}
+
+static void tiles(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
+                  int64_t k, int add, int64_t rows, int64_t vectors) {
+    for (int64_t v = 0; v < vectors;) {
+        int wide = vectors - v >= TILE_VECTORS;
+        for (int64_t r = 0; r < rows; r += TILE_ROWS) {
+            const float *x = a + r * lda, *y = b + v * VF;
+            float *z = c + r * ldc + v * VF;
+#define TILE(n)                                                                                    \
+    if (wide) tile(x, lda, y, ldb, z, ldc, k, add, n, TILE_VECTORS);                               \
+    else tile(x, lda, y, ldb, z, ldc, k, add, n, 1);                                               \
+    break
+            switch (rl_min(TILE_ROWS, rows - r)) {
+            case 1: TILE(1);
+            case 2: TILE(2);
+            case 3: TILE(3);
+            default: TILE(4);
+            }
+        }
+        v += wide ? TILE_VECTORS : 1;
+    }
+}
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_at __attribute__((vector_size(16), aligned(4), may_alias));
+
+RL_INLINE v4 halves(vf x) {
+#if VF == 16
+    typedef float v8 __attribute__((vector_size(32)));
+    v8 y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+           __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    return __builtin_shufflevector(y, y, 0, 1, 2, 3) + __builtin_shufflevector(y, y, 4, 5, 6, 7);
+#elif VF == 8
+    return __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+#else
+    return x;
+#endif
+}
+
+// The products of q with four rows; n is whole vectors.
+static v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
+    vf a = {0}, b = {0}, c = {0}, d = {0};
+    for (int64_t i = 0; i < n; i += VF) {
+        vf x = vload(q + i);
+        a = vfma(x, vload(k + i), a), b = vfma(x, vload(k + stride + i), b);
+        c = vfma(x, vload(k + 2 * stride + i), c), d = vfma(x, vload(k + 3 * stride + i), d);
+    }
+    v4 p = halves(a), o = halves(b), r = halves(c), s = halves(d);
+#define PAIRS(x, y)                                                                                \
+    (__builtin_shufflevector(x, y, 0, 4, 1, 5) + __builtin_shufflevector(x, y, 2, 6, 3, 7))
+    v4 left = PAIRS(p, o), right = PAIRS(r, s);
+    return __builtin_shufflevector(left, right, 0, 1, 4, 5) +
+           __builtin_shufflevector(left, right, 2, 3, 6, 7);
+}
+
+// to (n features, KEYS) = from (count keys, n features) turned round, zeros behind the last key.
+static void turn(float *to, const float *from, int64_t stride, int64_t count, int64_t n) {
+    int64_t whole = count & ~(int64_t)3;
+    for (int64_t d = 0; d < n; d++) {
+        for (int64_t j = whole; j < count; j++) to[d * KEYS + j] = from[j * stride + d];
+        for (int64_t j = count; j < KEYS; j++) to[d * KEYS + j] = 0;
+    }
+    for (int64_t j = 0; j < whole; j += 4) {
+        const float *at = from + j * stride;
+        int64_t d = 0;
+        for (; d + 4 <= n; d += 4) {
+            v4 a = *(const v4_at *)(at + d), b = *(const v4_at *)(at + stride + d);
+            v4 c = *(const v4_at *)(at + 2 * stride + d), e = *(const v4_at *)(at + 3 * stride + d);
+            v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+            v4 ce = __builtin_shufflevector(c, e, 0, 4, 1, 5);
+            v4 ba = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+            v4 ec = __builtin_shufflevector(c, e, 2, 6, 3, 7);
+            float *o = to + d * KEYS + j;
+            *(v4_at *)o = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
+            *(v4_at *)(o + KEYS) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
+            *(v4_at *)(o + 2 * KEYS) = __builtin_shufflevector(ba, ec, 0, 1, 4, 5);
+            *(v4_at *)(o + 3 * KEYS) = __builtin_shufflevector(ba, ec, 2, 3, 6, 7);
+        }
+        for (; d < n; d++)
+            for (int i = 0; i < 4; i++) to[d * KEYS + j + i] = at[i * stride + d];
+    }
+}
+
+// Rows of k or v: where they lie, or converted with zeros up to `padded`. `stride`: between rows.
+static const float *key_rows(const rl_operand *x, int64_t at, int64_t count, int64_t n,
+                             int64_t padded, int whole, float *held, int64_t *stride) {
+    if (x->dtype == RL_F32 && (x->strides[3] == 1 || n == 1) && (!whole || n == padded)) {
+        *stride = x->strides[2];
+        return (const float *)x->data + at;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        float *row = held + j * padded;
+        LOAD_F[x->dtype](row, x->data + (at + j * x->strides[2]) * RL_SIZE[x->dtype],
+                         x->strides[3], n);
+        for (int64_t d = n; d < padded; d++) row[d] = 0;
+    }
+    *stride = padded;
+    return held;
+}
+
+static int64_t attention_integer(const rl_operand *x, int64_t b, int64_t none) {
+    int64_t value;
+    if (x->ndim < 0) return none;
+    LOAD_I[x->dtype](&value, x->data + b * x->strides[0] * RL_SIZE[x->dtype], 0, 1);
+    return rl_max(-FAR, rl_min(FAR, value));
+}
+
+// Elements of a mask or bias at (b, head, query) from key j on, by its strides: 0 where it repeats.
+static const uint8_t *part_at(const rl_operand *x, int64_t b, int64_t h, int64_t q, int64_t j) {
+    int64_t index[4] = {b, h, q, j}, at = 0;
+    for (int d = 0; d < 4; d++) at += x->shape[d] == 1 ? 0 : index[d] * x->strides[d];
+    return x->data + at * RL_SIZE[x->dtype];
+}
+
+static int same_for_all_rows(const rl_operand *x) { return x->shape[1] == 1 && x->shape[2] == 1; }
+
+// Which of the keys from `start` on a mask hides, and what a bias adds to them.
+static void fill_parts(const attention_job *job, attention_room *room, int64_t b, int64_t h,
+                       int64_t q, int64_t start, int64_t count) {
+    const rl_operand *bias = &job->call->op[4], *mask = &job->call->op[5];
+    if (bias->ndim >= 0)
+        LOAD_F[bias->dtype](room->bias, part_at(bias, b, h, q, start),
+                            bias->shape[3] == 1 ? 0 : bias->strides[3], count);
+    if (mask->ndim < 0) return;
+    const uint8_t *seen = part_at(mask, b, h, q, start);
+    int64_t step = mask->shape[3] == 1 ? 0 : mask->strides[3];
+    if (step == 1)
+        for (int64_t j = 0; j < count; j++) room->hidden[j] = seen[j] ? 0.0f : 1.0f;
+    else
+        RL_SMALL_LOOP for (int64_t j = 0; j < count; j++)
+            room->hidden[j] = seen[j * step] ? 0.0f : 1.0f;
+}
+
+// Scores of one row become weights; of its `width` keys those of [low, high) are looked at.
+static void weigh(const attention_job *job, attention_room *room, int64_t row, int64_t width,
+                  int64_t low, int64_t high, int first) {
+    const vf nothing = vsplat(-__builtin_inff());
+    int biased = job->call->op[4].ndim >= 0, masked = job->call->op[5].ndim >= 0;
+    float *s = room->scores + row * KEYS;
+    vf best = nothing;
+    for (int64_t i = 0; i < width; i += VF) {
+        vf x = vload(s + i);
+        if (job->softcap != 0) x = vtanh(x / job->softcap) * job->softcap;
+        if (biased) x += vload(room->bias + i);
+        if (masked) x = vselect((vi)(vload(room->hidden + i) != 0), nothing, x);
+        if (i < low) x = vselect((vi)(vkeep(vsplat(1), low - i, 0) != 0), nothing, x);
+        if (i + VF > high) x = vkeep(x, rl_max(0, high - i), -__builtin_inff());
+        vstore(s + i, x);
+        best = vmax(x, best);
+    }
+    float before = room->top[row], top = vtop(best);
+    top = top > before ? top : before;
+    // A row that has seen nothing yet has -infinity; its weights shall be zeros, and NaN stay NaN.
+    float base = top == -__builtin_inff() ? 0 : top;
+    vf sum = {0};
+    for (int64_t i = 0; i < width; i += VF) {
+        vf x = vexp(vload(s + i) - base);
+        vstore(s + i, x);
+        sum += x;
+    }
+    float scale = first ? 0 : vexp(vsplat(before - base))[0];
+    room->top[row] = top;
+    room->sum[row] = room->sum[row] * scale + vsum(sum);
+    if (first || scale == 1) return;
+    float *out = room->out + row * job->v_padded;
+    for (int64_t i = 0; i < job->v_padded; i += VF) vstore(out + i, vload(out + i) * scale);
+}
+
+static int64_t room_size(const attention_job *j, attention_room *room, float *base) {
+    int64_t rows = j->groups * j->queries, at = 0;
+#define ROOM(name, size)                                                                           \
+    if (base) room->name = base + at;                                                              \
+    at += ((size) + 15) & ~(int64_t)15
+    ROOM(q, rows * j->padded);
+    ROOM(rows, KEYS * j->padded);
+    ROOM(turned, KEYS * j->padded);
+    ROOM(v, KEYS * j->v_padded);
+    ROOM(scores, rows * KEYS);
+    ROOM(out, rows * j->v_padded);
+    ROOM(top, rows);
+    ROOM(sum, rows);
+    ROOM(hidden, KEYS);
+    ROOM(bias, KEYS);
+    return at;
+}
+
+// Queries start to start + count of the heads of one key head, against all keys they look at.
+static void attend(const attention_job *job, attention_room *room, int64_t b, int64_t head,
+                   int64_t start, int64_t count) {
+    const rl_operand *op = job->call->op, *q = &op[1], *k = &op[2], *v = &op[3], *out = &op[0];
+    const rl_operand *bias = &op[4], *mask = &op[5];
+    int64_t rows = job->groups * count, first_head = head * job->groups;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = b * q->strides[0] + (first_head + r / count) * q->strides[1] +
+                     (start + r % count) * q->strides[2];
+        float *to = room->q + r * job->padded;
+        LOAD_F[q->dtype](to, q->data + at * RL_SIZE[q->dtype], q->strides[3], job->width);
+        for (int64_t d = 0; d < job->width; d++) to[d] *= job->scale;
+        for (int64_t d = job->width; d < job->padded; d++) to[d] = 0;
+        room->top[r] = -__builtin_inff();
+        room->sum[r] = 0;
+    }
+    rl_zero(room->out, (size_t)(rows * job->v_padded) * 4);
+    rl_zero(room->bias, KEYS * 4);
+    rl_zero(room->hidden, KEYS * 4);
+    // Keys from..to - 1 that the query at position `at` sees.
+    int64_t at = start + attention_integer(&op[6], b, 0), last = at + count - 1;
+    int64_t known = rl_min(job->keys, attention_integer(&op[7], b, FAR)), w = job->window;
+#define FROM(at) (w < 0 ? 0 : rl_max(0, (at)-w + 1))
+#define TO(at)                                                                                     \
+    rl_min(known, job->causal ? (at) + 1 : w < 0 ? known : (at) + w)
+    int shared = (bias->ndim < 0 || same_for_all_rows(bias)) &&
+                 (mask->ndim < 0 || same_for_all_rows(mask));
+    int first = 1;
+    for (int64_t j = FROM(at), end = TO(last); j < end; j += KEYS, first = 0) {
+        int64_t n = rl_min(KEYS, end - j), width = (n + VF - 1) & ~(int64_t)(VF - 1), stride;
+        int few = rows < FEW;
+        const float *key = key_rows(k, b * k->strides[0] + head * k->strides[1] + j * k->strides[2],
+                                    n, job->width, job->padded, few, room->rows, &stride);
+        if (few)
+            for (int64_t r = 0; r < rows; r++) {
+                const float *x = room->q + r * job->padded;
+                float *s = room->scores + r * KEYS;
+                int64_t i = 0;
+                for (; i + 4 <= n; i += 4)
+                    *(v4_at *)(s + i) = dot4(x, key + i * stride, stride, job->padded);
+                for (; i < n; i++) s[i] = dot4(x, key + i * stride, 0, job->padded)[0];
+                for (; i < width; i++) s[i] = 0;
+            }
+        else {
+            turn(room->turned, key, stride, n, job->width);
+            tiles(room->q, job->padded, room->turned, KEYS, room->scores, KEYS, job->width, 0, rows,
+                  width / VF);
+        }
+        if (shared) fill_parts(job, room, b, 0, 0, j, n);
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t mine = at + r % count;
+            if (!shared)
+                fill_parts(job, room, b, first_head + r / count, start + r % count, j, n);
+            weigh(job, room, r, width, FROM(mine) - j, rl_min(n, TO(mine) - j), first);
+        }
+        const float *value =
+            key_rows(v, b * v->strides[0] + head * v->strides[1] + j * v->strides[2], n,
+                     job->v_width, job->v_padded, 1, room->v, &stride);
+        tiles(room->scores, KEYS, value, stride, room->out, job->v_padded, n, 1, rows,
+              job->v_padded / VF);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        float *row = room->out + r * job->v_padded, sum = room->sum[r];
+        for (int64_t d = 0; d < job->v_padded; d += VF)
+            vstore(row + d, vload(row + d) / (sum == 0 ? 1 : sum));
+        int64_t to = b * out->strides[0] + (first_head + r / count) * out->strides[1] +
+                     (start + r % count) * out->strides[2];
+        STORE_F[out->dtype](out->data + to * RL_SIZE[out->dtype], row, out->strides[3],
+                            job->v_width);
+    }
+}
+
+static void attention_item(void *ctx, int64_t item, int thread) {
+    attention_job *job = ctx;
+    attention_room room = {0};
+    float *base = rl_scratch(thread, (size_t)room_size(job, &room, NULL) * 4);
+    if (!base) {
+        job->failed = 1;
+        return;
+    }
+    room_size(job, &room, base);
+    int64_t start = item % job->blocks * job->queries, pair = item / job->blocks;
+    attend(job, &room, pair / job->kv_heads, pair % job->kv_heads, start,
+           rl_min(job->queries, job->length - start));
+}
+
+// out, q, k, v, bias, mask, q_offset, kv_lengths (the last four may be left out); attrs: scale,
+// causal, window (-1: none), softcap (0: none).
+static int k_attention(const rl_call *c) {
+    if (c->n != 8 || c->n_attrs != 4) return RL_REFUSED;
+    const rl_operand *out = &c->op[0], *q = &c->op[1], *k = &c->op[2], *v = &c->op[3];
+    for (int i = 0; i < 6; i++) {
+        const rl_operand *x = &c->op[i];
+        if (x->ndim < 0 && i > 3) continue;
+        if (x->ndim != 4 || !(i == 5 ? x->dtype == RL_BOOL : IS_FLOAT(x->dtype))) return RL_REFUSED;
+        for (int d = 0; d < 4 && i > 3; d++)
+            if (x->shape[d] != 1 && x->shape[d] != (d == 3 ? k->shape[2] : q->shape[d]))
+                return RL_REFUSED;
+    }
+    for (int i = 6; i < 8; i++) {
+        const rl_operand *x = &c->op[i];
+        if (x->ndim >= 0 && (x->ndim != 1 || x->shape[0] != q->shape[0] || !IS_INT(x->dtype)))
+            return RL_REFUSED;
+    }
+    attention_job job = {
+        .call = c, .heads = q->shape[1], .kv_heads = k->shape[1], .length = q->shape[2],
+        .keys = k->shape[2], .width = q->shape[3], .v_width = v->shape[3],
+        .scale = (float)rl_double(c->attrs[0]), .causal = c->attrs[1] != 0,
+        .window = c->attrs[2] < 0 ? -1 : rl_min(FAR, c->attrs[2]),
+        .softcap = (float)rl_double(c->attrs[3])};
+    if (!job.kv_heads || job.heads % job.kv_heads || k->shape[0] != q->shape[0] ||
+        k->shape[3] != job.width || v->shape[0] != q->shape[0] || v->shape[1] != job.kv_heads ||
+        v->shape[2] != job.keys || out->shape[0] != q->shape[0] || out->shape[1] != job.heads ||
+        out->shape[2] != job.length || out->shape[3] != job.v_width)
+        return RL_REFUSED;
+    if (!rl_numel(out)) return RL_OK;
+    job.groups = job.heads / job.kv_heads;
+    job.queries = rl_min(job.length, rl_max(1, QUERIES / job.groups));
+    job.blocks = (job.length + job.queries - 1) / job.queries;
+    job.padded = (job.width + VF - 1) & ~(int64_t)(VF - 1);
+    job.v_padded = (job.v_width + VF - 1) & ~(int64_t)(VF - 1);
+    int64_t work = q->shape[0] * job.heads * job.length * job.keys * (job.width + 8) / 8;
+    run_items(q->shape[0] * job.kv_heads * job.blocks, work, attention_item, &job);
+    return job.failed ? RL_MEMORY : RL_OK;
+}
+
+// cache (batch, heads, capacity, features), values (batch, heads, n, features), offsets (batch,):
+// row b of the values goes to positions offsets[b] and on.
+static int k_cache_write(const rl_call *c) {
+    const rl_operand *out = &c->op[0], *in = &c->op[1], *offsets = &c->op[2];
+    if (c->n != 3 || out->ndim != 4 || in->ndim != 4 || offsets->ndim != 1 ||
+        !IS_INT(offsets->dtype) || out->dtype != in->dtype || out->dtype >= RL_Q4_0)
+        return RL_REFUSED;
+    for (int d = 0; d < 4; d++)
+        if (d != 2 && in->shape[d] != out->shape[d]) return RL_REFUSED;
+    if (offsets->shape[0] != out->shape[0]) return RL_REFUSED;
+    for (int write = 0; write < 2; write++)
+        for (int64_t b = 0; b < out->shape[0]; b++) {
+            int64_t at = attention_integer(offsets, b, 0);
+            if (at < 0 || at > out->shape[2] - in->shape[2]) return RL_INDEX;
+            rl_call part = {.n = 2, .op = {*out, *in}};
+            for (int i = 0; i < 2 && write; i++) {
+                rl_operand *x = &part.op[i];
+                int64_t start = b * x->strides[0] + (i ? 0 : at * x->strides[2]);
+                x->data += start * RL_SIZE[x->dtype];
+                x->shape[0] = 1, x->shape[2] = in->shape[2];
+            }
+            if (write) k_copy(&part);
+        }
+    return RL_OK;
+}
