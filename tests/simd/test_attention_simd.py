@@ -62,7 +62,7 @@ def _run(
         for seed, s in ((1, (b, h, n, d)), (2, (b, kh, m, d)), (3, (b, kh, m, dv)))
     )
     exact = [np.asarray(t.float().numpy(), np.float64) for t in (q, k, v)]
-    tensors = {
+    tensors: dict[str, Any] = {
         name: rl.from_numpy(np.asarray(x)) if isinstance(x, np.ndarray) else x
         for name, x in given.items()
     }
