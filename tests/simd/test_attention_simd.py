@@ -28,10 +28,10 @@ def _reference(q: Array, k: Array, v: Array, **given: Any) -> Array:
     scale = given.get("scale") or 1 / math.sqrt(width)
     window, cap = given.get("window"), given.get("softcap")
     full = (batch, heads, length, keys)
-    bias = np.broadcast_to(given["bias"], full) if "bias" in given else None
-    mask = np.broadcast_to(given["mask"], full) if "mask" in given else None
-    offsets = np.broadcast_to(given.get("q_offset", 0), batch)
-    lengths = np.broadcast_to(given.get("kv_lengths", keys), batch)
+    bias = np.broadcast_to(np.asarray(given["bias"]), full) if "bias" in given else None
+    mask = np.broadcast_to(np.asarray(given["mask"]), full) if "mask" in given else None
+    offsets = np.broadcast_to(np.asarray(given.get("q_offset", 0)), batch)
+    lengths = np.broadcast_to(np.asarray(given.get("kv_lengths", keys)), batch)
     j = np.arange(keys)
     for b, h, i in itertools.product(range(batch), range(heads), range(length)):
         s = k[b, h // groups] @ q[b, h, i] * scale
