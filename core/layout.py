@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 Shape = tuple[int, ...]
@@ -25,7 +26,7 @@ class Layout:
     @staticmethod
     def contiguous(shape: Sequence[int]) -> Layout:
         """Row-major layout of `shape` at offset zero."""
-        return Layout(tuple(shape), contiguous_strides(shape))
+        return _contiguous(tuple(shape))
 
     @property
     def ndim(self) -> int:
@@ -139,6 +140,11 @@ class Layout:
         return Layout(tuple(new), tuple(strides), self.offset)
 
 
+@lru_cache(4096)
+def _contiguous(shape: Shape) -> Layout:
+    return Layout(shape, contiguous_strides(shape))
+
+
 def contiguous_strides(shape: Sequence[int]) -> Shape:
     """Row-major strides of `shape`, as torch gives them (a size of zero counts as one)."""
     strides, step = [], 1
@@ -193,6 +199,9 @@ def as_shape(op: str, size: tuple[Any, ...]) -> Shape:
     """Sizes or dims, given as separate ints or as one sequence; TypeError for what is no int."""
     given = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
     try:
+        given = tuple(given)
+        if set(map(type, given)) <= {int}:
+            return given
         if any(isinstance(n, bool) for n in given):
             raise TypeError
         return tuple(operator.index(n) for n in given)
@@ -202,7 +211,10 @@ def as_shape(op: str, size: tuple[Any, ...]) -> Shape:
 
 def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
     """`shape` with a -1 replaced so that it holds `numel` elements; ValueError where none fits."""
-    out = list(as_shape(op, (tuple(shape),)))
+    found = as_shape(op, (tuple(shape),))
+    if min(found, default=0) >= 0 and math.prod(found) == numel:
+        return found
+    out = list(found)
     holes = [i for i, n in enumerate(out) if n == -1]
     if len(holes) > 1 or any(n < -1 for n in out):
         raise ValueError(f"{op}: shape {tuple(shape)} may have one -1 and no other negative size")
