@@ -15,6 +15,10 @@
 #include "blocks_fast.c"
 #include "blocks_row.c"
 #include "blocks_linear.c"
+#include "product.c"
+#include "gemm.c"
+#include "gemv.c"
+#include "linear.c"
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.core.backends.cpu import simd, takers_blocks, takers_map, takers_nn
+from rushlight.core.backends.cpu import simd, takers_blocks, takers_map, takers_nn, takers_products
 from rushlight.core.backends.cpu.simd import Record
 
 Taker = Callable[[Sequence[Any], Any, Mapping[str, Any]], Record | None]
@@ -42,4 +42,5 @@ def _copy(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record |
 TABLES: tuple[Mapping[str, Taker], ...] = (
     {"copy": _copy, **takers_map.TAKERS, **takers_nn.TAKERS},
     takers_blocks.TAKERS,
+    takers_products.TAKERS,
 )

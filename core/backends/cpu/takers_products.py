@@ -1,0 +1,78 @@
+"""How products of matrices of floats are said to the C kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends.cpu.simd import Record, View
+from rushlight.core.dtype import DTYPES
+
+_FLOATS = [d for d in DTYPES.values() if d.kind == "f" and d.name != "float64"]
+
+
+def _fits(out: Any, *inputs: Any) -> bool:
+    return (
+        out.dtype in _FLOATS
+        and out.layout.ndim <= 8
+        and all(x is None or (x.dtype in _FLOATS and x.storage is not out.storage) for x in inputs)
+    )
+
+
+def _matmul(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    return Record("product", (out, *inputs)) if _fits(out, *inputs) else None
+
+
+def _turned(weight: Any) -> View:
+    dims = (*range(weight.layout.ndim - 2), weight.layout.ndim - 1, weight.layout.ndim - 2)
+    return View(weight.storage, weight.dtype, weight.layout.permute(dims))
+
+
+def _rows(out: Any, x: Any, weight: Any, *bias: Any) -> Record | None:
+    """x (..., k) @ weight (k, n): one product of all rows where they can be seen as a matrix."""
+    if not _fits(out, x, weight, *bias):
+        return None
+    k, n = weight.layout.shape
+    shape = x.layout.shape
+    rows = out.layout.numel // n if n else 0
+    seen, made = x.layout.reshape((rows, k)) if n else None, out.layout.reshape((rows, n))
+    if seen is not None and made is not None:
+        x, out = View(x.storage, x.dtype, seen), View(out.storage, out.dtype, made)
+    else:  # a batch of products, all with the one weight
+        layout = weight.layout.expand((*shape[:-2], k, n))
+        weight = View(weight.storage, weight.dtype, layout)
+    return Record("product", (out, x, weight, *bias))
+
+
+def _linear(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, weight, bias = inputs
+    return _rows(out, x, _turned(weight), bias)
+
+
+def _linear_t(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    return _rows(out, *inputs)
+
+
+def _experts(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, weight, index, *bias = inputs
+    if not _fits(out, x, weight, *bias):
+        return None
+    if bias:  # linear_experts, which has one or None; linear_experts_t has no such input
+        weight = _turned(weight)
+    return Record("product_experts", (out, x, weight, index, *bias))
+
+
+def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    weight, index = inputs
+    fits = out.layout.ndim <= 8 and weight.dtype in _FLOATS
+    return Record("embedding", (out, weight, index)) if fits else None
+
+
+TAKERS = {
+    "matmul": _matmul,
+    "linear": _linear,
+    "linear_t": _linear_t,
+    "linear_experts": _experts,
+    "linear_experts_t": _experts,
+    "embedding": _embedding,
+}

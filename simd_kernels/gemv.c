@@ -1,0 +1,245 @@
+// Products with few rows, a vector among them: each weight is read once, as it is stored.
+
+// Rows that are multiplied at once, and weights beside one another.
+#define FEW 4
+// Columns of a piece of sums that stays in the first cache; bytes of weights worth an item.
+#define PIECE 512
+#define ITEM_BYTES 65536
+
+// All bits set in the last n lanes.
+RL_INLINE vi last_lanes(int64_t n) {
+    static const int32_t LAST[2 * VF] = {[VF ... 2 * VF - 1] = -1};
+    return *(const vi_at *)(LAST + n);
+}
+
+// out[r * FEW + c] = x[r] . w[c], each k long, at least VF.
+RL_INLINE void dots(const int dtype, const int rows, const int cols, const int rounds, int64_t k,
+                    const float *const *x, const uint8_t *const *w, float *out) {
+    const int64_t size = dtype == RL_F32 ? 4 : 2;
+    vf sum[2][FEW][FEW];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < cols; c++) sum[0][r][c] = sum[1][r][c] = (vf){};
+    int64_t i = 0;
+    for (; i + rounds * VF <= k; i += rounds * VF)
+#pragma GCC unroll 2
+        for (int u = 0; u < rounds; u++) {
+            vf at[FEW];
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++) at[r] = vload(x[r] + i + u * VF);
+#pragma GCC unroll 4
+            for (int c = 0; c < cols; c++) {
+                vf weight = load_as(dtype, w[c] + (i + u * VF) * size);
+#pragma GCC unroll 4
+                for (int r = 0; r < rows; r++) sum[u][r][c] = vfma(at[r], weight, sum[u][r][c]);
+            }
+        }
+    // What is left: the last VF terms again, without those that were added already.
+    if (i < k) {
+        vf at[FEW];
+        for (; i < k - VF; i += VF) // with two rounds a whole vector may be left, too
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+                for (int c = 0; c < cols; c++) {
+                    vf weight = load_as(dtype, w[c] + i * size);
+                    sum[0][r][c] = vfma(vload(x[r] + i), weight, sum[0][r][c]);
+                }
+        vi fresh = last_lanes(k - i);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) at[r] = vselect(fresh, vload(x[r] + k - VF), (vf){});
+#pragma GCC unroll 4
+        for (int c = 0; c < cols; c++) {
+            vf weight = vselect(fresh, load_as(dtype, w[c] + (k - VF) * size), (vf){});
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++) sum[0][r][c] = vfma(at[r], weight, sum[0][r][c]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < cols; c++)
+            out[r * FEW + c] = vsum(rounds > 1 ? sum[0][r][c] + sum[1][r][c] : sum[0][r][c]);
+}
+
+// With few registers, two weights beside four rows.
+#define BESIDE(rows) (VF < 16 && (rows) == 4 ? 2 : 4)
+typedef void (*dots_kernel)(int64_t, const float *const *, const uint8_t *const *, float *);
+#define DOTS(name, dtype, rows)                                                                    \
+    static void name(int64_t k, const float *const *x, const uint8_t *const *w, float *out) {      \
+        dots(dtype, rows, BESIDE(rows), rows == 1 ? 2 : 1, k, x, w, out);                          \
+    }
+DOTS(dots_f32_1, RL_F32, 1)
+DOTS(dots_f32_2, RL_F32, 2)
+DOTS(dots_f32_4, RL_F32, 4)
+DOTS(dots_f16_1, RL_F16, 1)
+DOTS(dots_f16_2, RL_F16, 2)
+DOTS(dots_f16_4, RL_F16, 4)
+DOTS(dots_bf16_1, RL_BF16, 1)
+DOTS(dots_bf16_2, RL_BF16, 2)
+DOTS(dots_bf16_4, RL_BF16, 4)
+static const dots_kernel DOTS_KERNELS[3][3] = {{dots_f32_1, dots_f32_2, dots_f32_4},
+                                               {dots_f16_1, dots_f16_2, dots_f16_4},
+                                               {dots_bf16_1, dots_bf16_2, dots_bf16_4}};
+
+// sums[r] (n long, at least VF, `row` apart) += x[r][0..terms) @ the rows w.
+RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
+                    const float *const *x, const uint8_t *const *w, float *sums, int64_t row) {
+    const int64_t size = dtype == RL_F32 ? 4 : 2;
+    vf by[FEW][4];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int t = 0; t < terms; t++) by[r][t] = vsplat(x[r][t]);
+    for (int64_t j = 0; j < n; j += VF) {
+        vf weight[4];
+        // The last vector ends with the piece, which may be the shorter one: what lies before it is
+        // read. Its lanes are put right in the end.
+        int64_t at = rl_min(j, n - VF);
+#pragma GCC unroll 4
+        for (int t = 0; t < terms; t++) weight[t] = load_as(dtype, w[t] + at * size);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            vf sum = vload(sums + r * row + j);
+#pragma GCC unroll 4
+            for (int t = 0; t < terms; t++) sum = vfma(by[r][t], weight[t], sum);
+            vstore(sums + r * row + j, sum);
+        }
+    }
+}
+
+typedef void (*adds_kernel)(int64_t, const float *const *, const uint8_t *const *, float *,
+                            int64_t);
+#define ADDS(name, dtype, rows, terms)                                                             \
+    static void name(int64_t n, const float *const *x, const uint8_t *const *w, float *sums,       \
+                     int64_t row) {                                                                \
+        adds(dtype, rows, terms, n, x, w, sums, row);                                              \
+    }
+#define ADDS_OF(dtype)                                                                             \
+    ADDS(adds_##dtype##_1_4, RL_##dtype, 1, 4)                                                     \
+    ADDS(adds_##dtype##_2_4, RL_##dtype, 2, 4)                                                     \
+    ADDS(adds_##dtype##_4_4, RL_##dtype, 4, 4)                                                     \
+    ADDS(adds_##dtype##_4_1, RL_##dtype, 4, 1)
+ADDS_OF(F32)
+ADDS_OF(F16)
+ADDS_OF(BF16)
+#define ADDS_ROW(dtype)                                                                            \
+    {adds_##dtype##_1_4, adds_##dtype##_2_4, adds_##dtype##_4_4, adds_##dtype##_4_1}
+static const adds_kernel ADDS_KERNELS[3][4] = {ADDS_ROW(F32), ADDS_ROW(F16), ADDS_ROW(BF16)};
+
+typedef struct {
+    const product *p;
+    const float *x; // of the whole batch, rows side by side; NULL: read in place
+    int64_t cols, items; // columns of an item, items of one product
+    int dots;
+} gemv_job;
+
+// Floats of scratch: sums, and weights widened or gathered, at most four vectors of k or a piece.
+static size_t gemv_bytes(const gemv_job *job) {
+    int64_t weights = job->dots ? 4 * job->p->k : 4 * PIECE;
+    return (size_t)(FEW * PIECE + VF + weights) * 4;
+}
+
+// The columns j to j + n (at most PIECE) of rows i to i + rows (at most FEW).
+static void gemv_piece(const gemv_job *job, const product *p, const float *const *x, int64_t i,
+                       int rows, int64_t j, int64_t n, float *sums, float *widened) {
+    int64_t along = job->dots ? p->b.row : p->b.col; // between elements that are read in a row
+    int stored = p->b.dtype != RL_E4M3 && p->b.dtype != RL_E5M2 && along == 1;
+    int kind = !stored || p->b.dtype == RL_F32 ? 0 : p->b.dtype == RL_F16 ? 1 : 2;
+    const uint8_t *w[4];
+    if (job->dots) {
+        dots_kernel kernel = DOTS_KERNELS[kind][rows > 2 ? 2 : rows - 1];
+        int beside = rows > 2 ? BESIDE(4) : 4;
+        for (int64_t c = 0; c < n; c += beside) {
+            float out[FEW * FEW];
+            for (int t = 0; t < beside; t++) { // behind the last column the last one again
+                w[t] = element(&p->b, 0, j + rl_min(c + t, n - 1));
+                if (stored) continue;
+                float *to = widened + t * p->k;
+                LOAD_F[p->b.dtype](to, w[t], along, p->k);
+                w[t] = (const uint8_t *)to;
+            }
+            kernel(p->k, x, w, out);
+            for (int r = 0; r < rows; r++)
+                for (int t = 0; t < beside && c + t < n; t++)
+                    sums[r * PIECE + c + t] = out[r * FEW + t];
+        }
+    } else {
+        for (int r = 0; r < FEW; r++) rl_zero(sums + r * PIECE, PIECE * 4);
+        for (int64_t k = 0; k < p->k;) {
+            int terms = p->k - k < 4 ? 1 : 4;
+            const float *at[FEW];
+            for (int r = 0; r < FEW; r++) at[r] = x[r] + k;
+            for (int t = 0; t < terms; t++) {
+                w[t] = element(&p->b, k + t, j);
+                if (stored) continue;
+                LOAD_F[p->b.dtype](widened + t * PIECE, w[t], along, n);
+                w[t] = (const uint8_t *)(widened + t * PIECE);
+            }
+            ADDS_KERNELS[kind][terms == 1 ? 3 : rows > 2 ? 2 : rows - 1](n, at, w, sums, PIECE);
+            k += terms;
+        }
+        int64_t whole = n / VF * VF, skip = n - whole ? VF - (n - whole) : 0;
+        for (int r = 0; skip && r < rows; r++)
+            for (int64_t t = whole; t < n; t++) sums[r * PIECE + t] = sums[r * PIECE + t + skip];
+    }
+    for (int r = 0; r < rows; r++) finish(p, i + r, j, sums + r * PIECE, n);
+}
+
+static void gemv_item(void *ctx, int64_t item, int thread) {
+    const gemv_job *job = ctx;
+    float *sums = rl_scratch(thread, gemv_bytes(job));
+    product p = nth(job->p, item / job->items);
+    const float *x = job->x ? job->x + item / job->items * p.m * p.k
+                            : (const float *)(const void *)p.a.data;
+    int64_t row = job->x ? p.k : p.a.row, from = item % job->items * job->cols;
+    int64_t to = rl_min(p.n, from + job->cols);
+    for (int64_t j = from; j < to; j += PIECE)
+        for (int64_t i = 0; i < p.m; i += FEW) {
+            const float *rows[FEW]; // behind the last row the last one again
+            for (int r = 0; r < FEW; r++) rows[r] = x + rl_min(i + r, p.m - 1) * row;
+            gemv_piece(job, &p, rows, i, (int)rl_min(FEW, p.m - i), j, rl_min(PIECE, to - j), sums,
+                       sums + FEW * PIECE + VF);
+        }
+}
+
+static int gemv_in_place(const product *p) {
+    return p->a.dtype == RL_F32 && p->a.col == 1 && !((uintptr_t)p->a.data & 3);
+}
+
+// Floats that gemv takes in `shared`.
+static int64_t gemv_shared(const product *p) {
+    return gemv_in_place(p) ? 0 : p->batch * p->m * p->k;
+}
+
+// Whether weights are multiplied along their rows; else they are added up.
+static int gemv_dots(const product *p) { return p->b.row == 1 && (p->b.col != 1 || p->k >= p->n); }
+
+// Whether gemv takes a product: up to so many rows weights are best read in place.
+static int gemv_fits(const product *p) {
+    return gemv_dots(p) ? p->m <= 12 && p->k >= VF : p->m <= 4 && p->n >= VF && p->k > 0;
+}
+
+// A product that fits; `shared`: gemv_shared floats.
+static int gemv(const product *p, float *shared) {
+    gemv_job job = {.p = p, .dots = gemv_dots(p)};
+    if (!gemv_in_place(p)) {
+        for (int64_t i = 0; i < p->batch; i++) {
+            product one = nth(p, i);
+            for (int64_t r = 0; r < p->m; r++)
+                LOAD_F[p->a.dtype](shared + (i * p->m + r) * p->k, element(&one.a, r, 0), p->a.col,
+                                   p->k);
+        }
+        job.x = shared;
+    }
+    int64_t cols = job.dots ? ITEM_BYTES / (p->k * RL_SIZE[p->b.dtype]) & ~3
+                            : (p->n / (2 * rl_threads()) + 63) & ~63;
+    job.cols = rl_max(rl_min(cols, PIECE), job.dots ? 4 : 64);
+    job.items = (p->n + job.cols - 1) / job.cols;
+    if (!reserve(gemv_bytes(&job))) return RL_MEMORY;
+    // Memory bounds it: an operation takes twenty times as long as one of gemm.
+    share_out(40.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch,
+              job.items * p->batch, gemv_item, &job);
+    return RL_OK;
+}

@@ -1,0 +1,66 @@
+// What products of matrices share: operands of any float dtype and strides, sums in f32.
+
+// Strides count elements.
+typedef struct {
+    uint8_t *data;
+    int32_t dtype;
+    int64_t row, col;
+} matrix;
+
+// c = a @ b + bias: (m, k) @ (k, n) = (m, n), `batch` times over. Without a bias its data is NULL.
+// The batch has `dims` dims, each with a step in elements for c, a and b.
+typedef struct {
+    int64_t m, n, k, batch;
+    matrix c, a, b, bias;
+    int32_t dims;
+    int64_t shape[RL_DIMS], step[3][RL_DIMS];
+} product;
+
+static inline uint8_t *element(const matrix *x, int64_t row, int64_t col) {
+    return x->data + (row * x->row + col * x->col) * RL_SIZE[x->dtype];
+}
+
+// VF elements that lie side by side, of one of the three wide dtypes.
+RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
+    return dtype == RL_F32 ? vload(p) : dtype == RL_F16 ? vload_half(p) : vload_bfloat(p);
+}
+
+// A run of a row of the result: c[i, j + ...] = x + bias; x may lie where the result does.
+static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
+    float sums[64];
+    for (int64_t at = 0; at < n; at += 64, j += 64) {
+        int64_t count = rl_min(64, n - at);
+        if (p->bias.data) {
+            LOAD_F[p->bias.dtype](sums, element(&p->bias, i, j), p->bias.col, count);
+            for (int64_t t = 0; t < count; t++) sums[t] += x[at + t];
+        } else rl_copy(sums, x + at, (size_t)count * 4);
+        STORE_F[p->c.dtype](element(&p->c, i, j), sums, p->c.col, count);
+    }
+}
+
+// The matrices of one product of the batch.
+static product nth(const product *p, int64_t index) {
+    product one = *p;
+    matrix *of[3] = {&one.c, &one.a, &one.b};
+    for (int d = p->dims - 1; d >= 0; d--) {
+        int64_t i = index % p->shape[d];
+        index /= p->shape[d];
+        for (int j = 0; j < 3; j++)
+            of[j]->data += i * p->step[j][d] * RL_SIZE[of[j]->dtype];
+    }
+    return one;
+}
+
+// The threads are worth waking for some tens of microseconds of work.
+static void share_out(double work, int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
+    if (work > 1e6) rl_parallel(items, fn, ctx);
+    else
+        for (int64_t i = 0; i < items; i++) fn(ctx, i, 0);
+}
+
+// Scratch memory for every thread, taken at once: then it is there when an item asks.
+static int reserve(size_t bytes) {
+    for (int t = 0; t < rl_threads(); t++)
+        if (!rl_scratch(t, bytes)) return 0;
+    return 1;
+}
