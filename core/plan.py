@@ -139,12 +139,12 @@ class Plan:
         self.calls.append(call if moving else run)
 
 
-_NOTHING = np.empty(0, np.uint8)
+NOTHING = np.empty(0, np.uint8)
 
 
 def vacate(slot: Slot) -> None:
     """Leave a slot without memory until it is given some."""
-    slot.buffer, slot.address = _NOTHING, 0
+    slot.buffer, slot.address = NOTHING, 0
 
 
 def _place(slot: Slot, buffer: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core import jit as jitting
+from rushlight.core.plan import NOTHING
 from rushlight.core.testing import assert_close
 from rushlight.models.cache import Cache
 from rushlight.models.llama import Config, LlamaForCausalLM
@@ -768,6 +770,37 @@ def test_plans_go_with_their_function(cpu: str) -> None:
     del captured
     gc.collect()
     assert len(jitting._entries) < before
+
+
+def test_buffers_belong_to_the_plan_until_it_is_dropped(cpu: str) -> None:
+    weight = data(cpu, 50, 50)
+    captured: Any = rl.jit(lambda x: ((x @ weight).exp() @ weight).tanh())
+    x = data(cpu, 50, 50)
+    want = captured(x).tolist()
+    (entry,) = captured.plans.values()
+    buffers = [weakref.ref(s.buffer) for s in entry.body.plan.slots if s.kind == "temp"]
+    for _ in range(3):
+        others = [rl.ones(50, 50) * i for i in range(20)]  # would land in memory that is free
+        assert captured(x).tolist() == want
+        assert others[3].tolist() == [[3] * 50] * 50
+    assert sum(b() is not None for b in buffers) >= len(buffers) - 1  # all but the result's
+    del captured, entry
+    gc.collect()
+    assert all(b() is None or b() is NOTHING for b in buffers)
+
+
+def test_a_captured_prompt_does_not_hold_every_intermediate(cpu: str) -> None:
+    config = Config(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=8,
+                    num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
+    model = LlamaForCausalLM(config).init_()
+    held = []
+    for passes in (("reuse",), ()):
+        step: Any = rl.jit(lambda ids: model(ids, last=True), passes=passes)
+        with rl.no_grad():
+            step(rl.zeros(1, 128, dtype=rl.int64))
+        (entry,) = step.plans.values()
+        held.append(entry.nbytes)
+    assert held[0] < held[1] / 8
 
 
 def _deep(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
