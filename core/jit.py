@@ -104,7 +104,7 @@ class _Body:
         self.plan = Plan(recorder, {*self.fresh, *(s for s, _ in args)}, made, passes)
         self.kept = {s: Storage(_CPU, s.buffer, s.nbytes) for s in made} if reuse else {}
         self.outer = [s for s in recorder.slots if s.kind == "outer"]
-        self.needed = [s for s in self.outer if s.writes or any(x.slot is s for x in leaves)]
+        self.written = [(s.ref, s.writes) for s in self.outer if s.writes]
         inside = {id(t) for ref in recorder.views.values() if (t := ref()) is not None}
         self.tensors = [
             r for r in recorder.tensors if (t := r()) is not None and id(t) not in inside
@@ -139,7 +139,6 @@ class _Body:
     def replay(self, args: list[Tensor]) -> Any:
         """Run with these arguments; gives the result."""
         with self.lock:
-            outer = {s: s.ref() for s in self.needed}
             made = dict(self.kept)
             try:
                 for slot, i in self.args:
@@ -154,9 +153,11 @@ class _Body:
                     buffer = np.empty(slot.nbytes, np.uint8)
                     slot.buffer, slot.address = buffer, address(buffer)
                     made[slot] = Storage(_CPU, buffer, slot.nbytes)
-                for slot, storage in (*outer.items(), *self.kept.items()):
-                    if storage is not None:
-                        storage.version += slot.writes or slot.kind == "temp"
+                for ref, writes in self.written:
+                    if (storage := ref()) is not None:
+                        storage.version += writes
+                for storage in self.kept.values():
+                    storage.version += 1
                 self.plan.run()
             finally:
                 for slot in self.plan.variable:
@@ -171,8 +172,10 @@ class _Body:
             found: Tensor | None = leaf.ref and leaf.ref()
             if found is not None:
                 return found
-            assert leaf.slot is not None
-            return leaf.over(outer.get(leaf.slot) or made[leaf.slot], 0)
+            slot = leaf.slot
+            assert slot is not None
+            held = made.get(slot) or slot.ref() or Storage(_CPU, slot.buffer, slot.nbytes)
+            return leaf.over(held, 0)
 
         return mapped(self.result, give)
 
