@@ -15,11 +15,13 @@ from rushlight.core.convert import tensor
 from rushlight.core.errors import FormatError
 from rushlight.core.io.jsontext import parse_json
 from rushlight.core.io.tokenizer import Encoding, load_tokenizer, pad_batch
+from rushlight.core.jit import jit
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.models.config import DEEPEST
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
+_STEP = 4  # widths of batches are multiples of it
 POOLINGS = ("mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens")
 
 
@@ -116,24 +118,30 @@ class SentenceEncoder(Model):
 
     def _embed(self, batch: list[Encoding]) -> Tensor:
         assert self.tokenizer is not None
-        width = max(1, *(len(e) for e in batch))
+        longest = max(1, *(len(e) for e in batch))
+        # Few widths, so that captured batches serve again.
+        width = min(-(-longest // _STEP) * _STEP, max(longest, self.max_length))
         padded, real = pad_batch(batch, self.tokenizer.pad_id or 0, length=width)
         ids, mask = from_numpy(padded).to(self.device), from_numpy(real).to(self.device)
-        hidden = self(ids, mask).float()
-        return self._pooled(hidden, mask)
+        return _embed_captured(self, ids, mask, self.pooling, self.normalize)
 
-    def _pooled(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """(batch, length, hidden) -> (batch, hidden), over the positions of the mask."""
-        if self.pooling == "cls_token":
-            out = hidden[:, 0]
-        elif self.pooling == "max_tokens":
-            out = hidden.masked_fill(mask.logical_not().unsqueeze(-1), -1e9).amax(1)
-        else:
-            real = mask.to(hidden.dtype)
-            count = real.sum(1, keepdim=True)
-            root = self.pooling == "mean_sqrt_len_tokens"
-            out = (hidden * real.unsqueeze(-1)).sum(1) / (count.sqrt() if root else count)
-        return out / out.norm(2, -1, True).clamp(min=1e-12) if self.normalize else out
+
+@jit
+def _embed_captured(
+    model: SentenceEncoder, ids: Tensor, mask: Tensor, pooling: str, normalize: bool
+) -> Tensor:
+    """(batch, length) ids and mask -> (batch, hidden), over the positions of the mask."""
+    hidden = model(ids, mask).float()
+    if pooling == "cls_token":
+        out = hidden[:, 0]
+    elif pooling == "max_tokens":
+        out = hidden.masked_fill(mask.logical_not().unsqueeze(-1), -1e9).amax(1)
+    else:
+        real = mask.to(hidden.dtype)
+        count = real.sum(1, keepdim=True)
+        root = pooling == "mean_sqrt_len_tokens"
+        out = (hidden * real.unsqueeze(-1)).sum(1) / (count.sqrt() if root else count)
+    return out / out.norm(2, -1, True).clamp(min=1e-12) if normalize else out
 
 
 def _pooling(config: dict[str, Any]) -> str:
