@@ -6,7 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo test lint pytest format wheel screenshots bench-web bench-native clean env env-test assets kernels node_modules
+.PHONY: help demo test lint pytest pytest-numpy format wheel screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## what this Makefile offers
@@ -32,6 +32,13 @@ pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for s
 	@tools/vulkan.sh
 	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 LP_NUM_THREADS=1 \
 	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $(ARGS)
+	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory pytest-numpy
+
+# The cpu device once more, without its C kernels.
+pytest-numpy: env-test node_modules assets
+	@$(NODE) RUSHLIGHT_KERNELS=numpy RUSHLIGHT_TEST_DEVICES=cpu RUSHLIGHT_REQUIRE=cpu,node \
+	    OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 \
+	    --durations=10 tests/core tests/parity tests/memory
 
 format: env-test ## let ruff lay the Python out
 	$(BIN)/ruff check --fix .

@@ -131,7 +131,7 @@ def _embed_captured(
     model: SentenceEncoder, ids: Tensor, mask: Tensor, pooling: str, normalize: bool
 ) -> Tensor:
     """(batch, length) ids and mask -> (batch, hidden), over the positions of the mask."""
-    hidden = model(ids, mask).float()
+    hidden: Tensor = model(ids, mask).float()
     if pooling == "cls_token":
         out = hidden[:, 0]
     elif pooling == "max_tokens":

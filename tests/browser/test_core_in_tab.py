@@ -1,4 +1,7 @@
-"""The tests of the core and the models, run a second time inside a browser tab, per device."""
+"""The tests of the core and the models, run a second time inside a browser tab, per device.
+
+And those of the C kernels with both WebAssembly modules.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,19 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--durations=15"]
 # Parts of the files, so that no single test takes very long, and two workers share them.
-SHARES = {"cpu": 2, "webgpu": 4}
+SHARES = {"cpu": 2, "webgpu": 4, "numpy": 2, "simd128": 1, "relaxed": 1}
+# What the places but the plain cpu and webgpu devices run with.
+KERNELS = {
+    "numpy": "numpy",
+    "simd128": "kernels.simd128.wasm",
+    "relaxed": "kernels.relaxed.wasm",
+}
 
 
 def _files(device: str) -> list[str]:
     """The test files that have something for the tab; some import what only a process has."""
-    files = sorted((ROOT / "tests" / "core").glob("test_*.py"))
+    room = "simd" if device in ("simd128", "relaxed") else "core"
+    files = sorted((ROOT / "tests" / room).glob("test_*.py"))
     if device == "webgpu":
         files += sorted((ROOT / "tests" / "webgpu").glob("test_*.py"))
     native = re.compile(r"^pytestmark = pytest\.mark\.native$", re.M)
@@ -41,11 +51,12 @@ def _arguments(device: str, share: int) -> list[str]:
 
 
 def _zipped() -> bytes:
-    """tests/*.py, tests/core, tests/webgpu and the configuration that applies to them."""
+    """tests/*.py, tests/core, tests/simd, tests/webgpu and the configuration that applies."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as pack:
         for path in [ROOT / "README.md", *sorted((ROOT / "tests").glob("*.py")),
                      *sorted((ROOT / "tests" / "core").rglob("*")),
+                     *sorted((ROOT / "tests" / "simd").rglob("*")),
                      *sorted((ROOT / "tests" / "webgpu").rglob("*"))]:  # fmt: skip
             if path.is_file() and "__pycache__" not in path.parts:
                 pack.write(path, path.relative_to(ROOT).as_posix())
@@ -53,14 +64,21 @@ def _zipped() -> bytes:
     return out.getvalue()
 
 
+def _environment(place: str) -> dict[str, str]:
+    device = "webgpu" if place == "webgpu" else "cpu"
+    return {"RUSHLIGHT_TEST_DEVICES": device, "RUSHLIGHT_KERNELS": KERNELS.get(place, "")}
+
+
 def _collected(arguments: list[str], device: str) -> set[str]:
     """The tests that a Python process selects with the same arguments."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments], cwd=ROOT,
         capture_output=True, text=True, check=True,
-        env={**os.environ, "RUSHLIGHT_TEST_DEVICES": device},
+        env={**os.environ, **_environment(device), "RUSHLIGHT_KERNELS": ""},
     )  # fmt: skip
-    return {line for line in done.stdout.splitlines() if line.startswith("tests/")}
+    found = {line for line in done.stdout.splitlines() if line.startswith("tests/")}
+    # A module of the tab has one set of instructions, a processor several.
+    return {name for name in found if not re.search(r"[[-]avx\w*[]-]", name)}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +93,7 @@ def test_core_passes_in_the_tab(
     place: str, share: int, tab_pytest: Callable[..., dict[str, Any]]
 ) -> None:
     arguments = _arguments(place, share)
-    result = tab_pytest(_zipped(), [*ARGS, *arguments], {"RUSHLIGHT_TEST_DEVICES": place})
+    result = tab_pytest(_zipped(), [*ARGS, *arguments], _environment(place))
     print(result["said"][-3000:])
     assert result["code"] == 0, result["said"]
     assert (result["failed"], result["skipped"]) == (0, 0), result["said"]

@@ -11,15 +11,9 @@ import pytest
 from rushlight.core.backends.cpu import simd
 
 VARIANTS = {0: "SSE4", 1: "AVX2", 2: "AVX-512"}
+IDS = {0: "base", 1: "avx2", 2: "avx512"}  # base: also what the module in a tab has
 if os.environ.get("RUSHLIGHT_KERNELS") == "numpy":
     collect_ignore_glob = ["test_*.py"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of it needs the library."""
-    for item in items:
-        if "simd" in item.path.parts:
-            item.add_marker(pytest.mark.native)
 
 
 def _levels() -> list[int]:
@@ -29,7 +23,7 @@ def _levels() -> list[int]:
     return [i for i in VARIANTS if i <= next((j for j, v in VARIANTS.items() if v == best), 0)]
 
 
-@pytest.fixture(params=_levels(), ids=lambda level: VARIANTS[level])
+@pytest.fixture(params=_levels(), ids=lambda level: IDS[level])
 def variant(request: pytest.FixtureRequest) -> Iterator[str]:
     """The test runs with these instructions and no later ones."""
     assert simd.library is not None

@@ -124,7 +124,8 @@ def test_special_values_are_those_of_numpy(variant: str, both: Both) -> None:
         with np.errstate(all="ignore"):
             near = np.abs(mine.astype(float) - theirs) < bound
         assert np.all(same | near), (name, x[~same], mine[~same], theirs[~same])
-        if name not in ("sigmoid", "gelu", "gelu_tanh", "silu"):
+        # NumPy's maximum of 0 and -0 is either one, as the machine has it.
+        if name not in ("sigmoid", "gelu", "gelu_tanh", "silu", "relu"):
             signs = (np.signbit(mine) == np.signbit(theirs)) | np.isnan(theirs.astype(float))
             assert np.all(signs), (name, x[~signs])
 
@@ -296,6 +297,7 @@ def test_where(variant: str, both: Both) -> None:
             _equal(*both(rl.where, c, x, y), dtype)
 
 
+@pytest.mark.native  # threads
 def test_results_do_not_depend_on_the_threads(variant: str) -> None:
     x = rl.from_numpy(draws(1, (3, 70_001), -9, 9).astype(np.float32))
     found = []

@@ -113,6 +113,7 @@ def test_noise_is_refused(library: Library) -> None:
             assert "refused a message" in str(error)
 
 
+@pytest.mark.native  # threads
 def test_threads_give_the_same(library: Library) -> None:
     x = rl.arange(600_000.0).reshape(200, 3000)
     before = rl.get_num_threads()
@@ -130,6 +131,7 @@ def test_threads_give_the_same(library: Library) -> None:
             rl.set_num_threads(wrong)
 
 
+@pytest.mark.native  # threads
 def test_python_threads_take_turns() -> None:
     x = rl.arange(300_000.0).reshape(300, 1000)
     wrong: list[int] = []
@@ -161,6 +163,7 @@ if child:
 """
 
 
+@pytest.mark.native
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     done = subprocess.run(

@@ -76,7 +76,8 @@ def test_softmax_of_what_is_not_finite(variant: str, both: Both) -> None:
         x = rl.tensor(np.resize(rows, (7, 3)).repeat(width // 3, 1).astype(np.float32))
         for fn in (rl.softmax, rl.log_softmax):
             mine, theirs = both(fn, x, -1)
-            assert np.array_equal(np.isnan(mine.numpy()), np.isnan(theirs.numpy()))
+            found, wanted = mine.numpy(), theirs.numpy()
+            assert np.array_equal(np.isnan(found), np.isnan(wanted)), (found, wanted)
             finite = np.isfinite(theirs.numpy())
             assert_close(mine.numpy()[finite], theirs.numpy()[finite].astype(float), "product")
 
@@ -131,6 +132,7 @@ def test_rope(
         assert_close(ops.rope(x, cos, sin, interleaved=interleaved), want, "product")
 
 
+@pytest.mark.native  # threads
 def test_rows_do_not_depend_on_the_threads(variant: str) -> None:
     x = rl.from_numpy(draws(1, (301, 385), -9, 9).astype(np.float32))
     found = []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.native
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "simd_kernels"
 X86 = {

@@ -138,9 +138,13 @@ class Library:
         raise RuntimeError(f"{name}: the kernel library refused a message: {_REASONS[reason]}")
 
 
+def _place() -> Path:
+    return Path(str(importlib.resources.files("rushlight.simd_kernels"))) / "build"
+
+
 def _files() -> list[Path]:
     """The libraries that might serve here, the best first."""
-    place = Path(str(importlib.resources.files("rushlight.simd_kernels"))) / "build"
+    place = _place()
     if sys.platform == "emscripten":
         names = ["kernels.relaxed.wasm"] if _relaxed() else []
         names.append("kernels.simd128.wasm")
@@ -161,10 +165,10 @@ def _relaxed() -> bool:
 
 def _load() -> Library | None:
     wanted = os.environ.get("RUSHLIGHT_KERNELS", "")
-    own = wanted.endswith((".so", ".dylib", ".dll"))
+    own = wanted.endswith((".so", ".dylib", ".dll", ".wasm"))
     if not own and wanted not in ("", "numpy", "simd"):
         raise ValueError(f"RUSHLIGHT_KERNELS is {wanted!r}; it may be numpy, simd or a library")
-    files = [] if wanted == "numpy" else [Path(wanted)] if own else _files()
+    files = [] if wanted == "numpy" else [_place() / wanted] if own else _files()
     for path in files:
         try:
             return Library(path)
