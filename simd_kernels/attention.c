@@ -9,7 +9,7 @@
 #else
 #define TILE_VECTORS 2
 #endif
-#define FEW 8 // rows that do not pay for turning the keys round
+#define FEW_QUERIES 8 // rows that do not pay for turning the keys round
 #define FAR ((int64_t)1 << 40)
 
 typedef struct {
@@ -99,7 +99,7 @@ static v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
 }
 
 // to (n features, KEYS) = from (count keys, n features) turned round, zeros behind the last key.
-static void turn(float *to, const float *from, int64_t stride, int64_t count, int64_t n) {
+static void turn_keys(float *to, const float *from, int64_t stride, int64_t count, int64_t n) {
     int64_t whole = count & ~(int64_t)3;
     for (int64_t d = 0; d < n; d++) {
         for (int64_t j = whole; j < count; j++) to[d * KEYS + j] = from[j * stride + d];
@@ -259,7 +259,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
     int first = 1;
     for (int64_t j = FROM(at), end = TO(last); j < end; j += KEYS, first = 0) {
         int64_t n = rl_min(KEYS, end - j), width = (n + VF - 1) & ~(int64_t)(VF - 1), stride;
-        int few = rows < FEW;
+        int few = rows < FEW_QUERIES;
         const float *key = key_rows(k, b * k->strides[0] + head * k->strides[1] + j * k->strides[2],
                                     n, job->width, job->padded, few, room->rows, &stride);
         if (few)
@@ -273,7 +273,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
                 for (; i < width; i++) s[i] = 0;
             }
         else {
-            turn(room->turned, key, stride, n, job->width);
+            turn_keys(room->turned, key, stride, n, job->width);
             tiles(room->q, job->padded, room->turned, KEYS, room->scores, KEYS, job->width, 0, rows,
                   width / VF);
         }
