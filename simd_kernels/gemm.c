@@ -63,7 +63,7 @@ typedef float v4 __attribute__((vector_size(16)));
 typedef float v4_at __attribute__((vector_size(16), aligned(1), may_alias));
 
 // to[i * row + r] = from[r][i]: four rows become four columns.
-static void turn(float *to, int64_t row, const float *const from[4], int64_t n) {
+static void turn_four(float *to, int64_t row, const float *const from[4], int64_t n) {
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
         v4 a = *(const v4_at *)(from[0] + i), b = *(const v4_at *)(from[1] + i);
@@ -99,7 +99,7 @@ static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int d
                 row[r] = rows + r * DEPTH;
                 LOAD_F[dtype](rows + r * DEPTH, at, 1, depth);
             }
-            turn(to + j, width, row, depth);
+            turn_four(to + j, width, row, depth);
         }
         return;
     }
@@ -114,6 +114,9 @@ static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int d
         for (int64_t j = n; j < width; j++) to[j] = 0;
     }
 }
+
+static void image_panel(const product *p, int64_t index, float *to, int64_t width, int64_t k0,
+                        int64_t depth, int64_t j, int64_t n, float *rows);
 
 typedef struct {
     const product *p;
@@ -157,9 +160,11 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
         }
         for (int64_t j = 0; j < n; j += PANEL) {
             int64_t cols = rl_min(PANEL, n - j), vectors = cols > VF ? 2 : 1, b_row = vectors * VF;
-            const uint8_t *from = element(&p.b, k0, j0 + j);
+            const uint8_t *from = p.image ? NULL : element(&p.b, k0, j0 + j);
             const float *b = pb;
-            if (job->direct && cols == b_row) {
+            if (p.image)
+                image_panel(&p, item / tiles, pb, b_row, k0, depth, j0 + j, cols, turned);
+            else if (job->direct && cols == b_row) {
                 b = (const float *)(const void *)from;
                 b_row = p.b.row;
             } else pack(pb, b_row, cols, from, p.b.dtype, p.b.col, p.b.row, depth, turned);
@@ -169,11 +174,11 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
                 int64_t rows = base + (s < more);
                 float *out = c + i * c_row + j;
                 MICRO_KERNELS[rows - 1][vectors - 1](depth, a, b, b_row, part ? small : out,
-                                                     part ? PANEL : c_row, part ? 0 : k0 > 0);
+                                                     part ? PANEL : c_row, !part && (k0 || p.add));
                 for (int64_t r = 0; part && r < rows; r++)
                     for (int64_t t = 0; t < cols; t++) {
                         float sum = small[r * PANEL + t];
-                        out[r * c_row + t] = k0 ? out[r * c_row + t] + sum : sum;
+                        out[r * c_row + t] = k0 || p.add ? out[r * c_row + t] + sum : sum;
                     }
                 a += PADDED(rows) * depth, i += rows;
             }
@@ -189,7 +194,7 @@ static int gemm(const product *p) {
     int aligned = !((uintptr_t)p->c.data & 3);
     job.whole = p->c.dtype == RL_F32 && p->c.col == 1 && aligned;
     // Packing pays where a panel is used several times.
-    job.direct = p->b.dtype == RL_F32 && p->b.col == 1 && p->m <= 2 * ROWS &&
+    job.direct = !p->image && p->b.dtype == RL_F32 && p->b.col == 1 && p->m <= 2 * ROWS &&
                  !((uintptr_t)p->b.data & 3);
     int64_t wanted = 3 * rl_threads();
     job.rows = rl_min(p->m, job.whole ? STRIP : STRIP / 2);

@@ -1,7 +1,7 @@
 // Products with few rows, a vector among them: each weight is read once, as it is stored.
 
 // Rows that are multiplied at once, and weights beside one another.
-#define FEW 4
+#define FEW_ROWS 4
 // Columns of a piece of sums that stays in the first cache; bytes of weights worth an item.
 #define PIECE 512
 #define ITEM_BYTES 65536
@@ -12,11 +12,11 @@ RL_INLINE vi last_lanes(int64_t n) {
     return *(const vi_at *)(LAST + n);
 }
 
-// out[r * FEW + c] = x[r] . w[c], each k long, at least VF.
+// out[r * FEW_ROWS + c] = x[r] . w[c], each k long, at least VF.
 RL_INLINE void dots(const int dtype, const int rows, const int cols, const int rounds, int64_t k,
                     const float *const *x, const uint8_t *const *w, float *out) {
     const int64_t size = dtype == RL_F32 ? 4 : 2;
-    vf sum[2][FEW][FEW];
+    vf sum[2][FEW_ROWS][FEW_ROWS];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -25,7 +25,7 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
     for (; i + rounds * VF <= k; i += rounds * VF)
 #pragma GCC unroll 2
         for (int u = 0; u < rounds; u++) {
-            vf at[FEW];
+            vf at[FEW_ROWS];
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++) at[r] = vload(x[r] + i + u * VF);
 #pragma GCC unroll 4
@@ -37,7 +37,7 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
         }
     // What is left: the last VF terms again, without those that were added already.
     if (i < k) {
-        vf at[FEW];
+        vf at[FEW_ROWS];
         for (; i < k - VF; i += VF) // with two rounds a whole vector may be left, too
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
@@ -60,7 +60,7 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < cols; c++)
-            out[r * FEW + c] = vsum(rounds > 1 ? sum[0][r][c] + sum[1][r][c] : sum[0][r][c]);
+            out[r * FEW_ROWS + c] = vsum(rounds > 1 ? sum[0][r][c] + sum[1][r][c] : sum[0][r][c]);
 }
 
 // With few registers, two weights beside four rows.
@@ -87,7 +87,7 @@ static const dots_kernel DOTS_KERNELS[3][3] = {{dots_f32_1, dots_f32_2, dots_f32
 RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
                     const float *const *x, const uint8_t *const *w, float *sums, int64_t row) {
     const int64_t size = dtype == RL_F32 ? 4 : 2;
-    vf by[FEW][4];
+    vf by[FEW_ROWS][4];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -138,10 +138,10 @@ typedef struct {
 // Floats of scratch: sums, and weights widened or gathered, at most four vectors of k or a piece.
 static size_t gemv_bytes(const gemv_job *job) {
     int64_t weights = job->dots ? 4 * job->p->k : 4 * PIECE;
-    return (size_t)(FEW * PIECE + VF + weights) * 4;
+    return (size_t)(FEW_ROWS * PIECE + VF + weights) * 4;
 }
 
-// The columns j to j + n (at most PIECE) of rows i to i + rows (at most FEW).
+// The columns j to j + n (at most PIECE) of rows i to i + rows (at most FEW_ROWS).
 static void gemv_piece(const gemv_job *job, const product *p, const float *const *x, int64_t i,
                        int rows, int64_t j, int64_t n, float *sums, float *widened) {
     int64_t along = job->dots ? p->b.row : p->b.col; // between elements that are read in a row
@@ -152,7 +152,7 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
         dots_kernel kernel = DOTS_KERNELS[kind][rows > 2 ? 2 : rows - 1];
         int beside = rows > 2 ? BESIDE(4) : 4;
         for (int64_t c = 0; c < n; c += beside) {
-            float out[FEW * FEW];
+            float out[FEW_ROWS * FEW_ROWS];
             for (int t = 0; t < beside; t++) { // behind the last column the last one again
                 w[t] = element(&p->b, 0, j + rl_min(c + t, n - 1));
                 if (stored) continue;
@@ -163,14 +163,14 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
             kernel(p->k, x, w, out);
             for (int r = 0; r < rows; r++)
                 for (int t = 0; t < beside && c + t < n; t++)
-                    sums[r * PIECE + c + t] = out[r * FEW + t];
+                    sums[r * PIECE + c + t] = out[r * FEW_ROWS + t];
         }
     } else {
-        for (int r = 0; r < FEW; r++) rl_zero(sums + r * PIECE, PIECE * 4);
+        for (int r = 0; r < FEW_ROWS; r++) rl_zero(sums + r * PIECE, PIECE * 4);
         for (int64_t k = 0; k < p->k;) {
             int terms = p->k - k < 4 ? 1 : 4;
-            const float *at[FEW];
-            for (int r = 0; r < FEW; r++) at[r] = x[r] + k;
+            const float *at[FEW_ROWS];
+            for (int r = 0; r < FEW_ROWS; r++) at[r] = x[r] + k;
             for (int t = 0; t < terms; t++) {
                 w[t] = element(&p->b, k + t, j);
                 if (stored) continue;
@@ -196,11 +196,12 @@ static void gemv_item(void *ctx, int64_t item, int thread) {
     int64_t row = job->x ? p.k : p.a.row, from = item % job->items * job->cols;
     int64_t to = rl_min(p.n, from + job->cols);
     for (int64_t j = from; j < to; j += PIECE)
-        for (int64_t i = 0; i < p.m; i += FEW) {
-            const float *rows[FEW]; // behind the last row the last one again
-            for (int r = 0; r < FEW; r++) rows[r] = x + rl_min(i + r, p.m - 1) * row;
-            gemv_piece(job, &p, rows, i, (int)rl_min(FEW, p.m - i), j, rl_min(PIECE, to - j), sums,
-                       sums + FEW * PIECE + VF);
+        for (int64_t i = 0; i < p.m; i += FEW_ROWS) {
+            const float *rows[FEW_ROWS]; // behind the last row the last one again
+            for (int r = 0; r < FEW_ROWS; r++) rows[r] = x + rl_min(i + r, p.m - 1) * row;
+            int count = (int)rl_min(FEW_ROWS, p.m - i);
+            gemv_piece(job, &p, rows, i, count, j, rl_min(PIECE, to - j), sums,
+                       sums + FEW_ROWS * PIECE + VF);
         }
 }
 

@@ -24,7 +24,7 @@ static product turned(const product *p) {
 
 static product prepared(const product *p) {
     product t = *p;
-    if (t.n < t.m && t.n <= FEW) t = turned(&t);
+    if (t.n < t.m && t.n <= FEW_ROWS) t = turned(&t);
     // A dim of size one lies as one likes.
     if (t.k == 1) t.a.col = t.b.row = 1;
     if (t.n == 1) t.b.col = t.c.col = 1;
@@ -141,7 +141,7 @@ static int k_product_experts(const rl_call *c) {
         p.a = p.m > 1 ? (matrix){NULL, x->dtype, k, 1} : from;
         floats = rl_max(floats, shared_floats(&p));
     }
-    for (p.m = wide; n <= FEW && p.m > 16; p.m = 0) floats = rl_max(floats, shared_floats(&p));
+    for (p.m = wide; n <= FEW_ROWS && p.m > 16; p.m = 0) floats = rl_max(floats, shared_floats(&p));
     int64_t *named = rl_shared((size_t)(rows * 16 + wide * (in + made) + floats * 4 + 8));
     if (!named) return RL_MEMORY;
     int64_t *order = named + rows;

@@ -8,12 +8,14 @@ typedef struct {
 } matrix;
 
 // c = a @ b + bias: (m, k) @ (k, n) = (m, n), `batch` times over. Without a bias its data is NULL.
-// The batch has `dims` dims, each with a step in elements for c, a and b.
+// The batch has `dims` dims, each with a step in elements for c, a, b and bias.
 typedef struct {
     int64_t m, n, k, batch;
     matrix c, a, b, bias;
     int32_t dims;
-    int64_t shape[RL_DIMS], step[3][RL_DIMS];
+    int64_t shape[RL_DIMS], step[4][RL_DIMS];
+    const struct image *image; // what b is made of where it does not lie in memory (conv.c)
+    int add;                   // to what c holds, which is f32 with rows without gaps
 } product;
 
 static inline uint8_t *element(const matrix *x, int64_t row, int64_t col) {
@@ -41,11 +43,11 @@ static void finish(const product *p, int64_t i, int64_t j, const float *x, int64
 // The matrices of one product of the batch.
 static product nth(const product *p, int64_t index) {
     product one = *p;
-    matrix *of[3] = {&one.c, &one.a, &one.b};
+    matrix *of[4] = {&one.c, &one.a, &one.b, &one.bias};
     for (int d = p->dims - 1; d >= 0; d--) {
         int64_t i = index % p->shape[d];
         index /= p->shape[d];
-        for (int j = 0; j < 3; j++)
+        for (int j = 0; j < (p->bias.data ? 4 : 3); j++)
             of[j]->data += i * p->step[j][d] * RL_SIZE[of[j]->dtype];
     }
     return one;

@@ -19,6 +19,7 @@
 #include "gemm.c"
 #include "gemv.c"
 #include "linear.c"
+#include "conv.c"
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base

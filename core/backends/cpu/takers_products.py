@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.core.backends.cpu.simd import Record, View
-from rushlight.core.dtype import DTYPES
+from rushlight.core.dtype import DTYPES, float32
 
 _FLOATS = [d for d in DTYPES.values() if d.kind == "f" and d.name != "float64"]
 
@@ -68,7 +68,20 @@ def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
     return Record("embedding", (out, weight, index)) if fits else None
 
 
+def _conv(kernel: str) -> Any:
+    def take(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+        # The second is the weight, or where the weight is the result a gradient.
+        fits = _fits(out, *inputs) and inputs[1].layout.is_contiguous
+        if not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
+            return None
+        sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
+        return Record(kernel, (out, *inputs), sizes)
+
+    return take
+
+
 TAKERS = {
+    **{name: _conv(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
     "matmul": _matmul,
     "linear": _linear,
     "linear_t": _linear_t,
