@@ -19,7 +19,7 @@
 
 // A block of one activation row: 32 numbers (of 16 bits where QF_WIDE, in the order even elements
 // of 0..15, of 16..31, odd ones of 0..15, of 16..31), then d, d * sum, and four words of which the
-// first is -QF_LESS * sum. A block of a tile: numbers of QF_ROWS rows four (QF_WIDE: two) at a
+// first is -QF_LESS * sum, the others 0. A block of a tile: numbers of QF_ROWS rows four (QF_WIDE: two) at a
 // time, then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
 #define QF_ONE(type) (QF_WIDE(type) ? 96 : 64)
 #define QF_TILE(type) (QF_ROWS * (QF_WIDE(type) ? 72 : 40))

@@ -12,7 +12,8 @@ typedef struct {
     float **out;
     ql_group *groups;
     uint8_t *tiles;
-    int64_t row, expert_bytes, blocks, columns, rows; // columns, rows: of the weight
+    int64_t row, bytes, expert_bytes; // from row to row, of a row, from expert to expert
+    int64_t blocks, columns, rows; // of the weight
     int64_t groups_n, pieces, per, tile;
 } ql_job;
 
@@ -48,8 +49,9 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     w += at * j->row;
     if (j->fast && g->n == 1) {
         const uint8_t *x = j->tiles + g->tile * j->tile;
-        Q_EACH(j->type, ok = qf_vector(TYPE, x, w, j->row, count, j->blocks, bias,
-                                      rows.out[0] + at, thread))
+        const uint8_t *last = w + (j->rows - at - 1) * j->row + j->bytes - 16;
+        Q_EACH(j->type, ok = qf_vector(TYPE, x, w, j->row, count, j->blocks, last, bias,
+                                       rows.out[0] + at, thread))
     } else if (j->fast) {
         const uint8_t *x = j->tiles + g->tile * j->tile;
         for (int64_t c = 0; c < count && ok; c += 32)
@@ -116,7 +118,7 @@ static int ql_run(const rl_call *c, int transposed) {
     int64_t bytes = 0;
     Q_EACH(j.type, bytes = q_bytes(TYPE))
     j.blocks = j.columns / 32;
-    j.row = w->strides[d] / 32 * bytes;
+    j.row = w->strides[d] / 32 * bytes, j.bytes = j.blocks * bytes;
     j.expert_bytes = experts ? w->strides[0] / 32 * bytes : 0;
     if (!n || !columns) return RL_OK;
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;

@@ -17,13 +17,18 @@ RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
     }
 }
 
-// Rows lie one after the other: while some are multiplied, as much is fetched from this far ahead.
-// The processor's own prefetch sees many short streams and comes too late.
+// Rows lie one after the other: while some are multiplied, as much is fetched from this far ahead
+// of them. The processor's own prefetch sees many short streams and comes too late.
+#if defined(__wasm__)
+#define QV_AHEAD 4096
+// There is no prefetch: a load from memory in order makes the processor's own one follow it.
+#define QV_FETCH(p, bytes)                                                                         \
+    for (int i = 0; i < (bytes); i += 64) fetched |= viload((p) + i < last ? (p) + i : last)
+#else
 #define QV_AHEAD 6144
-RL_INLINE void qv_fetch(int type, const uint8_t *w, int64_t block, int rows) {
-    const uint8_t *p = w + QV_AHEAD + block * rows * q_bytes(type);
-    for (int i = 0; i < rows * q_bytes(type); i += 64) __builtin_prefetch(p + i);
-}
+#define QV_FETCH(p, bytes)                                                                         \
+    for (int i = 0; i < (bytes); i += 64) __builtin_prefetch((p) + i)
+#endif
 
 #if VF > 4
 
@@ -65,12 +70,13 @@ RL_INLINE vi qv_dot(int type, const vb w[2], const vb x[2], vi sum) {
 
 // out[r] = the product with row r of QV_ROWS.
 RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
-                      float out[QV_ROWS]) {
+                      const uint8_t *last, float out[QV_ROWS]) {
+    (void)last;
     vf sum[QF_TOGETHER] = {0};
     qv_half least[QF_TOGETHER] = {0};
-    const uint8_t *first = w;
+    const uint8_t *ahead = w + QV_AHEAD;
     for (int64_t b = 0; b < blocks; b++, x += QF_ONE(type), w += q_bytes(type)) {
-        qv_fetch(type, first, b, QV_ROWS);
+        QV_FETCH(ahead + b * QV_ROWS * q_bytes(type), QV_ROWS * q_bytes(type));
         vb in[2] = {splat16(x), splat16(x + 16)};
         vi start = QF_LESS(type) ? (vi)splat16(x + 40) : (vi){0};
         for (int t = 0; t < QF_TOGETHER; t++) {
@@ -132,38 +138,51 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
         }
     }
 #if !DOT32 && !WIDE4
-    if (type != RL_Q8_0) { // halves are added first: 4 * 7874 fits in 16 bits
-        vs a = (vs)LOW64((vi)small[0], (vi)small[1]) + (vs)HIGH64((vi)small[0], (vi)small[1]);
-        vs b = (vs)LOW64((vi)small[2], (vi)small[3]) + (vs)HIGH64((vi)small[2], (vi)small[3]);
-        vi m = pairs(a), n = pairs(b), even = __builtin_shufflevector(m, n, 0, 2, 4, 6);
-        return even + __builtin_shufflevector(m, n, 1, 3, 5, 7);
+    if (type != RL_Q8_0) { // 16-bit sums are added up as far as they hold: 16 * 15 * 127, 8 * 31 * 127
+        vi v[4] = {(vi)small[0], (vi)small[1], (vi)small[2], (vi)small[3]};
+        vs a = (vs)LOW32(v[0], v[1]) + (vs)HIGH32(v[0], v[1]);
+        vs b = (vs)LOW32(v[2], v[3]) + (vs)HIGH32(v[2], v[3]);
+        if (!q_fifth(type)) return pairs((vs)LOW64((vi)a, (vi)b) + (vs)HIGH64((vi)a, (vi)b));
+        vi m = pairs(a), n = pairs(b);
+        return LOW64(m, n) + HIGH64(m, n);
     }
 #endif
     return sum4(sum[0], sum[1], sum[2], sum[3]);
 }
 
+// The high halves as numbers, where they are finite.
+RL_INLINE vf qv_half(vu high) { return (vf)((vu)((vi)high >> 3) & 0x8fffe000u) * 0x1p112f; }
+
 RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
-                      float out[QV_ROWS]) {
+                       const uint8_t *last, float out[QV_ROWS]) {
+    (void)last;
+    vi fetched = {0};
     vf sum = {0};
-    const uint8_t *first = w;
+    vu odd = {0};
+    const uint32_t top = q_least(type) ? 0x7c007c00u : 0x7c00u; // exponents of infinity and NaN
+    const uint8_t *ahead = w + QV_AHEAD;
     for (int64_t b = 0; b < blocks; b++, x += QF_ONE(type), w += q_bytes(type)) {
-        qv_fetch(type, first, b, QV_ROWS);
+        QV_FETCH(ahead + b * QV_ROWS * q_bytes(type), QV_ROWS * q_bytes(type));
         const uint8_t *end = x + QF_ONE(type) - 32;
         vi n = qv_dots(type, w, row, x);
         vu scales = q_words(w, row);
+        odd |= (scales & top) + (top & 0x04000400u);
         if (QF_LESS(type)) n += visplat_at(end + 8);
-        vf d = vhalf(scales) * vsplat_at(end);
+        vf d = qv_half(scales << 16) * vsplat_at(end);
         sum = vfma(__builtin_convertvector(n, vf), d, sum);
-        if (q_least(type)) sum = vfma(vhalf(scales >> 16), vsplat_at(end + 4), sum);
+        if (q_least(type)) sum = vfma(qv_half(scales), vsplat_at(end + 4), sum);
     }
-    vstore(out, sum);
+    vi wrong = (vi)((odd & 0x80008000u) != 0); // such rows give NaN
+    // Zero: the sum is there so that the loads are.
+    if (blocks) wrong |= fetched & visplat_at(x - 12);
+    vstore(out, (vf)((vi)sum | wrong));
 }
 
 #endif
 
 // out[r] = the product of a rounded activation row with weight row r of `rows`, and bias.
 RL_INLINE int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t rows,
-                       int64_t blocks, const float *bias, float *out, int thread) {
+                       int64_t blocks, const uint8_t *last, const float *bias, float *out, int thread) {
     for (int64_t r = 0; r < rows; r += QV_ROWS) {
         float found[QV_ROWS];
         int64_t n = rl_min(QV_ROWS, rows - r), step = row, bytes = blocks * q_bytes(type);
@@ -176,7 +195,7 @@ RL_INLINE int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t ro
                 rl_copy(spare + i * bytes, p + i * row, (size_t)bytes);
             p = spare, step = bytes;
         }
-        qv_rows(type, x, p, step, blocks, found);
+        qv_rows(type, x, p, step, blocks, last, found);
         for (int64_t i = 0; i < n; i++) out[r + i] = found[i] + (bias ? q_float(bias + r + i) : 0);
     }
     return 1;
