@@ -111,6 +111,10 @@ class Layout:
 
     def reshape(self, shape: Sequence[int]) -> Layout | None:
         """The same elements seen as `shape` without a copy, or None where that cannot be."""
+        return self._reshape(tuple(shape))
+
+    @lru_cache(4096)  # noqa: B019  a layout is a few numbers, and there are few kinds
+    def _reshape(self, shape: Shape) -> Layout | None:
         if 0 in self.shape or self.is_contiguous:
             return Layout(tuple(shape), contiguous_strides(shape), self.offset)
         old = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]

@@ -59,6 +59,9 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
 
     wrap: a Python integer out of the dtype's range wraps around; else it raises ValueError.
     """
+    if all(map(is_tensor, values)) and len({(v.dtype, v.shape) for v in values}) == 1:  # type: ignore[union-attr]
+        if values[0].dtype.kind != "q":  # type: ignore[union-attr]
+            return list(values)  # type: ignore[arg-type]
     values = numbers(name, values)
     tensors = [v for v in values if is_tensor(v)]
     if not tensors:

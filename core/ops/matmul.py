@@ -118,7 +118,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     The weight may be of any storage dtype; it is used as stored.
     """
-    check_float("linear", x=x, weight=weight, bias=bias)
+    if bias is not None or x.dtype.kind != "f" or weight.dtype.kind not in "fq":
+        check_float("linear", x=x, weight=weight, bias=bias)
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         have = x.shape[-1] if x.ndim else "no"
         takes = weight.shape[1] if weight.ndim == 2 else "(out, in) features"

@@ -178,6 +178,8 @@ def view(x: Tensor, *size: Any) -> Tensor:
 
 def reshape(x: Tensor, *size: Any) -> Tensor:
     """The same elements with another shape; one size may be -1. A view where possible."""
+    if size == x.shape:
+        return x
     shape = infer_shape("reshape", x.numel(), as_shape("reshape", size))
     if shape == x.shape:
         return x

@@ -14,7 +14,6 @@ import struct
 import sys
 from array import array
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,11 +53,6 @@ def bits(x: float) -> int:
     """A float as an attribute: the bits of a double."""
     found: int = struct.unpack("q", struct.pack("d", x))[0]
     return found
-
-
-@lru_cache(4096)
-def _operand(dtype: DType, layout: Layout) -> tuple[int, ...]:
-    return (CODES[dtype], layout.offset, layout.ndim, *layout.shape, *layout.strides)
 
 
 class Library:
@@ -103,22 +97,19 @@ class Library:
                 if x is None:
                     body += (-1, 0, 0, 0)
                     continue
-                storage = x.storage
+                storage, layout = x.storage, x.layout
+                shape = layout.shape
                 place = places.get(id(storage))
                 if place is None:
                     place = places[id(storage)] = len(storages)
                     storages.append(storage)
-                body.append(place)
-                body += _operand(x.dtype, x.layout)
+                body += (place, CODES[x.dtype], layout.offset, len(shape), *shape, *layout.strides)
             body += attrs
             body[start + 1] = len(body) - start
-        words = array("q", (VERSION, 0, len(storages), len(records)))
+        head = [VERSION, 4 + 2 * len(storages) + len(body), len(storages), len(records)]
         for storage in storages:
-            words.append(storage.address)
-            words.append(storage.buffer.nbytes)
-        words.extend(body)
-        words[1] = len(words)
-        return words, storages
+            head += (storage.address, storage.buffer.nbytes)
+        return array("q", head + body), storages
 
     def run(self, words: array[int], names: Sequence[str]) -> None:
         """Run a message; `names` are the ops of its records, for errors.
