@@ -46,7 +46,7 @@ def _each(name: str, *kinds: frozenset[Any]) -> Any:
 
 
 def _where(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
-    good = out.dtype in PLAIN and apart(inputs, out)
+    good = inputs[0].dtype.kind == "b" and out.dtype in PLAIN and apart(inputs, out)
     return Record("where", (out, *inputs)) if good else None
 
 
