@@ -66,9 +66,6 @@ static void tiles(const float *a, int64_t lda, const float *b, int64_t ldb, floa
     }
 }
 
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_at __attribute__((vector_size(16), aligned(4), may_alias));
-
 RL_INLINE v4 halves(vf x) {
 #if VF == 16
     typedef float v8 __attribute__((vector_size(32)));
@@ -108,19 +105,7 @@ static void turn_keys(float *to, const float *from, int64_t stride, int64_t coun
     for (int64_t j = 0; j < whole; j += 4) {
         const float *at = from + j * stride;
         int64_t d = 0;
-        for (; d + 4 <= n; d += 4) {
-            v4 a = *(const v4_at *)(at + d), b = *(const v4_at *)(at + stride + d);
-            v4 c = *(const v4_at *)(at + 2 * stride + d), e = *(const v4_at *)(at + 3 * stride + d);
-            v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-            v4 ce = __builtin_shufflevector(c, e, 0, 4, 1, 5);
-            v4 ba = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-            v4 ec = __builtin_shufflevector(c, e, 2, 6, 3, 7);
-            float *o = to + d * KEYS + j;
-            *(v4_at *)o = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
-            *(v4_at *)(o + KEYS) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
-            *(v4_at *)(o + 2 * KEYS) = __builtin_shufflevector(ba, ec, 0, 1, 4, 5);
-            *(v4_at *)(o + 3 * KEYS) = __builtin_shufflevector(ba, ec, 2, 3, 6, 7);
-        }
+        for (; d + 4 <= n; d += 4) turn4(to + d * KEYS + j, KEYS, at + d, stride);
         for (; d < n; d++)
             for (int i = 0; i < 4; i++) to[d * KEYS + j + i] = at[i * stride + d];
     }
@@ -369,14 +354,14 @@ static int k_cache_write(const rl_call *c) {
         for (int64_t b = 0; b < out->shape[0]; b++) {
             int64_t at = attention_integer(offsets, b, 0);
             if (at < 0 || at > out->shape[2] - in->shape[2]) return RL_INDEX;
-            rl_call part = {.n = 2, .op = {*out, *in}};
+            rl_operand part[2] = {*out, *in};
             for (int i = 0; i < 2 && write; i++) {
-                rl_operand *x = &part.op[i];
+                rl_operand *x = &part[i];
                 int64_t start = b * x->strides[0] + (i ? 0 : at * x->strides[2]);
                 x->data += start * RL_SIZE[x->dtype];
                 x->shape[0] = 1, x->shape[2] = in->shape[2];
             }
-            if (write) k_copy(&part);
+            if (write) move(&part[0], &part[1]);
         }
     return RL_OK;
 }

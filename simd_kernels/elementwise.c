@@ -21,13 +21,13 @@ typedef union {
     uint8_t b[PIECE];
 } map_buffer;
 
-static void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step, int64_t n) {
+static RL_APART void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step, int64_t n) {
     const uint8_t *from = x->data + at * RL_SIZE[x->dtype];
     if (kind == FLOATS) LOAD_F[x->dtype](to, from, step, n);
     else LOAD_I[x->dtype](to, from, step, n);
 }
 
-static void map_store(int kind, const rl_operand *x, const void *from, int64_t at, int64_t step,
+static RL_APART void map_store(int kind, const rl_operand *x, const void *from, int64_t at, int64_t step,
                       int64_t n) {
     uint8_t *to = x->data + at * RL_SIZE[x->dtype];
     if (kind == FLOATS) STORE_F[x->dtype](to, from, step, n);
@@ -41,7 +41,7 @@ static int map_direct(int kind, const rl_operand *x, int64_t step) {
     return step == 1 && x->dtype == (kind == FLOATS ? RL_F32 : kind == INTS ? RL_I64 : RL_BOOL);
 }
 
-static void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
+static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
     map_buffer buffer[3];
     const rl_walk *w = &job->walk;
     const rl_operand *op = job->call->op;
@@ -111,7 +111,7 @@ static void map_item(void *ctx, int64_t item, int thread) {
 }
 
 // Items on the threads where there is enough to do, else here.
-static void run_items(int64_t items, int64_t work, void (*fn)(void *, int64_t, int), void *job) {
+static RL_APART void run_items(int64_t items, int64_t work, void (*fn)(void *, int64_t, int), void *job) {
     if (work >= 1 << 15) rl_parallel(items, fn, job);
     else
         for (int64_t i = 0; i < items; i++) fn(job, i, 0);
@@ -149,10 +149,10 @@ static int map(const rl_call *c, int arity, map_fn floats, map_fn ints, int trut
     return RL_OK;
 }
 
-static __attribute__((noinline)) vf load_rest(const float *p, int64_t n) {
+static RL_APART vf load_rest(const float *p, int64_t n) {
     return vload_part(p, n);
 }
-static __attribute__((noinline)) void store_rest(float *p, vf x, int64_t n) {
+static RL_APART void store_rest(float *p, vf x, int64_t n) {
     vstore_part(p, x, n);
 }
 
@@ -202,8 +202,10 @@ UNARY(log, vlog(a))
 UNARY(sqrt, vsqrt(a))
 UNARY(rsqrt, 1.0f / vsqrt(a))
 UNARY(reciprocal, 1.0f / a)
-UNARY(sin, vsincos(a, 0))
-UNARY(cos, vsincos(a, 1))
+// One loop for both: it is long.
+static RL_APART vf turned(vf x, int32_t quarter) { return vsincos(x, quarter); }
+UNARY(sin, turned(a, 0))
+UNARY(cos, turned(a, 1))
 UNARY(tanh, vtanh(a))
 UNARY(erf, verf(a))
 UNARY(sigmoid, vsigmoid(a))

@@ -34,6 +34,9 @@ RL_LANES(vrint, __builtin_rintf)
 #define RL_SMALL_LOOP
 #endif
 
+// Functions of which one copy is enough.
+#define RL_APART __attribute__((noinline))
+
 typedef double vd __attribute__((vector_size(VF * 8)));
 
 #define VSIGN ((int32_t)0x80000000)
@@ -177,7 +180,7 @@ RL_INLINE vf vsincos(vf x, int32_t quarter) {
     vf r = __builtin_convertvector(reduced, vf);
     vi large = (vi)(vabs(x) > 1e5f);
     if (vany(large))
-        for (int i = 0; i < VF; i++) {
+        RL_SMALL_LOOP for (int i = 0; i < VF; i++) {
             int32_t turns = 0;
             float v = x[i];
             if (!large[i]) continue;
@@ -194,5 +197,22 @@ RL_INLINE vf vsincos(vf x, int32_t quarter) {
     vf cosine = vfma(q * s, s, vfma(s, vsplat(-0.5f), vsplat(1.0f)));
     vf y = vselect((n & 1) == 1, cosine, sine);
     return (vf)((vu)y ^ (vu)(n & 2) << 30);
+}
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_at __attribute__((vector_size(16), aligned(4), may_alias));
+
+// Four rows of four floats, `ts` and `fs` apart, turned round.
+RL_INLINE void turn4(float *to, int64_t ts, const float *from, int64_t fs) {
+    v4 a = *(const v4_at *)from, b = *(const v4_at *)(from + fs);
+    v4 c = *(const v4_at *)(from + 2 * fs), d = *(const v4_at *)(from + 3 * fs);
+    v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    v4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    v4 ba = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    v4 dc = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(v4_at *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(v4_at *)(to + ts) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(v4_at *)(to + 2 * ts) = __builtin_shufflevector(ba, dc, 0, 1, 4, 5);
+    *(v4_at *)(to + 3 * ts) = __builtin_shufflevector(ba, dc, 2, 3, 6, 7);
 }
 #endif

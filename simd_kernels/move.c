@@ -1,56 +1,184 @@
-// Elements moved as they are stored: any strides on both sides.
+// Elements moved as they are stored, whatever the strides on both sides; fills and joins.
 
 typedef struct {
-    const rl_call *call;
-    int64_t size, inner, outer;
-    int dim;  // the dim that one run of the inner loop goes along
+    const rl_operand *out, *in;
+    rl_walk walk;
+    int64_t size, runs;
+    // Where the input lies along another dim than the output: that dim's length and the strides.
+    int64_t across, to_step, from_step;
 } move_job;
 
 #define MOVE_LOOP(type)                                                                            \
-    for (int64_t i = 0; i < n; i++) ((type *)to)[i * ts] = ((const type *)from)[i * fs]
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)((type *)to)[i * ts] = ((const type *)from)[i * fs]
 
-static void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t ts, int64_t fs,
+// A short run by vectors of 16 bytes, of which the last two overlap: calls cost more than these.
+static inline void move_bytes(uint8_t *to, const uint8_t *from, int64_t n) {
+    typedef uint32_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
+    if (n < 16 || n > 1024) {
+        rl_copy(to, from, (size_t)n);
+        return;
+    }
+    RL_SMALL_LOOP for (int64_t i = 0; i < n - 16; i += 16)
+        *(v16 *)(to + i) = *(const v16 *)(from + i);
+    *(v16 *)(to + n - 16) = *(const v16 *)(from + n - 16);
+}
+
+static RL_APART void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t ts, int64_t fs,
                      int64_t size) {
-    if (ts == 1 && fs == 1) rl_copy(to, from, (size_t)(n * size));
+    if (ts == 1 && fs == 1) move_bytes(to, from, n * size);
     else if (size == 4) MOVE_LOOP(uint32_t);
     else if (size == 2) MOVE_LOOP(uint16_t);
     else if (size == 8) MOVE_LOOP(uint64_t);
     else MOVE_LOOP(uint8_t);
 }
 
+#define SQUARE 16 // elements on a side of the pieces that a matrix is turned round by
+
+// to[i * ts + j] = from[i + j * fs] for i < m, j < n.
+static void move_turned(uint8_t *to, const uint8_t *from, int64_t m, int64_t n, int64_t ts,
+                        int64_t fs, int64_t size) {
+    for (int64_t a = 0; a < m; a += SQUARE)
+        for (int64_t b = 0; b < n; b += SQUARE) {
+            int64_t rows = rl_min(SQUARE, m - a), columns = rl_min(SQUARE, n - b), i = 0;
+            if (size == 4)
+                for (; i + 4 <= rows; i += 4) {
+                    int64_t j = 0;
+                    for (; j + 4 <= columns; j += 4)
+                        turn4((float *)to + (a + i) * ts + b + j, ts,
+                              (const float *)from + (b + j) * fs + a + i, fs);
+                    for (int64_t r = i; r < i + 4; r++)
+                        move_run(to + ((a + r) * ts + b + j) * size,
+                                 from + ((b + j) * fs + a + r) * size, columns - j, 1, fs, size);
+                }
+            for (; i < rows; i++)
+                move_run(to + ((a + i) * ts + b) * size, from + (b * fs + a + i) * size, columns, 1,
+                         fs, size);
+        }
+}
+
 static void move_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const move_job *job = ctx;
-    const rl_operand *out = &job->call->op[0], *in = &job->call->op[1];
-    int64_t to = 0, from = 0;
-    for (int d = out->ndim - 1; d >= 0; d--) {
-        if (d == job->dim) continue;
-        int64_t i = item % out->shape[d];
-        item /= out->shape[d];
-        to += i * out->strides[d], from += i * in->strides[d];
+    const rl_walk *w = &job->walk;
+    int64_t first = item * job->runs, last = rl_min(w->outer, first + job->runs);
+    rl_place p = walk_to(w, first);
+    for (int64_t run = first; run < last; run++, walk_on(w, &p)) {
+        uint8_t *to = job->out->data + p.at[0] * job->size;
+        const uint8_t *from = job->in->data + p.at[1] * job->size;
+        if (job->across)
+            move_turned(to, from, job->across, w->inner, job->to_step, job->from_step, job->size);
+        else move_run(to, from, w->inner, w->step[0], w->step[1], job->size);
     }
-    move_run(out->data + to * job->size, in->data + from * job->size, job->inner,
-             out->strides[job->dim], in->strides[job->dim], job->size);
 }
 
-// out[...] = x[...]: the same shape and size of elements; they do not overlap.
+// out[...] = in[...], of one shape and size of elements; they do not overlap.
+static RL_APART void move(const rl_operand *out, const rl_operand *in) {
+    const rl_operand *x[2] = {out, in};
+    int64_t n = rl_numel(out);
+    if (!n) return;
+    move_job job = {.out = out, .in = in, .walk = walk_over(x, 2, -1),
+                    .size = RL_SIZE[out->dtype]};
+    rl_walk *w = &job.walk;
+    for (int d = 0; d < w->outer_dims && w->step[0] == 1 && w->step[1] != 1; d++)
+        if (w->strides[1][d] == 1) { // taken out of the walk
+            job.across = w->shape[d], job.to_step = w->strides[0][d], job.from_step = w->step[1];
+            w->outer /= job.across;
+            for (w->outer_dims--; d < w->outer_dims; d++) {
+                w->shape[d] = w->shape[d + 1];
+                for (int i = 0; i < 2; i++) w->strides[i][d] = w->strides[i][d + 1];
+            }
+        }
+    job.runs = rl_max(1, ITEM / (w->inner * rl_max(1, job.across)));
+    run_items((w->outer + job.runs - 1) / job.runs, n, move_item, &job);
+}
+
 static int k_copy(const rl_call *c) {
-    static const uint8_t SIZES[] = {1, 1, 1, 2, 4, 4, 8, 2, 2, 4, 8, 1, 1};
-    const rl_operand *out = &c->op[0], *in = &c->op[1];
-    if (c->n != 2 || in->ndim != out->ndim) return RL_REFUSED;
-    if (out->dtype >= RL_Q4_0 || in->dtype >= RL_Q4_0) return RL_REFUSED;
-    int64_t size = SIZES[out->dtype], n = rl_numel(out);
-    if (SIZES[in->dtype] != size) return RL_REFUSED;
-    for (int d = 0; d < out->ndim; d++)
-        if (in->shape[d] != out->shape[d]) return RL_REFUSED;
-    if (!n) return RL_OK;
-    if (!out->ndim) return move_run(out->data, in->data, 1, 1, 1, size), RL_OK;
-    move_job job = {c, size, 0, 0, out->ndim - 1};
-    for (int d = 0; d < out->ndim; d++) // the longest dim without gaps in the output, else the last
-        if (out->strides[d] == 1 && out->shape[d] > 1) job.dim = d;
-    job.inner = out->shape[job.dim], job.outer = n / job.inner;
-    if (n < 1 << 14)
-        for (int64_t i = 0; i < job.outer; i++) move_item(&job, i, 0);
-    else rl_parallel(job.outer, move_item, &job);
+    const rl_operand *x[2];
+    if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
+    if (RL_SIZE[x[0]->dtype] != RL_SIZE[x[1]->dtype]) return RL_REFUSED;
+    move(x[0], x[1]);
+    return RL_OK;
+}
+
+static void fill_run(uint8_t *to, int64_t n, int64_t step, int64_t bits, int64_t size) {
+    const uint8_t *from = (const uint8_t *)&bits;
+    if (step == 1 && (!bits || size == 1))
+        __builtin_memset(to, (int)(bits & 255), (size_t)(n * size));
+    else move_run(to, from, n, step, 0, size);
+}
+
+// Every element becomes the low bytes of `bits`.
+static void fill(const rl_operand *out, int64_t bits) {
+    if (!rl_numel(out)) return;
+    rl_walk w = walk_over(&out, 1, -1);
+    int64_t size = RL_SIZE[out->dtype];
+    rl_place p = walk_to(&w, 0);
+    for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
+        fill_run(out->data + p.at[0] * size, w.inner, w.step[0], bits, size);
+}
+
+// attrs: the bits of the value.
+static int k_fill(const rl_call *c) {
+    if (c->n != 1 || c->n_attrs != 1 || c->op[0].ndim < 0 || c->op[0].dtype >= RL_Q4_0)
+        return RL_REFUSED;
+    fill(&c->op[0], c->attrs[0]);
+    return RL_OK;
+}
+
+// A region of out, its values, all of out, what is there before: x, or where that is left out a
+// value (attrs: its bits).
+static int k_place(const rl_call *c) {
+    const rl_operand *region = &c->op[0], *value = &c->op[1], *out = &c->op[2], *x = &c->op[3];
+    if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
+    for (int i = 0; i < 4; i++)
+        if ((c->op[i].ndim < 0 && i < 3) || (c->op[i].ndim >= 0 && c->op[i].dtype != out->dtype))
+            return RL_REFUSED;
+    const rl_operand *inner[2] = {region, value}, *whole[2] = {out, x};
+    if (out->dtype >= RL_Q4_0 || !same_shapes(inner, 2)) return RL_REFUSED;
+    if (x->ndim < 0) fill(out, c->attrs[0]);
+    else if (same_shapes(whole, 2)) move(out, x);
+    else return RL_REFUSED;
+    move(region, value);
+    return RL_OK;
+}
+
+// out, then what is joined; attrs: the dim.
+static int k_cat(const rl_call *c) {
+    rl_operand out = c->op[0];
+    if (c->n_attrs != 1 || out.ndim < 1 || out.dtype >= RL_Q4_0) return RL_REFUSED;
+    int64_t dim = c->attrs[0], whole = out.shape[dim < 0 || dim >= out.ndim ? 0 : dim], total = 0;
+    if (dim < 0 || dim >= out.ndim) return RL_REFUSED;
+    for (int write = 0; write < 2; write++)
+        for (int i = 1; i < c->n; i++) {
+            const rl_operand *x[2] = {&out, &c->op[i]};
+            if (x[1]->ndim != out.ndim || x[1]->dtype != out.dtype) return RL_REFUSED;
+            out.shape[dim] = x[1]->shape[dim];
+            if (!same_shapes(x, 2)) return RL_REFUSED;
+            if (!write) total += out.shape[dim];
+            else {
+                if (total != whole) return RL_REFUSED;
+                move(&out, x[1]);
+                out.data += out.shape[dim] * out.strides[dim] * RL_SIZE[out.dtype];
+            }
+        }
+    return c->n > 1 ? RL_OK : RL_REFUSED;
+}
+
+// start + i * step; attrs: whether they are integers, start, step (else the bits of doubles).
+static int k_arange(const rl_call *c) {
+    const rl_operand *out = &c->op[0];
+    if (c->n != 1 || c->n_attrs != 3 || out->ndim != 1 || out->dtype >= RL_Q4_0) return RL_REFUSED;
+    uint64_t start = (uint64_t)c->attrs[1], step = (uint64_t)c->attrs[2];
+    double from = rl_double(c->attrs[1]), by = rl_double(c->attrs[2]);
+    for (int64_t i = 0; i < out->shape[0]; i++) {
+        int64_t whole = (int64_t)(start + step * (uint64_t)i);
+        double x = c->attrs[0] ? (double)whole : (double)i * by + from;
+        float narrow = c->attrs[0] ? (float)whole : (float)x;
+        uint8_t *to = out->data + i * out->strides[0] * RL_SIZE[out->dtype];
+        if (!c->attrs[0]) whole = to_i64(x);
+        if (IS_INT(out->dtype)) STORE_I[out->dtype](to, &whole, 1, 1);
+        else if (out->dtype == RL_F64) rl_copy(to, &x, 8);
+        else STORE_F[out->dtype](to, &narrow, 1, 1);
+    }
     return RL_OK;
 }

@@ -114,7 +114,7 @@ static void row_log_softmax(const row_job *job, float *const *x, int64_t n) {
 }
 
 // The sum of (x - mean) ** power, of 1 or 2.
-static double row_sum(const float *x, int64_t n, float mean, int power) {
+static RL_APART double row_sum(const float *x, int64_t n, float mean, int power) {
     double total = 0;
     for (int64_t s = 0; s < n; s += BLOCK) {
         vf sum = {0}, other = {0};

@@ -11,7 +11,7 @@ typedef struct {
         type *o = (type *)data[0];                                                                 \
         const type *a = (const type *)data[2], *b = (const type *)data[3];                         \
         const uint8_t *condition = data[1];                                                        \
-        if (s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 1)                                      \
+        if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 1)                 \
             for (int64_t i = 0; i < n; i++) o[i] = condition[i] ? a[i] : b[i];                     \
         else                                                                                       \
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                          \

@@ -9,6 +9,8 @@
 #include "select.c"
 #include "norm.c"
 #include "move.c"
+#include "reduce.c"
+#include "index.c"
 #include "attention.c"
 #include "blocks.c"
 #include "blocks_exact.c"

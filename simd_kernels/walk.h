@@ -2,6 +2,7 @@
 // the inner one, which the loops of a kernel run along, is long.
 #ifndef WALK_H
 #define WALK_H
+#include "math.h"
 #include "rl.h"
 
 #define WALK_OPERANDS 4
@@ -18,7 +19,7 @@ typedef struct {
 } rl_place;
 
 // Whether the operands have one shape.
-static int same_shapes(const rl_operand *const *x, int n) {
+static RL_APART int same_shapes(const rl_operand *const *x, int n) {
     for (int i = 1; i < n; i++) {
         if (x[i]->ndim != x[0]->ndim) return 0;
         for (int d = 0; d < x[0]->ndim; d++)
@@ -28,7 +29,7 @@ static int same_shapes(const rl_operand *const *x, int n) {
 }
 
 // Operands of one shape; `dim` is kept as the inner dim by itself, -1: any may be.
-static rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
+static RL_APART rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
     rl_walk w = {.n = n, .outer_dims = 0, .inner = 1, .outer = 1};
     int64_t shape[RL_DIMS], strides[WALK_OPERANDS][RL_DIMS];
     int dims = 0;
@@ -60,7 +61,7 @@ static rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
 }
 
 // The place of run `item` of the outer dims.
-static rl_place walk_to(const rl_walk *w, int64_t item) {
+static RL_APART rl_place walk_to(const rl_walk *w, int64_t item) {
     rl_place p = {{0}, {0}};
     for (int d = w->outer_dims - 1; d >= 0 && item; d--) {
         p.index[d] = item % w->shape[d];
@@ -70,7 +71,7 @@ static rl_place walk_to(const rl_walk *w, int64_t item) {
     return p;
 }
 
-static inline void walk_on(const rl_walk *w, rl_place *p) {
+static RL_APART void walk_on(const rl_walk *w, rl_place *p) {
     for (int d = w->outer_dims - 1; d >= 0; d--) {
         int more = ++p->index[d] < w->shape[d];
         for (int i = 0; i < w->n; i++)

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.core.backends.cpu import simd, takers_blocks, takers_map, takers_nn, takers_products
+from rushlight.core.backends.cpu import (
+    simd,
+    takers_blocks,
+    takers_map,
+    takers_move,
+    takers_nn,
+    takers_products,
+)
 from rushlight.core.backends.cpu.simd import Record
 
 Taker = Callable[[Sequence[Any], Any, Mapping[str, Any]], Record | None]
@@ -26,21 +33,9 @@ def record(name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any])
     return None
 
 
-def _copy(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
-    x = inputs[0]
-    if (
-        x.storage is out.storage
-        or x.dtype is not out.dtype
-        or x.dtype.kind == "q"
-        or x.layout.ndim > 8
-    ):
-        return None
-    return Record("copy", (out, x))
-
-
 # The first that takes an op has it.
 TABLES: tuple[Mapping[str, Taker], ...] = (
-    {"copy": _copy, **takers_map.TAKERS, **takers_nn.TAKERS},
+    {**takers_map.TAKERS, **takers_move.TAKERS, **takers_nn.TAKERS},
     takers_blocks.TAKERS,
     takers_products.TAKERS,
 )

@@ -1,0 +1,187 @@
+// Elements by index, and their order.
+
+typedef struct {
+    const rl_operand *out, *in, *index;
+    rl_walk walk;
+    int64_t first, count, dim, size;
+} index_job;
+
+static int read_indices(const rl_operand *index, int64_t at, int64_t step, int64_t n, int64_t size,
+                        int64_t *to) {
+    LOAD_I[index->dtype](to, index->data + at * RL_SIZE[index->dtype], step, n);
+    for (int64_t i = 0; i < n; i++)
+        if (to[i] < 0 || to[i] >= size) return 0;
+    return 1;
+}
+
+// out[.., k, ..] = x[.., index[k], ..]; attrs: the dim.
+static int k_index_select(const rl_call *c) {
+    if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
+    rl_operand out = c->op[0], in = c->op[1];
+    const rl_operand *index = &c->op[2], *x[2] = {&out, &in};
+    int64_t dim = c->attrs[0], at[PIECE];
+    if (dim < 0 || dim >= out.ndim || in.ndim != out.ndim || out.dtype != in.dtype ||
+        out.dtype >= RL_Q4_0 || index->ndim != 1 || !IS_INT(index->dtype) ||
+        index->shape[0] != out.shape[dim])
+        return RL_REFUSED;
+    int64_t size = in.shape[dim], n = out.shape[dim], bytes = RL_SIZE[out.dtype];
+    out.shape[dim] = in.shape[dim] = 1;
+    if (!same_shapes(x, 2)) return RL_REFUSED;
+    int empty = !rl_numel(&out);
+    rl_walk w = walk_over(x, 2, -1);
+    for (int64_t s = 0; s < n; s += PIECE) {
+        int64_t count = rl_min(PIECE, n - s);
+        if (!read_indices(index, s * index->strides[0], index->strides[0], count, size, at))
+            return RL_INDEX;
+        for (int64_t k = 0; k < count && !empty; k++) {
+            rl_place p = walk_to(&w, 0);
+            uint8_t *to = out.data + (s + k) * out.strides[dim] * bytes;
+            const uint8_t *from = in.data + at[k] * in.strides[dim] * bytes;
+            for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
+                move_run(to + p.at[0] * bytes, from + p.at[1] * bytes, w.inner, w.step[0],
+                         w.step[1], bytes);
+        }
+    }
+    return RL_OK;
+}
+
+// out[i][j] = x[index[i][j]][j] for dim 0 (attrs), and so on.
+static int k_gather(const rl_call *c) {
+    if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
+    const rl_operand *out = &c->op[0], *index = &c->op[2];
+    rl_operand in = c->op[1];
+    const rl_operand *x[3] = {out, index, &in};
+    int64_t dim = c->attrs[0], at[PIECE];
+    if (dim < 0 || dim >= out->ndim || in.ndim != out->ndim || out->dtype != in.dtype ||
+        out->dtype >= RL_Q4_0 || !IS_INT(index->dtype) || !same_shapes(x, 2))
+        return RL_REFUSED;
+    for (int d = 0; d < in.ndim; d++)
+        if (d != dim && in.shape[d] < out->shape[d]) return RL_REFUSED;
+    if (!rl_numel(out)) return RL_OK;
+    rl_walk w = walk_over(x, 3, (int)dim);
+    int64_t bytes = RL_SIZE[out->dtype], step = in.strides[dim];
+    rl_place p = walk_to(&w, 0);
+    for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
+        for (int64_t s = 0; s < w.inner; s += PIECE) {
+            int64_t n = rl_min(PIECE, w.inner - s);
+            if (!read_indices(index, p.at[1] + s * w.step[1], w.step[1], n, in.shape[dim], at))
+                return RL_INDEX;
+            uint8_t *to = out->data + (p.at[0] + s * w.step[0]) * bytes;
+            const uint8_t *from = in.data + p.at[2] * bytes;
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, to += w.step[0] * bytes)
+                move_run(to, from + at[i] * step * bytes, 1, 0, 0, bytes);
+        }
+    return RL_OK;
+}
+
+// out = x, then out[.., index[k], ..] += source[.., k, ..], in the order of k; attrs: the dim.
+static int k_index_add(const rl_call *c) {
+    if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
+    rl_operand out = c->op[0], source = c->op[3];
+    const rl_operand *in = &c->op[1], *index = &c->op[2], *x[2] = {&out, in};
+    int64_t dim = c->attrs[0], at[PIECE];
+    if (dim < 0 || dim >= out.ndim || !same_shapes(x, 2) || source.ndim != out.ndim ||
+        out.dtype != RL_F32 || in->dtype != RL_F32 || source.dtype != RL_F32 || index->ndim != 1 ||
+        !IS_INT(index->dtype) || index->shape[0] != source.shape[dim])
+        return RL_REFUSED;
+    if (out.data != in->data) move(&out, in);
+    int64_t size = out.shape[dim], n = source.shape[dim];
+    out.shape[dim] = source.shape[dim] = 1;
+    x[1] = &source;
+    if (!same_shapes(x, 2)) return RL_REFUSED;
+    int empty = !rl_numel(&out);
+    rl_walk w = walk_over(x, 2, -1);
+    for (int64_t s = 0; s < n; s += PIECE) {
+        int64_t count = rl_min(PIECE, n - s);
+        if (!read_indices(index, s * index->strides[0], index->strides[0], count, size, at))
+            return RL_INDEX;
+        for (int64_t k = 0; k < count && !empty; k++) {
+            rl_place p = walk_to(&w, 0);
+            float *to = (float *)out.data + at[k] * out.strides[dim];
+            const float *from = (const float *)source.data + (s + k) * source.strides[dim];
+            for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p)) {
+                float *o = to + p.at[0];
+                const float *f = from + p.at[1];
+                if (w.step[0] == 1 && w.step[1] == 1) f_add(o, o, f, w.inner);
+                else
+                    for (int64_t i = 0; i < w.inner; i++) o[i * w.step[0]] += f[i * w.step[1]];
+            }
+        }
+    }
+    return RL_OK;
+}
+
+// Numbers whose order is that of the floats, equal for equal ones, NaN above all.
+static uint32_t sort_key(float x, uint32_t flip) {
+    uint32_t bits = float_bits(x == 0 ? 0.0f : x);
+    if (x != x) return 0xffffffffu ^ flip;
+    return (bits >> 31 ? ~bits : bits | 0x80000000u) ^ flip;
+}
+
+typedef struct {
+    uint32_t key, place;
+} sort_pair;
+
+// By 11 bits of the key at a time, the lowest first: equal keys keep their order.
+static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
+    for (int shift = 0; shift < 33; shift += 11) {
+        uint32_t at[2048] = {0}, sum = 0;
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & 2047]++;
+        RL_SMALL_LOOP for (int i = 0; i < 2048; i++) {
+            uint32_t count = at[i];
+            at[i] = sum;
+            sum += count;
+        }
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b[at[a[i].key >> shift & 2047]++] = a[i];
+        sort_pair *other = a;
+        a = b, b = other;
+    }
+    return a;
+}
+
+// The places of the first `k` in rising order along a dim, or falling. out (k there), x.
+// attrs: dim, falling.
+static int k_argsort(const rl_call *c) {
+    const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
+    if (c->n != 2 || c->n_attrs != 2 || !IS_FLOAT(in->dtype) || !IS_INT(out->dtype) ||
+        in->ndim != out->ndim)
+        return RL_REFUSED;
+    int64_t dim = c->attrs[0];
+    uint32_t flip = c->attrs[1] ? 0xffffffffu : 0;
+    if (dim < 0 || dim >= in->ndim) return RL_REFUSED;
+    for (int d = 0; d < in->ndim; d++)
+        if (d == dim ? out->shape[d] > in->shape[d] : out->shape[d] != in->shape[d])
+            return RL_REFUSED;
+    int64_t n = in->shape[dim], k = out->shape[dim];
+    if (!rl_numel(out)) return RL_OK;
+    if (n > UINT32_MAX) return RL_REFUSED;
+    sort_pair *a = rl_shared((size_t)n * 2 * sizeof *a), *sorted;
+    if (!a) return RL_MEMORY;
+    rl_walk w = walk_over(x, 2, (int)dim);
+    rl_place p = walk_to(&w, 0);
+    for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p)) {
+        float piece[PIECE];
+        uint32_t counts[2048] = {0}, last = 2047;
+        for (int64_t s = 0; s < n; s += PIECE) {
+            int64_t m = rl_min(PIECE, n - s);
+            map_load(FLOATS, in, piece, p.at[0] + s * w.step[0], w.step[0], m);
+            RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
+                a[s + i] = (sort_pair){sort_key(piece[i], flip), (uint32_t)(s + i)};
+                counts[a[s + i].key >> 21]++;
+            }
+        }
+        // Only those whose upper bits are low enough can be among the first k.
+        int64_t m = 0, below = 0;
+        for (uint32_t i = 0; i < 2048 && last == 2047; i++)
+            if ((below += counts[i]) >= k) last = i;
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+            if (a[i].key >> 21 <= last) a[m++] = a[i];
+        sorted = sort_pairs(a, a + n, m);
+        RL_SMALL_LOOP for (int64_t i = 0; i < k; i++) {
+            int64_t place = sorted[i].place;
+            uint8_t *to = out->data + (p.at[1] + i * out->strides[dim]) * RL_SIZE[out->dtype];
+            STORE_I[out->dtype](to, &place, 1, 1);
+        }
+    }
+    return RL_OK;
+}
