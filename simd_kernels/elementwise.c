@@ -203,9 +203,9 @@ UNARY(sqrt, vsqrt(a))
 UNARY(rsqrt, 1.0f / vsqrt(a))
 UNARY(reciprocal, 1.0f / a)
 // One loop for both: it is long.
-static RL_APART vf turned(vf x, int32_t quarter) { return vsincos(x, quarter); }
-UNARY(sin, turned(a, 0))
-UNARY(cos, turned(a, 1))
+static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); }
+UNARY(sin, sine_of(a, 0))
+UNARY(cos, sine_of(a, 1))
 UNARY(tanh, vtanh(a))
 UNARY(erf, verf(a))
 UNARY(sigmoid, vsigmoid(a))
