@@ -13,8 +13,24 @@ from rushlight.core.backends import Device
 from rushlight.core.backends import Generator as Random
 from rushlight.core.convert import tensor
 from rushlight.core.dtype import bool_
+from rushlight.core.jit import jit
 from rushlight.core.tensor import Tensor
 from rushlight.models.sampling import Array, Options, checked_bias
+
+
+def _facts(scores: Tensor, token: Tensor) -> Tensor:
+    """(3,): the token, the logarithm of its probability, the largest score."""
+    top = scores.amax(0, keepdim=True)
+    shifted = scores - top
+    log_total = shifted.exp().sum(0, keepdim=True).log()
+    # float32 holds every id below 2**24 exactly.
+    return ops.cat([token.float(), shifted.gather(0, token) - log_total, top])
+
+
+@jit
+def _greedy(logits: Tensor) -> Tensor:
+    scores = logits.float()
+    return _facts(scores, scores.argmax(0, keepdim=True))
 
 
 class DeviceSampler:
@@ -42,18 +58,22 @@ class DeviceSampler:
 
     def pick(self, logits: Tensor) -> Tensor:
         """Choose by logits (vocab,): (3,) float32, to be read and given to `taken`."""
+        if self._plain:
+            return _greedy(logits)
         scores = self._adjusted(logits.float())
-        top = scores.amax(0, keepdim=True)
-        shifted = scores - top
-        log_total = shifted.exp().sum(0, keepdim=True).log()
         drawn = self.options.temperature != 0
         token = self._draw(scores) if drawn else scores.argmax(0, keepdim=True)
         if self.seen is not None:
             self.seen = self.seen.scatter(0, token, True)
         if self.counts is not None:
             self.counts = self.counts.index_add(0, token, ops.ones(1, device=self.device))
-        # float32 holds every id below 2**24 exactly.
-        return ops.cat([token.float(), shifted.gather(0, token) - log_total, top])
+        return _facts(scores, token)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the likeliest token is wanted, and nothing changes its score."""
+        changed = (self.bias, self.seen, self.counts)
+        return self.options.temperature == 0 and all(x is None for x in changed)
 
     def taken(self, values: Array) -> tuple[int, float]:
         """The token and the logarithm of its probability from what `pick` gave, read."""

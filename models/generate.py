@@ -18,7 +18,7 @@ from rushlight.models.cache import Cache
 from rushlight.models.device_sampling import DeviceSampler
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model
-from rushlight.models.sampling import Options, Sampler
+from rushlight.models.sampling import Options
 from rushlight.models.steps import Asking, Token, blocking, texts, waiting
 from rushlight.models.streaming import Pieces
 from rushlight.models.turn import CHUNK, Turn
@@ -123,10 +123,8 @@ class Generator(Model):
         quantized = any(p.dtype.kind == "q" for p in self.parameters())
         return asked if quantized and self.device.info.get("linear") == "fast" else "exact"
 
-    def sampler(self, options: Options, ids: Sequence[int]) -> Sampler | DeviceSampler:
+    def sampler(self, options: Options, ids: Sequence[int]) -> DeviceSampler:
         """A sampler that works where the logits are: few numbers are read back."""
-        if self.device.type == "cpu":
-            return Sampler(options, self.config.vocab_size, ids)
         return DeviceSampler(options, self.config.vocab_size, ids, self.device)
 
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
@@ -227,7 +225,7 @@ class Generator(Model):
         return turn
 
     def _read(self, turn: Turn, ids: list[int], linear: str) -> Tensor:
-        """Feed the tokens of `ids` that the turn lacks; gives the logits after the last."""
+        """Feed the tokens of `ids` that the turn lacks; gives logits (vocab,) after the last."""
         logits: Tensor | None = None
         with autograd.no_grad(), linear_mode(linear):
             while len(turn.ids) < len(ids):
@@ -235,7 +233,7 @@ class Generator(Model):
         assert logits is not None, "there is always one token left to read"
         return logits
 
-    def _run(self, ids: list[int], options: Options, sampler: Sampler | DeviceSampler) -> Asking:
+    def _run(self, ids: list[int], options: Options, sampler: DeviceSampler) -> Asking:
         """The steps of one answer. Gives tokens, and tensors whose values it is to be sent."""
         limit = self.config.max_position_embeddings
         if len(ids) >= limit:
@@ -254,7 +252,7 @@ class Generator(Model):
                     turn.cache.truncate(0)
                     turn.ids.clear()
                 with autograd.no_grad():
-                    picked = sampler.pick(self._read(turn, ids, options.linear)[0, -1])
+                    picked = sampler.pick(self._read(turn, ids, options.linear))
                 token, logprob = sampler.taken((yield picked))
                 if token in self.eos_ids:
                     yield Token(token, pieces.finish(), logprob, "eos")

@@ -28,7 +28,7 @@ class Turn:
         self.step = jit(_stepper(cache), reuse_outputs=True)
 
     def read(self, model: Generator, part: list[int]) -> Tensor:
-        """Feed the next tokens; gives the logits after the last."""
+        """Feed the next tokens; gives the logits (vocab,) after the last."""
         self.cache.reserve(len(part))
         after = self.cache.longest + len(part)
         ids = tensor([part], device=model.device)
@@ -42,7 +42,7 @@ class Turn:
 
 def _stepper(cache: Cache) -> Callable[[Generator, Tensor], Tensor]:
     def step(model: Generator, ids: Tensor) -> Tensor:
-        out: Tensor = model(ids, cache, last=True)
+        out: Tensor = model(ids, cache, last=True)[0, -1]
         return out
 
     return step
