@@ -77,8 +77,9 @@ for _name in ("version", "history"):
 class _Entry:
     """What a function keeps for one signature: a plan with its bindings, or why there is none."""
 
-    def __init__(self, strikes: int) -> None:
+    def __init__(self, strikes: int, modules: list[Module]) -> None:
         self.strikes = strikes
+        self.modules = [weakref.ref(m) for m in modules]
         self.why: str | None = None
         self.lost = "what it reaches from outside is gone by the next call, or it takes too much"
         self.replays = self.nbytes = 0
@@ -87,6 +88,12 @@ class _Entry:
         self.body: _Body | None = None
         with _guard:
             _entries.add(self)
+
+    def is_for(self, modules: list[Module]) -> bool:
+        """Whether it was made with these modules, not others at the same ids, and as they are."""
+        return self.mode == capture.mode and all(
+            r() is m for r, m in zip(self.modules, modules, strict=True)
+        )
 
 
 class _Body:
@@ -111,7 +118,7 @@ class _Body:
         ]
         self.watched: list[Any] = []
 
-    def watch(self, entry: _Entry, modules: list[Module]) -> None:
+    def watch(self, entry: _Entry) -> None:
         """Have the plan dropped when something dies that it reaches from outside."""
         me = weakref.ref(entry)
 
@@ -120,7 +127,7 @@ class _Body:
             if found is not None:
                 found.body = None
 
-        reached = [s.ref() for s in self.outer] + [r() for r in self.tensors] + modules
+        reached = [s.ref() for s in self.outer] + [r() for r in self.tensors]
         self.watched = [weakref.ref(x, end) for x in reached if x is not None]
 
     def is_current(self) -> bool:
@@ -288,7 +295,7 @@ def _captured(
             leaves = iter(taken.leaves)
             form = mapped(result, lambda t: next(leaves))
             body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes)
-            body.watch(entry, signature.modules)
+            body.watch(entry)
             entry.nbytes, entry.body = body.plan.nbytes, body
             _evict()
     else:
@@ -352,7 +359,7 @@ def jit(
         key = tuple(signature.key)
         entry = entries.get(key)
         strikes = 0
-        if entry is not None and entry.mode == capture.mode:
+        if entry is not None and entry.is_for(signature.modules):
             body = entry.body
             if body is not None and body.is_current():
                 entry.replays += 1
@@ -367,7 +374,7 @@ def jit(
         entries.pop(key, None)
         if len(entries) >= _SIGNATURES:
             entries.pop(next(iter(entries)))
-        entry = _Entry(strikes)
+        entry = _Entry(strikes, signature.modules)
         result = _captured(
             lambda c: c.run(run, args, kwargs), signature, entry, reuse_outputs, passes
         )

@@ -228,6 +228,22 @@ def test_the_end_of_what_is_reached_is_the_end_of_the_plan(cpu: str) -> None:
     assert captured(x).tolist() == held["w"].tolist()
 
 
+def test_a_module_in_anothers_place_is_another(cpu: str) -> None:
+    @rl.jit
+    def run(layer: Any, x: rl.Tensor) -> rl.Tensor:
+        found: rl.Tensor = layer(x)
+        return found
+
+    x = data(cpu, 2, 4)
+    with rl.no_grad():
+        for _ in range(8):  # as one goes, the next is likely to get its id
+            layer = rl.nn.Linear(4, 3).init_()
+            assert run(layer, x).tolist() == layer(x).tolist()
+        for _ in range(3):
+            run(layer, x)
+    assert [e.replays for e in run.plans.values()][-1] == 3  # type: ignore[attr-defined]
+
+
 def test_a_grown_cache_is_captured_anew(device: str) -> None:
     cache = Cache(1, 1, 1, 2, limit=4096, device=device)
     cache.reserve(1)
