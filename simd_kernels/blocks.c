@@ -27,6 +27,9 @@ RL_INLINE int q_least(int type) { return type == RL_Q4_1 || type == RL_Q5_1; }
     default: { enum { TYPE = RL_Q8_0 }; call; break; }                                             \
     }
 
+// Code that is there once, or once for each dtype: the tab's modules are to be small.
+#define Q_APART static __attribute__((noinline))
+
 RL_INLINE float q_half(const uint8_t *p) {
     uint16_t h;
     rl_copy(&h, p, 2);
@@ -83,13 +86,17 @@ RL_INLINE void q_values(int type, const uint8_t *p, vf out[32 / VF]) {
     for (int i = 0; i < 32 / VF; i++) out[i] = q_least(type) ? vfma(out[i], d, m) : out[i] * d;
 }
 
-// `n` blocks as floats.
-RL_INLINE void q_widen(int type, const uint8_t *p, int64_t n, float *out) {
+RL_INLINE void q_each_widen(int type, const uint8_t *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += q_bytes(type), out += 32) {
         vf v[32 / VF];
         q_values(type, p, v);
         for (int i = 0; i < 32 / VF; i++) vstore(out + i * VF, v[i]);
     }
+}
+
+// `n` blocks as floats.
+Q_APART void q_widen(int type, const uint8_t *p, int64_t n, float *out) {
+    Q_EACH(type, q_each_widen(TYPE, p, n, out))
 }
 
 // The words at p + i * stride.
@@ -99,9 +106,7 @@ RL_INLINE vu q_words(const uint8_t *p, int64_t stride) {
     return (vu)viload(out);
 }
 
-// A block of VF rows that lie `row` bytes apart: element r of q[j] has the stored numbers
-// 4j .. 4j + 3 of row r as bytes. Gives the scales and, where there are any, the minimums.
-RL_INLINE void q_columns(int type, const uint8_t *p, int64_t row, vi q[8], vf *d, vf *m) {
+RL_INLINE void q_each_columns(int type, const uint8_t *p, int64_t row, vi q[8], vf *d, vf *m) {
     const uint8_t *at = p + q_at(type);
     for (int i = 0; i < 4; i++) q[i] = (vi)lanes16(at + i * row, 4 * row);
     transpose4(q);
@@ -119,6 +124,12 @@ RL_INLINE void q_columns(int type, const uint8_t *p, int64_t row, vi q[8], vf *d
     vu scales = q_words(p, row);
     *d = vhalf(scales);
     *m = q_least(type) ? vhalf(scales >> 16) : (vf){0};
+}
+
+// A block of VF rows that lie `row` bytes apart: element r of q[j] has the stored numbers
+// 4j .. 4j + 3 of row r as bytes. Gives the scales and the minimums (zeros where there are none).
+Q_APART void q_columns(int type, const uint8_t *p, int64_t row, vi q[8], vf *d, vf *m) {
+    Q_EACH(type, q_each_columns(TYPE, p, row, q, d, m))
 }
 
 // `rows` <= VF rows of n blocks, so that VF can be read: copied to `spare` with zeros where fewer.
@@ -185,7 +196,7 @@ static void q_widen_item(void *ctx, int64_t item, int thread) {
     for (int64_t r = item * j->per; r < end; r++) {
         int64_t at = index->ndim >= 0 ? q_index(index, r) * w->strides[0] : q_row_at(w, r);
         float *to = (float *)out->data + q_row_at(out, r);
-        Q_EACH(w->dtype, q_widen(TYPE, w->data + at / 32 * q_bytes(TYPE), j->blocks, to))
+        q_widen(w->dtype, w->data + at / 32 * q_bytes(w->dtype), j->blocks, to);
     }
 }
 

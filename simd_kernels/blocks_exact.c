@@ -17,8 +17,8 @@ typedef struct {
     int64_t n;
 } qx_rows;
 
-// out[i] = the sum over the blocks of a weight row, for `rows` weight rows from `w` on.
-RL_INLINE void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
+#if !defined(__wasm__)
+RL_INLINE void qx_each_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
                         int64_t blocks, const float *bias, float *out) {
     enum { N = 32 / VF, TOGETHER = VF == 16 ? 4 : 2 };
     for (int64_t r = 0; r < rows; r += TOGETHER) {
@@ -35,6 +35,28 @@ RL_INLINE void qx_vector(int type, const float *x, const uint8_t *w, int64_t row
         for (int t = 0; t < rl_min(TOGETHER, rows - r); t++)
             out[r + t] = vsum(sum[t][0] + sum[t][1]) + (bias ? q_float(bias + r + t) : 0);
     }
+}
+#endif
+
+// out[i] = the product of x with weight row i of `rows`, and bias.
+Q_APART void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
+                       int64_t blocks, const float *bias, float *out) {
+#if defined(__wasm__) // as fast there, and 4 KB less
+    for (int64_t r = 0; r < rows; r++) {
+        vf sum[2] = {0};
+        for (int64_t b = 0; b < blocks; b += 8) {
+            float v[8 * 32];
+            int64_t n = rl_min(8, blocks - b) * 32;
+            q_widen(type, w + r * row + b * q_bytes(type), n / 32, v);
+            for (int64_t i = 0; i < n; i += 2 * VF)
+                for (int j = 0; j < 2; j++)
+                    sum[j] = vfma(vload(v + i + j * VF), vload(x + b * 32 + i + j * VF), sum[j]);
+        }
+        out[r] = vsum(sum[0] + sum[1]) + (bias ? q_float(bias + r) : 0);
+    }
+#else
+    Q_EACH(type, qx_each_vector(TYPE, x, w, row, rows, blocks, bias, out))
+#endif
 }
 
 // out[i][0..width) += x[i][k] * panel[k][0..width), for k < depth, i < rows <= QX_ROWS. What out
@@ -75,8 +97,9 @@ static void qx_tile(const float *const *x, int64_t at, const float *panel, int64
 }
 
 // The values of QX_WIDTH weight rows, a column of them after the other.
-RL_INLINE void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, int64_t blocks,
+static void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, int64_t blocks,
                        float *panel, uint8_t *spare) {
+    const int32_t less = q_less(type);
     for (int v = 0; v < QX_VECTORS; v++) {
         int64_t step = row;
         const uint8_t *p = q_whole(type, w + v * VF * row, &step, rl_max(rows - v * VF, 0), blocks,
@@ -87,11 +110,8 @@ RL_INLINE void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, i
             vf d, m;
             q_columns(type, p, step, q, &d, &m);
             for (int k = 0; k < 32; k++, to += QX_WIDTH) {
-                int shift = 8 * (k % 4);
-                vi n = type == RL_Q8_0 ? q[k / 4] << (24 - shift) >> 24
-                                       : (q[k / 4] >> shift & 255) - q_less(type);
-                vf f = __builtin_convertvector(n, vf);
-                vstore(to, q_least(type) ? vfma(f, d, m) : f * d);
+                vi n = (q[k / 4] << (24 - 8 * (k % 4)) >> 24) - less;
+                vstore(to, vfma(__builtin_convertvector(n, vf), d, m));
             }
         }
     }
@@ -101,7 +121,7 @@ RL_INLINE void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, i
 #define QX_PANEL (QX_BLOCKS * 32 * QX_WIDTH * 4)
 
 // Many rows with `count` weight rows from `w` on; they are the outputs' columns from `to` on.
-RL_INLINE int qx_matrix(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t blocks,
+static int qx_matrix(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t blocks,
                        int64_t to, int64_t count, const float *bias, int thread) {
     float *panel = rl_scratch(thread, QX_PANEL + QX_SPARE);
     if (!panel) return 0;
@@ -121,7 +141,7 @@ RL_INLINE int qx_matrix(int type, qx_rows g, const uint8_t *w, int64_t row, int6
 #define QT_ROWS 64
 
 // out[:, columns] = x @ w for `blocks` <= QT_BLOCKS blocks of columns of `depth` weight rows.
-RL_INLINE int qx_transposed(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t depth,
+static int qx_transposed(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t depth,
                            int64_t to, int64_t blocks, int thread) {
     float *panel = rl_scratch(thread, QT_ROWS * QT_BLOCKS * 128);
     if (!panel) return 0;

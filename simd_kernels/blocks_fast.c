@@ -28,7 +28,7 @@
 #define QF_PANEL(type) (QF_NUMBERS(type) + 8 * VF)
 
 // 32 activations as whole numbers; gives d and their sum.
-RL_INLINE float qf_round(const float *x, int32_t q[32], int32_t *sum) {
+Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
     enum { N = 32 / VF };
     vf v[N];
     vi top = {0}, total = {0};
@@ -99,7 +99,7 @@ static void qf_tile(int type, const float *const *x, int64_t rows, int64_t block
     }
 }
 
-RL_INLINE void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks, uint8_t *panel) {
+static void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks, uint8_t *panel) {
     for (int64_t b = 0; b < blocks; b++, p += q_bytes(type), panel += QF_PANEL(type)) {
         vi q[8];
         vf d, m;
@@ -117,14 +117,16 @@ RL_INLINE void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks,
     }
 }
 
-// sum[i] += the product of activation row i with VF weight rows, over the blocks of both.
-RL_INLINE void qf_product(int type, const uint8_t *x, const uint8_t *w, int64_t blocks,
-                         vf sum[QF_ROWS]) {
+// out[i] += the product of activation row i with VF weight rows, over the blocks of both.
+RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint8_t *w, int64_t blocks,
+                         vf out[QF_ROWS]) {
+    vf sum[QF_ROWS];
+    for (int i = 0; i < QF_ROWS; i++) sum[i] = out[i];
     for (int64_t b = 0; b < blocks; b++, x += QF_TILE(type), w += QF_PANEL(type)) {
         const uint8_t *end = x + QF_TILE(type) - 8 * QF_ROWS;
         vi n[QF_ROWS];
         for (int i = 0; i < QF_ROWS; i++)
-            n[i] = QF_LESS(type) ? visplat_at(end + 4 * (QF_ROWS + i)) : (vi){0};
+            n[i] = least ? (vi){0} : visplat_at(end + 4 * (QF_ROWS + i));
         if (QF_WIDE(type)) {
             for (int k = 0; k < 16; k++) {
                 vs a = (vs)bload(w + k * VF * 4);
@@ -159,18 +161,40 @@ RL_INLINE void qf_product(int type, const uint8_t *x, const uint8_t *w, int64_t 
         for (int i = 0; i < QF_ROWS; i++) {
             vf f = __builtin_convertvector(n[i], vf);
             sum[i] = vfma(f, d * vsplat_at(end + 4 * i), sum[i]);
-            if (q_least(type)) sum[i] = vfma(m, vsplat_at(end + 4 * (QF_ROWS + i)), sum[i]);
+            if (least) sum[i] = vfma(m, vsplat_at(end + 4 * (QF_ROWS + i)), sum[i]);
         }
     }
+    for (int i = 0; i < QF_ROWS; i++) out[i] = sum[i];
 }
+
+// The dtypes whose numbers are of a size have the code in common.
+Q_APART void qf_four(int least, const uint8_t *x, const uint8_t *w, int64_t blocks, vf *sum) {
+    qf_each_product(RL_Q4_0, least, x, w, blocks, sum);
+}
+#if DOT32 || WIDE4
+#define qf_five qf_four
+#else
+Q_APART void qf_five(int least, const uint8_t *x, const uint8_t *w, int64_t blocks, vf *sum) {
+    qf_each_product(RL_Q5_0, least, x, w, blocks, sum);
+}
+#endif
+#if WIDE4 || DOT32
+#define qf_eight qf_four
+#else
+Q_APART void qf_eight(int least, const uint8_t *x, const uint8_t *w, int64_t blocks, vf *sum) {
+    qf_each_product(RL_Q8_0, least, x, w, blocks, sum);
+}
+#endif
 
 #define QF_BLOCKS 64 // blocks of a row in one panel
 #define QF_PANELS (32 / VF)
 
 // `n` rows, rounded into tiles of `tile` bytes, with `count` <= 32 weight rows from `w` on.
-RL_INLINE int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out, int64_t n,
+static int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out, int64_t n,
                        const uint8_t *w, int64_t row, int64_t blocks, int64_t to, int64_t count,
                        const float *bias, int thread) {
+    void (*product)(int, const uint8_t *, const uint8_t *, int64_t, vf *) =
+        type == RL_Q8_0 ? qf_eight : q_fifth(type) ? qf_five : qf_four;
     int64_t most = rl_min(blocks, QF_BLOCKS) * QF_PANEL(type);
     uint8_t *panels = rl_scratch(thread, (size_t)(QF_PANELS * most + QF_BLOCKS * 34 * VF));
     if (!panels) return 0;
@@ -193,8 +217,8 @@ RL_INLINE int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *
                              : width == VF ? vload(from)
                                            : vload_part(from, width);
                 }
-                qf_product(type, x + r / QF_ROWS * tile + b * QF_TILE(type), panels + c / VF * most,
-                          some, sum);
+                product(q_least(type), x + r / QF_ROWS * tile + b * QF_TILE(type),
+                        panels + c / VF * most, some, sum);
                 for (int i = 0; i < QF_ROWS; i++) {
                     if (i >= rows) break;
                     float *at = out[r + i] + to + c;

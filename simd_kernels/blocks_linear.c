@@ -26,8 +26,8 @@ static void ql_round(void *ctx, int64_t item, int thread) {
     int64_t r = (item - group->tile) * QF_ROWS;
     const float **x = j->x + group->first + r;
     uint8_t *to = j->tiles + item * j->tile;
-    if (group->n == 1) Q_EACH(j->type, qf_one(TYPE, x[0], j->blocks, to))
-    else Q_EACH(j->type, qf_tile(TYPE, x, rl_min(QF_ROWS, group->n - r), j->blocks, to))
+    if (group->n == 1) qf_one(j->type, x[0], j->blocks, to);
+    else qf_tile(j->type, x, rl_min(QF_ROWS, group->n - r), j->blocks, to);
 }
 
 static void ql_item(void *ctx, int64_t item, int thread) {
@@ -38,8 +38,8 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     qx_rows rows = {j->x + g->first, j->out + g->first, g->n};
     if (j->transposed) {
         int64_t n = rl_min(j->per, j->blocks - at);
-        Q_EACH(j->type, ok = qx_transposed(TYPE, rows, w + at * q_bytes(TYPE), j->row, j->rows,
-                                          at * 32, n, thread))
+        ok = qx_transposed(j->type, rows, w + at * q_bytes(j->type), j->row, j->rows, at * 32, n,
+                           thread);
         if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
         return;
     }
@@ -50,19 +50,17 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     if (j->fast && g->n == 1) {
         const uint8_t *x = j->tiles + g->tile * j->tile;
         const uint8_t *last = w + (j->rows - at - 1) * j->row + j->bytes - 16;
-        Q_EACH(j->type, ok = qf_vector(TYPE, x, w, j->row, count, j->blocks, last, bias,
-                                       rows.out[0] + at, thread))
+        ok = qf_vector(j->type, x, w, j->row, count, j->blocks, last, bias, rows.out[0] + at,
+                       thread);
     } else if (j->fast) {
         const uint8_t *x = j->tiles + g->tile * j->tile;
         for (int64_t c = 0; c < count && ok; c += 32)
-            Q_EACH(j->type, ok = qf_matrix(TYPE, x, j->tile, rows.out, g->n, w + c * j->row, j->row,
-                                          j->blocks, at + c, rl_min(32, count - c),
-                                          bias ? bias + c : NULL, thread))
+            ok = qf_matrix(j->type, x, j->tile, rows.out, g->n, w + c * j->row, j->row, j->blocks,
+                           at + c, rl_min(32, count - c), bias ? bias + c : NULL, thread);
     } else if (g->n == 1)
-        Q_EACH(j->type, qx_vector(TYPE, rows.x[0], w, j->row, count, j->blocks, bias,
-                                 rows.out[0] + at))
+        qx_vector(j->type, rows.x[0], w, j->row, count, j->blocks, bias, rows.out[0] + at);
     else
-        Q_EACH(j->type, ok = qx_matrix(TYPE, rows, w, j->row, j->blocks, at, count, bias, thread))
+        ok = qx_matrix(j->type, rows, w, j->row, j->blocks, at, count, bias, thread);
     if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -115,17 +113,15 @@ static int ql_run(const rl_call *c, int transposed) {
     if (bias->ndim >= 0 && (transposed || !q_is_rows(bias) || bias->ndim != 1 + d ||
                             bias->shape[d] != j.rows || (d && bias->shape[0] != count)))
         return RL_REFUSED;
-    int64_t bytes = 0;
-    Q_EACH(j.type, bytes = q_bytes(TYPE))
+    int64_t bytes = q_bytes(j.type);
     j.blocks = j.columns / 32;
     j.row = w->strides[d] / 32 * bytes, j.bytes = j.blocks * bytes;
     j.expert_bytes = experts ? w->strides[0] / 32 * bytes : 0;
     if (!n || !columns) return RL_OK;
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
-        Q_EACH(j.type, j.tile = j.blocks * rl_max(QF_ONE(TYPE), QF_TILE(TYPE)))
         // A lone row's place need not hold a tile.
-        if (n == 1) Q_EACH(j.type, j.tile = j.blocks * QF_ONE(TYPE))
+        j.tile = j.blocks * rl_max(QF_ONE(j.type), n == 1 ? 0 : QF_TILE(j.type));
     }
     int64_t starts = experts ? count : 0;
     size_t words = (size_t)(2 * n + starts) * 8 + (size_t)groups * sizeof(ql_group);

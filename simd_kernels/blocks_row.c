@@ -69,7 +69,7 @@ RL_INLINE vi qv_dot(int type, const vb w[2], const vb x[2], vi sum) {
 #define QV_ROWS (QF_TOGETHER * LANES)
 
 // out[r] = the product with row r of QV_ROWS.
-RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
+RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
                       const uint8_t *last, float out[QV_ROWS]) {
     (void)last;
     vf sum[QF_TOGETHER] = {0};
@@ -153,7 +153,7 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
 // The high halves as numbers, where they are finite.
 RL_INLINE vf qv_half(vu high) { return (vf)((vu)((vi)high >> 3) & 0x8fffe000u) * 0x1p112f; }
 
-RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
+RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
                        const uint8_t *last, float out[QV_ROWS]) {
     (void)last;
     vi fetched = {0};
@@ -180,8 +180,13 @@ RL_INLINE void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row
 
 #endif
 
+Q_APART void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
+                     const uint8_t *last, float out[QV_ROWS]) {
+    Q_EACH(type, qv_each_rows(TYPE, x, w, row, blocks, last, out))
+}
+
 // out[r] = the product of a rounded activation row with weight row r of `rows`, and bias.
-RL_INLINE int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t rows,
+static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t rows,
                        int64_t blocks, const uint8_t *last, const float *bias, float *out, int thread) {
     for (int64_t r = 0; r < rows; r += QV_ROWS) {
         float found[QV_ROWS];
