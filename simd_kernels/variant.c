@@ -2,6 +2,10 @@
 #include "rl.h"
 #include "simd.h"
 
+// A tab downloads its module: there, what is not the inner loop of a model is made small.
+#if defined(__wasm__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
 #include "walk.h"
 
 #include "convert.c"
@@ -11,6 +15,10 @@
 #include "move.c"
 #include "reduce.c"
 #include "index.c"
+#if defined(__wasm__)
+#pragma clang attribute pop
+#endif
+
 #include "attention.c"
 #include "blocks.c"
 #include "blocks_exact.c"
@@ -21,7 +29,13 @@
 #include "gemm.c"
 #include "gemv.c"
 #include "linear.c"
+#if defined(__wasm__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
 #include "conv.c"
+#if defined(__wasm__)
+#pragma clang attribute pop
+#endif
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base
