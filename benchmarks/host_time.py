@@ -31,9 +31,8 @@ import json, sys
 sys.path.insert(0, "/")
 import rushlight as rl
 import steps
-name, linear, *given = arguments
+name, *given = arguments
 model = await rl.models.load_async(f"./models/{name}/")
-rl.set_linear_mode(linear)
 json.dumps(steps.measure(model, *given))
 `);
   return JSON.parse(text);
@@ -42,9 +41,9 @@ json.dumps(steps.measure(model, *given))
 
 
 def arguments(chosen: argparse.Namespace) -> list[Any]:
-    """Prompt, tokens of an answer, and answers."""
+    """Mode, prompt, tokens of an answer, and answers."""
     long = max((v.tolist() for n, v in goldens().items() if n.endswith(".ids")), key=len)
-    return [long[:60], chosen.tokens, chosen.rounds]
+    return [chosen.linear, long[:60], chosen.tokens, chosen.rounds]
 
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -54,7 +53,6 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     import rushlight as rl
 
     model = rl.models.load(NAME)
-    rl.set_linear_mode(chosen.linear)
     return summary(measure(model, *arguments(chosen)), {"python": platform.python_version()})
 
 
@@ -63,7 +61,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     folders = {"": chosen.site, "web": HERE / "web", "steps.py": HERE / "steps.py"}
     with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("'measure' in window")
-        given = [NAME, chosen.linear, *arguments(chosen)]
+        given = [NAME, *arguments(chosen)]
         found = page.evaluate("(given) => measure(...given)", given)
         version = page.context.browser.version
     return summary(found, {"chromium": version})

@@ -90,14 +90,15 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         with sides(commands) as at:
             ours = at["rushlight"].ask("load", folder=str(folder))
             first = goldens()["0.ids"].tolist()
-            said = at["rushlight"].ask("generate", ids=first, count=8)["ids"]
+            said = at["rushlight"].ask("generate", ids=first, count=8, linear="exact")["ids"]
             if said != goldens()["0.greedy"].tolist()[: len(said)]:
                 raise SystemExit(f"tokens differ from the reference's: {said}")
             ours["linear"] = at["rushlight"].ask("linear", mode=chosen.linear)
             loads = {"rushlight": ours, "llama.cpp": at["llama.cpp"].ask("load", model=str(model))}
 
             def sample(name: str, turn: int, at: Any = at) -> Any:
-                return at[name].ask("generate", ids=given[turn + 1][0], count=NEW_TOKENS)
+                mode = {"linear": chosen.linear} if name == "rushlight" else {}
+                return at[name].ask("generate", ids=given[turn + 1][0], count=NEW_TOKENS, **mode)
 
             samples = alternate(list(at), sample, chosen.rounds)
             agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()})

@@ -28,7 +28,7 @@ class Timed:
         return getattr(self._library, name)
 
 
-def measure(model: Any, prompt: list[int], count: int, rounds: int) -> dict[str, Any]:
+def measure(model: Any, linear: str, prompt: list[int], count: int, rounds: int) -> dict[str, Any]:
     """Milliseconds of each step of `rounds` answers, in all and within kernels; calls of a step.
 
     The first answer, which captures, is left out, and so are the first two steps of the others.
@@ -42,7 +42,7 @@ def measure(model: Any, prompt: list[int], count: int, rounds: int) -> dict[str,
     calls: list[int] = []
     try:
         for turn in range(rounds + 1):
-            steps = model.tokens(prompt[turn:], max_new_tokens=count)
+            steps = model.tokens(prompt[turn:], max_new_tokens=count, linear=linear)
             next(steps)
             for place in range(1, count):
                 before = (timed.seconds, timed.calls) if timed else (0.0, 0)
@@ -59,5 +59,5 @@ def measure(model: Any, prompt: list[int], count: int, rounds: int) -> dict[str,
             library._lib = timed._library
     info = rl.device("cpu").info
     return {"step_ms": wall, "within_kernels_ms": within, "calls_of_the_library": calls,
-            "kernels": info["kernels"], "linear": rl.get_linear_mode(),
+            "kernels": info["kernels"], "linear": model.linear_in_use(linear),
             "threads": rl.get_num_threads()}  # fmt: skip

@@ -26,14 +26,18 @@ const now = () => {
 };
 
 const calls = {
-  about: () => ({ "node-llama-cpp": "3.22.1", llama: llama.llamaCppRelease?.release ?? "", node: process.version }),
+  about: () => ({ llama: llama.llamaCppRelease?.release ?? "", node: process.version }),
 
   async load({ model }) {
     const before = peak();
     const began = now();
     const loaded = await llama.loadModel({ modelPath: model });
-    const settings = { contextSize: 1024, batchSize: 512, threads: { ideal: threads, min: threads } };
-    const context = await loaded.createContext({ ...settings, flashAttention: true });
+    const context = await loaded.createContext({
+      contextSize: 1024,
+      batchSize: 512,
+      threads: { ideal: threads, min: threads },
+      flashAttention: true,
+    });
     sequence = context.getSequence();
     return { seconds: now().wall - began.wall, before_mb: before, threads: context.currentThreads };
   },

@@ -110,9 +110,8 @@ class Rushlight(Contender):
         return {"seconds": time.perf_counter() - began, "before_mb": before}
 
     def linear(self, mode: str) -> str:
-        """Set the mode of linear layers; returns it."""
-        self.rl.set_linear_mode(mode)
-        found: str = self.rl.get_linear_mode()
+        """The mode of linear layers that asking for `mode` gives."""
+        found: str = self.model.linear_in_use(mode)
         return found
 
     def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
@@ -124,10 +123,10 @@ class Rushlight(Contender):
             np.save(out, vectors)
         return took
 
-    def generate(self, ids: list[int], count: int) -> dict[str, Any]:
+    def generate(self, ids: list[int], count: int, linear: str) -> dict[str, Any]:
         """Greedy tokens, with the time to the first and of each one after it."""
         watch = Watch()
-        steps = self.model.tokens(ids, max_new_tokens=count)
+        steps = self.model.tokens(ids, max_new_tokens=count, linear=linear)
         found = [next(steps).id]
         prefill = watch.read("prefill")
         found += [token.id for token in steps]

@@ -1,5 +1,7 @@
 // The contenders of minilm_cpu.py in one page: Rushlight in its worker, onnxruntime-web.
 
+export {};
+
 const MODULES = new URL("./node_modules/", location.href).href;
 
 /** @typedef {(given: any[]) => Promise<number[][]>} Encode */

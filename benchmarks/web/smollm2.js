@@ -1,6 +1,8 @@
 // The contenders of smollm2_cpu.py in one page, each in a worker of its own: Rushlight, and
 // llama.cpp as wllama builds it, on one thread and on two.
 
+export {};
+
 const MODULES = new URL("./node_modules/", location.href).href;
 
 /** @typedef {(ids: number[], text: string, count: number, token: (text: string) => void)
