@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.backends import Generator
+from rushlight.core.backends import Generator, get_linear_mode
 from rushlight.core.dtype import DType
 from rushlight.core.errors import CaptureError
 from rushlight.core.layout import Layout
@@ -62,13 +62,17 @@ class Operand:
 
 
 class Step(NamedTuple):
-    """One op as it ran; draw: the generator and how many words it gave, for seed and offset."""
+    """One op as it ran; draw: the generator and how many words it gave, for seed and offset.
+
+    mode: the linear mode it ran in.
+    """
 
     name: str
     inputs: tuple[Operand | None, ...]
     out: Operand
     attrs: Mapping[str, Any]
     draw: tuple[Generator, int] | None
+    mode: str
 
 
 class Recorder:
@@ -134,7 +138,9 @@ class Recorder:
             None if t is None else Operand(self.see(t), t.dtype, t.layout) for t in inputs
         )
         draw, self._draw = self._draw, None
-        self.steps.append(Step(name, given, Operand(slot, out.dtype, out.layout), attrs, draw))
+        self.steps.append(
+            Step(name, given, Operand(slot, out.dtype, out.layout), attrs, draw, get_linear_mode())
+        )
 
 
 class _Local(threading.local):

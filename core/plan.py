@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rushlight.core.backends import device
+from rushlight.core.backends import device, get_linear_mode, linear_mode
 from rushlight.core.backends.cpu import simd, takers
 from rushlight.core.capture import Recorder, Slot, Step
 
@@ -104,11 +105,13 @@ class Plan:
         records: list[Any] = []
         names: list[str] = []
         backend: Any = _CPU.backend
+        mode = get_linear_mode()
         for step in steps:
             if step.draw:
                 self.calls.append(partial(_draw, step))
                 continue
-            record = takers.record(step.name, step.inputs, step.out, step.attrs)
+            with linear_mode(step.mode) if step.mode != mode else nullcontext():
+                record = takers.record(step.name, step.inputs, step.out, step.attrs)
             if record is not None:
                 records.append(record)
                 names.append(step.name)

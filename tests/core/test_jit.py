@@ -14,6 +14,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core import jit as jitting
+from rushlight.core.backends import linear_mode
 from rushlight.core.plan import NOTHING
 from rushlight.core.testing import assert_close
 from rushlight.models.cache import Cache
@@ -268,6 +269,27 @@ def test_a_switch_to_evaluation_is_noticed(device: str) -> None:
         assert captured(x).amin().item() == 0
         drop.eval()
         assert captured(x).tolist() == x.tolist()
+
+
+def test_products_run_in_the_mode_they_were_captured_in(cpu: str) -> None:
+    random = np.random.default_rng(0)
+    blocks = random.integers(0, 256, (64, 4, 34), dtype=np.uint8)
+    blocks[:, :, :2] = random.uniform(0.001, 0.01, (64, 4, 1)).astype(np.float16).view(np.uint8)
+    weight = rl.Tensor.from_buffer(blocks.reshape(-1), rl.q8_0, (64, 128))
+
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        with linear_mode("fast"):
+            fast = rl.nn.functional.linear(x, weight)
+        return fast, rl.nn.functional.linear(x, weight)
+
+    same(f, cpu, (3, 128))
+    outer = Counted(lambda x: rl.nn.functional.linear(x, weight))
+    captured: Any = rl.jit(outer)
+    for mode in ("exact", "fast", "exact", "fast"):
+        with linear_mode(mode):
+            x = data(cpu, 1, 128)
+            assert captured(x).tolist() == outer.fn(x).tolist()
+    assert outer.runs == 2
 
 
 # --- arguments, results -------------------------------------------------------------------------
