@@ -44,8 +44,8 @@ RL_INLINE void tile(const float *a, int64_t lda, const float *b, int64_t ldb, fl
         for (int v = 0; v < vectors; v++) vstore(c + r * ldc + v * VF, sum[r][v]);
 }
 
-static void tiles(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
-                  int64_t k, int add, int64_t rows, int64_t vectors) {
+static RL_APART void tiles(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                           int64_t ldc, int64_t k, int add, int64_t rows, int64_t vectors) {
     for (int64_t v = 0; v < vectors;) {
         int wide = vectors - v >= TILE_VECTORS;
         for (int64_t r = 0; r < rows; r += TILE_ROWS) {
@@ -80,7 +80,7 @@ RL_INLINE v4 halves(vf x) {
 }
 
 // The products of q with four rows; n is whole vectors.
-static v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
+static RL_APART v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
     vf a = {0}, b = {0}, c = {0}, d = {0};
     for (int64_t i = 0; i < n; i += VF) {
         vf x = vload(q + i);
@@ -99,20 +99,21 @@ static v4 dot4(const float *q, const float *k, int64_t stride, int64_t n) {
 static void turn_keys(float *to, const float *from, int64_t stride, int64_t count, int64_t n) {
     int64_t whole = count & ~(int64_t)3;
     for (int64_t d = 0; d < n; d++) {
-        for (int64_t j = whole; j < count; j++) to[d * KEYS + j] = from[j * stride + d];
-        for (int64_t j = count; j < KEYS; j++) to[d * KEYS + j] = 0;
+        RL_SMALL_LOOP for (int64_t j = whole; j < count; j++)
+            to[d * KEYS + j] = from[j * stride + d];
+        RL_SMALL_LOOP for (int64_t j = count; j < KEYS; j++) to[d * KEYS + j] = 0;
     }
     for (int64_t j = 0; j < whole; j += 4) {
         const float *at = from + j * stride;
         int64_t d = 0;
         for (; d + 4 <= n; d += 4) turn4(to + d * KEYS + j, KEYS, at + d, stride);
-        for (; d < n; d++)
+        RL_SMALL_LOOP for (; d < n; d++)
             for (int i = 0; i < 4; i++) to[d * KEYS + j + i] = at[i * stride + d];
     }
 }
 
 // Rows of k or v: where they lie, or converted with zeros up to `padded`. `stride`: between rows.
-static const float *key_rows(const rl_operand *x, int64_t at, int64_t count, int64_t n,
+static RL_APART const float *key_rows(const rl_operand *x, int64_t at, int64_t count, int64_t n,
                              int64_t padded, int whole, float *held, int64_t *stride) {
     if (x->dtype == RL_F32 && (x->strides[3] == 1 || n == 1) && (!whole || n == padded)) {
         *stride = x->strides[2];
@@ -122,7 +123,7 @@ static const float *key_rows(const rl_operand *x, int64_t at, int64_t count, int
         float *row = held + j * padded;
         LOAD_F[x->dtype](row, x->data + (at + j * x->strides[2]) * RL_SIZE[x->dtype],
                          x->strides[3], n);
-        for (int64_t d = n; d < padded; d++) row[d] = 0;
+        RL_SMALL_LOOP for (int64_t d = n; d < padded; d++) row[d] = 0;
     }
     *stride = padded;
     return held;
@@ -162,8 +163,8 @@ static void fill_parts(const attention_job *job, attention_room *room, int64_t b
 }
 
 // Scores of one row become weights; of its `width` keys those of [low, high) are looked at.
-static void weigh(const attention_job *job, attention_room *room, int64_t row, int64_t width,
-                  int64_t low, int64_t high, int first) {
+static RL_APART void weigh(const attention_job *job, attention_room *room, int64_t row,
+                           int64_t width, int64_t low, int64_t high, int first) {
     const vf nothing = vsplat(-__builtin_inff());
     int biased = job->call->op[4].ndim >= 0, masked = job->call->op[5].ndim >= 0;
     float *s = room->scores + row * KEYS;
@@ -225,8 +226,8 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
                      (start + r % count) * q->strides[2];
         float *to = room->q + r * job->padded;
         LOAD_F[q->dtype](to, q->data + at * RL_SIZE[q->dtype], q->strides[3], job->width);
-        for (int64_t d = 0; d < job->width; d++) to[d] *= job->scale;
-        for (int64_t d = job->width; d < job->padded; d++) to[d] = 0;
+        RL_SMALL_LOOP for (int64_t d = 0; d < job->width; d++) to[d] *= job->scale;
+        RL_SMALL_LOOP for (int64_t d = job->width; d < job->padded; d++) to[d] = 0;
         room->top[r] = -__builtin_inff();
         room->sum[r] = 0;
     }
@@ -255,7 +256,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
                 for (; i + 4 <= n; i += 4)
                     *(v4_at *)(s + i) = dot4(x, key + i * stride, stride, job->padded);
                 for (; i < n; i++) s[i] = dot4(x, key + i * stride, 0, job->padded)[0];
-                for (; i < width; i++) s[i] = 0;
+                RL_SMALL_LOOP for (; i < width; i++) s[i] = 0;
             }
         else {
             turn_keys(room->turned, key, stride, n, job->width);

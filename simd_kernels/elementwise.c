@@ -21,14 +21,15 @@ typedef union {
     uint8_t b[PIECE];
 } map_buffer;
 
-static RL_APART void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step, int64_t n) {
+static RL_APART void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step,
+                              int64_t n) {
     const uint8_t *from = x->data + at * RL_SIZE[x->dtype];
     if (kind == FLOATS) LOAD_F[x->dtype](to, from, step, n);
     else LOAD_I[x->dtype](to, from, step, n);
 }
 
-static RL_APART void map_store(int kind, const rl_operand *x, const void *from, int64_t at, int64_t step,
-                      int64_t n) {
+static RL_APART void map_store(int kind, const rl_operand *x, const void *from, int64_t at,
+                               int64_t step, int64_t n) {
     uint8_t *to = x->data + at * RL_SIZE[x->dtype];
     if (kind == FLOATS) STORE_F[x->dtype](to, from, step, n);
     else if (kind == INTS) STORE_I[x->dtype](to, from, step, n);
@@ -111,7 +112,8 @@ static void map_item(void *ctx, int64_t item, int thread) {
 }
 
 // Items on the threads where there is enough to do, else here.
-static RL_APART void run_items(int64_t items, int64_t work, void (*fn)(void *, int64_t, int), void *job) {
+static RL_APART void run_items(int64_t items, int64_t work, void (*fn)(void *, int64_t, int),
+                               void *job) {
     if (work >= 1 << 15) rl_parallel(items, fn, job);
     else
         for (int64_t i = 0; i < items; i++) fn(job, i, 0);

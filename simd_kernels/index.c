@@ -104,7 +104,8 @@ static int k_index_add(const rl_call *c) {
                 const float *f = from + p.at[1];
                 if (w.step[0] == 1 && w.step[1] == 1) f_add(o, o, f, w.inner);
                 else
-                    for (int64_t i = 0; i < w.inner; i++) o[i * w.step[0]] += f[i * w.step[1]];
+                    RL_SMALL_LOOP for (int64_t i = 0; i < w.inner; i++)
+                        o[i * w.step[0]] += f[i * w.step[1]];
             }
         }
     }

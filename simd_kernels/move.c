@@ -4,8 +4,10 @@ typedef struct {
     const rl_operand *out, *in;
     rl_walk walk;
     int64_t size, runs;
-    // Where the input lies along another dim than the output: that dim's length and the strides.
+    // Another dim that a run goes along, its length and strides: where the input lies along it, the
+    // run is turned round, else it is many short ones.
     int64_t across, to_step, from_step;
+    int turned;
 } move_job;
 
 #define MOVE_LOOP(type)                                                                            \
@@ -65,9 +67,12 @@ static void move_item(void *ctx, int64_t item, int thread) {
     for (int64_t run = first; run < last; run++, walk_on(w, &p)) {
         uint8_t *to = job->out->data + p.at[0] * job->size;
         const uint8_t *from = job->in->data + p.at[1] * job->size;
-        if (job->across)
+        if (job->turned)
             move_turned(to, from, job->across, w->inner, job->to_step, job->from_step, job->size);
-        else move_run(to, from, w->inner, w->step[0], w->step[1], job->size);
+        else
+            for (int64_t i = 0; i < job->across; i++)
+                move_run(to + i * job->to_step * job->size, from + i * job->from_step * job->size,
+                         w->inner, w->step[0], w->step[1], job->size);
     }
 }
 
@@ -79,16 +84,20 @@ static RL_APART void move(const rl_operand *out, const rl_operand *in) {
     move_job job = {.out = out, .in = in, .walk = walk_over(x, 2, -1),
                     .size = RL_SIZE[out->dtype]};
     rl_walk *w = &job.walk;
-    for (int d = 0; d < w->outer_dims && w->step[0] == 1 && w->step[1] != 1; d++)
-        if (w->strides[1][d] == 1) { // taken out of the walk
-            job.across = w->shape[d], job.to_step = w->strides[0][d], job.from_step = w->step[1];
-            w->outer /= job.across;
-            for (w->outer_dims--; d < w->outer_dims; d++) {
-                w->shape[d] = w->shape[d + 1];
-                for (int i = 0; i < 2; i++) w->strides[i][d] = w->strides[i][d + 1];
-            }
+    int d = w->outer_dims - 1;
+    for (int i = 0; i <= d && w->step[0] == 1 && w->step[1] != 1 && !job.turned; i++)
+        if (w->strides[1][i] == 1) job.turned = 1, d = i;
+    job.across = d < 0 ? 1 : w->shape[d];
+    if (d >= 0) { // taken out of the walk
+        job.to_step = w->strides[0][d];
+        job.from_step = job.turned ? w->step[1] : w->strides[1][d];
+        w->outer /= job.across;
+        for (w->outer_dims--; d < w->outer_dims; d++) {
+            w->shape[d] = w->shape[d + 1];
+            for (int i = 0; i < 2; i++) w->strides[i][d] = w->strides[i][d + 1];
         }
-    job.runs = rl_max(1, ITEM / (w->inner * rl_max(1, job.across)));
+    }
+    job.runs = rl_max(1, ITEM / (w->inner * job.across));
     run_items((w->outer + job.runs - 1) / job.runs, n, move_item, &job);
 }
 

@@ -39,9 +39,15 @@ RL_INLINE vf vextreme(vf a, vf b, int kind) {
 }
 
 static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
-    vf found = vsplat(best);
-    for (int64_t i = 0; i < n; i += VF)
+    vf found = vsplat(best), other = found;
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        found = vextreme(vload(x + i), found, kind);
+        other = vextreme(vload(x + i + VF), other, kind);
+    }
+    for (; i < n; i += VF)
         found = vextreme(vkeep(row_load(x + i, n - i), n - i, best), found, kind);
+    found = vextreme(other, found, kind);
     for (int i = 1; i < VF; i++) {
         float a = found[0], b = found[i];
         if (b != b || (kind == MAX ? b > a : b < a)) found[0] = b;
@@ -56,6 +62,12 @@ static void store_result(const rl_operand *out, int64_t at, int64_t step, int fl
     map_store(floats ? FLOATS : INTS, out, from, at, step, n);
 }
 
+// How much of a run is looked at at once: all of it where it needs no room of its own.
+static int64_t reduce_piece(const reduce_job *job, const rl_walk *w) {
+    int direct = !job->truth && map_direct(job->floats ? FLOATS : INTS, job->in, w->step[0]);
+    return direct ? rl_max(1, w->inner) : PIECE;
+}
+
 // One element of the output from all runs of the reduced dims, `start` on in the input.
 static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start) {
     reduce_buffer buffer;
@@ -63,11 +75,11 @@ static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start
     int kind = job->kind, first = 1;
     double sum = 0;
     float best = 0;
-    int64_t whole = 0;
+    int64_t whole = 0, piece = reduce_piece(job, w);
     rl_place p = walk_to(w, 0);
     for (int64_t run = 0; run < w->outer; run++, walk_on(w, &p))
-        for (int64_t s = 0; s < w->inner; s += PIECE) {
-            int64_t n = rl_min(PIECE, w->inner - s), at = start + p.at[0] + s * w->step[0];
+        for (int64_t s = 0; s < w->inner; s += piece) {
+            int64_t n = rl_min(piece, w->inner - s), at = start + p.at[0] + s * w->step[0];
             const void *x = reduce_load(job, at, w->step[0], n, &buffer);
             const int64_t *i = x;
             if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
@@ -90,11 +102,24 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
     reduce_buffer buffer, best;
     double sum[PIECE];
     const rl_walk *w = &job->reduced;
-    int kind = job->kind, count = 0;
+    int kind = job->kind, count = 0, adds = job->floats && kind == SUM;
+    int quick = adds && map_direct(FLOATS, job->in, 1);
     rl_place p = walk_to(w, 0);
     for (int64_t j = 0; j < n; j++) sum[j] = 0;
     for (int64_t run = 0; run < w->outer; run++, walk_on(w, &p))
         for (int64_t s = 0; s < w->inner; s++, count++) {
+            if (quick && (count & 3) == 1 && (count & 63) != 61 && s + 4 <= w->inner) {
+                // Four rows at once.
+                int64_t step = w->step[0];
+                const float *r = (const float *)job->in->data + start + p.at[0] + s * step;
+                for (int64_t j = 0; j < n; j += VF, r += VF) {
+                    vf a = row_load(r, n - j) + row_load(r + step, n - j);
+                    vf b = row_load(r + 2 * step, n - j) + row_load(r + 3 * step, n - j);
+                    vstore(best.f + j, vload(best.f + j) + (a + b));
+                }
+                s += 3, count += 3;
+                continue;
+            }
             const void *x = reduce_load(job, start + p.at[0] + s * w->step[0], 1, n, &buffer);
             const float *f = x;
             const int64_t *i = x;
@@ -106,15 +131,15 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                     if (kind == SUM) best.i[j] = (int64_t)((uint64_t)best.i[j] + (uint64_t)i[j]);
                     else if (BETTER(i[j], best.i[j])) best.i[j] = i[j];
                 }
-            } else if (kind == SUM && !(count & 63)) { // added up in float 64 at a time
+            } else if (adds && !(count & 63)) { // added up in float 64 at a time
                 for (int64_t j = 0; j < n; j++) sum[j] += (double)best.f[j], best.f[j] = f[j];
             } else
                 for (int64_t j = 0; j < n; j += VF) {
                     vf a = row_load(f + j, n - j), b = vload(best.f + j);
-                    vstore(best.f + j, kind == SUM ? a + b : vextreme(a, b, kind));
+                    vstore(best.f + j, adds ? a + b : vextreme(a, b, kind));
                 }
         }
-    if (job->floats && kind == SUM)
+    if (adds)
         for (int64_t j = 0; j < n; j++) best.f[j] = (float)(sum[j] + (double)best.f[j]);
     store_result(job->out, to, job->kept.step[0], job->floats, &best, n);
 }
@@ -195,10 +220,10 @@ static void arg_item(void *ctx, int64_t item, int thread) {
     int64_t first = item * job->runs, last = rl_min(w->outer, first + job->runs);
     rl_place p = walk_to(w, first);
     for (int64_t run = first; run < last; run++, walk_on(w, &p)) {
-        int64_t found = 0, whole = 0;
+        int64_t found = 0, whole = 0, piece = reduce_piece(&load, w);
         float best = 0;
-        for (int64_t s = 0; s < w->inner; s += PIECE) {
-            int64_t n = rl_min(PIECE, w->inner - s), j = 0;
+        for (int64_t s = 0; s < w->inner; s += piece) {
+            int64_t n = rl_min(piece, w->inner - s), j = 0;
             const void *x = reduce_load(&load, p.at[0] + s * w->step[0], w->step[0], n, &buffer);
             const float *f = x;
             const int64_t *i = x;
