@@ -17,7 +17,7 @@ from rushlight.core import autograd, capture
 from rushlight.core.backends import device, get_linear_mode
 from rushlight.core.capture import Operand, Recorder, Slot
 from rushlight.core.nn.module import Module
-from rushlight.core.plan import PASSES, Plan, address, vacate
+from rushlight.core.plan import PASSES, Plan, Pool, address, vacate
 from rushlight.core.pytree import Leaf, Signature, mapped
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
@@ -47,12 +47,15 @@ def set_plan_memory(nbytes: int) -> None:
 def _evict() -> None:
     with _guard:
         held = sorted((e for e in _entries if e.body is not None), key=lambda e: e.used)
-    total = sum(e.nbytes for e in held)
-    for entry in held:
-        if total <= _limit[0]:
-            return
-        entry.body = None
-        total -= entry.nbytes
+    while held and _held(held) > _limit[0]:
+        held.pop(0).body = None
+
+
+def _held(entries: list[_Entry]) -> int:
+    """Bytes that the plans of `entries` hold in all; some have buffers in common."""
+    plans: list[Plan] = [body.plan for e in entries if (body := e.body) is not None]
+    shared: dict[int, int] = {id(b): b.nbytes for p in plans for b in p.shared.values()}
+    return sum(p.nbytes for p in plans) + sum(shared.values())
 
 
 class _Bound(Storage):
@@ -82,12 +85,17 @@ class _Entry:
         self.modules = [weakref.ref(m) for m in modules]
         self.why: str | None = None
         self.lost = "what it reaches from outside is gone by the next call, or it takes too much"
-        self.replays = self.nbytes = 0
+        self.replays = 0
         self.used = next(_clock)
         self.mode = capture.mode
         self.body: _Body | None = None
         with _guard:
             _entries.add(self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the plan holds, shared ones included."""
+        return _held([self])
 
     def is_for(self, modules: list[Module]) -> bool:
         """Whether it was made with these modules, not others at the same ids, and as they are."""
@@ -101,14 +109,14 @@ class _Body:
 
     def __init__(
         self, recorder: Recorder, args: list[tuple[Slot, int]], result: Any,
-        leaves: list[Leaf], reuse: bool, passes: Collection[str],
+        leaves: list[Leaf], reuse: bool, passes: Collection[str], pool: Pool,
     ) -> None:  # fmt: skip
-        self.lock = threading.Lock()
+        self.lock = pool.lock
         self.epoch, self.grad = capture.epoch, autograd.is_grad_enabled()
         self.args, self.result = args, result
         made = {x.slot for x in leaves if x.slot is not None and x.slot.kind == "temp"}
         self.fresh = [] if reuse else list(made)
-        self.plan = Plan(recorder, {*self.fresh, *(s for s, _ in args)}, made, passes)
+        self.plan = Plan(recorder, {*self.fresh, *(s for s, _ in args)}, made, passes, pool)
         self.kept = {s: Storage(_CPU, s.buffer, s.nbytes) for s in made} if reuse else {}
         self.outer = [s for s in recorder.slots if s.kind == "outer"]
         self.written = [(s.ref, s.writes) for s in self.outer if s.writes]
@@ -280,7 +288,7 @@ def _copy_state(source: Tensor, target: Tensor) -> None:
 
 def _captured(
     run: Callable[[_Capture], Any], signature: Signature, entry: _Entry, reuse: bool,
-    passes: Collection[str],
+    passes: Collection[str], pool: Pool,
 ) -> Any:  # fmt: skip
     """The result of a captured run; `entry` gets a plan, or the reason why it has none."""
     taken = _Capture(signature.tensors)
@@ -294,9 +302,9 @@ def _captured(
         else:
             leaves = iter(taken.leaves)
             form = mapped(result, lambda t: next(leaves))
-            body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes)
+            body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes, pool)
             body.watch(entry)
-            entry.nbytes, entry.body = body.plan.nbytes, body
+            entry.body = body
             _evict()
     else:
         entry.why = recorder.why
@@ -330,7 +338,7 @@ def jit(
       anything on another device than `cpu`.
 
     reuse_outputs: the next call may overwrite the results of this one. passes: "reuse" lets
-    buffers serve several intermediates, "fold" computes what never changes once. Plans hold memory:
+    buffers serve several intermediates and signatures, "fold" computes what never changes once. Plans hold memory:
     see `set_plan_memory`. Inside a captured function another one is a part of it.
 
     Usable as `rl.jit(fn)`, `@rl.jit` and `@rl.jit(reuse_outputs=True)`.
@@ -346,6 +354,7 @@ def jit(
         raise TypeError(f"jit: {fn!r} runs in parts; jit the function that computes one of them")
     run: Callable[..., Any] = fn
     entries: dict[Any, _Entry] = {}
+    pool = Pool()
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if capture.active and capture.capturing():
@@ -376,7 +385,7 @@ def jit(
             entries.pop(next(iter(entries)))
         entry = _Entry(strikes, signature.modules)
         result = _captured(
-            lambda c: c.run(run, args, kwargs), signature, entry, reuse_outputs, passes
+            lambda c: c.run(run, args, kwargs), signature, entry, reuse_outputs, passes, pool
         )
         entries[key] = entry
         return result

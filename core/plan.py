@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
@@ -19,15 +21,35 @@ _FOLDED = 2**16  # bytes of a value that is kept instead of being computed in ea
 _CPU = device("cpu")
 
 
-class Plan:
-    """The calls of one captured run. Not for two threads at once.
+class Pool:
+    """Buffers that plans have in common, of which one runs at a time: who holds `lock`."""
 
-    variable: the slots that get a buffer for each run, before `run`. nbytes: of its own buffers.
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._buffers: list[weakref.ref[Any]] = []
+
+    def buffers(self) -> list[Any]:
+        """Those that a plan still has."""
+        return [b for ref in self._buffers if (b := ref()) is not None]
+
+    def add(self, nbytes: int) -> Any:
+        """One more."""
+        new = np.empty(nbytes, np.uint8)
+        self._buffers = [*map(weakref.ref, self.buffers()), weakref.ref(new)]
+        return new
+
+
+class Plan:
+    """The calls of one captured run, for one thread at a time.
+
+    variable: the slots that get a buffer for each run, before `run`. nbytes: of what is its own;
+    shared: the buffers of the pool that it uses, by address.
     """
 
     def __init__(self, recorder: Recorder, variable: set[Slot], results: set[Slot],
-                 passes: Collection[str]) -> None:  # fmt: skip
+                 passes: Collection[str], pool: Pool) -> None:  # fmt: skip
         self.nbytes = 0
+        self.shared: dict[int, Any] = {}
         self.variable = variable
         self.slots = recorder.slots  # messages know addresses only, so somebody has to hold these
         for slot in variable:
@@ -43,7 +65,7 @@ class Plan:
             steps = self._fold(steps, results)
         # Draws depend on nothing, so they come first and part no others.
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
-        self._buffers(steps, results, "reuse" in passes)
+        self._buffers(steps, results, pool if "reuse" in passes else None)
         self.calls: list[Callable[[], None]] = []
         self.messages = 0
         self._bind(steps)
@@ -76,24 +98,29 @@ class Plan:
             _CPU.backend.run(step.name, step.inputs, step.out, step.attrs)
         return rest
 
-    def _buffers(self, steps: list[Step], results: set[Slot], reuse: bool) -> None:
+    def _buffers(self, steps: list[Step], results: set[Slot], pool: Pool | None) -> None:
         """Memory for what steps write: one buffer serves several slots, one after the other."""
         last: dict[Slot, int] = {}
         for i, step in enumerate(steps):
             for x in (*step.inputs, step.out):
                 if x is not None:
                     last[x.storage] = i
-        free: list[tuple[int, int, Any]] = []  # bytes, a number that keeps buffers apart, buffer
+        # Bytes, address, buffer. Small values leave large buffers alone, unless they are there.
+        free = sorted((b.nbytes, address(b), b) for b in (pool.buffers() if pool else ()))
+        old = {at for _, at, _ in free}
         for i, step in enumerate(steps):
             slot = step.out.storage
             if slot.kind == "temp" and slot.buffer is None and slot not in self.variable:
-                at = bisect_left(free, (slot.nbytes,)) if reuse else len(free)
-                if at < len(free) and free[at][0] <= 2 * slot.nbytes + 256:
-                    _place(slot, free.pop(at)[2])
-                else:
+                size = slot.nbytes
+                at = bisect_left(free, (size,))
+                if pool is None or slot in results:
                     self._own(slot)
+                else:
+                    fits = at < len(free) and (free[at][0] <= 2 * size + 256 or free[at][1] in old)
+                    _place(slot, free.pop(at)[2] if fits else pool.add(size))
+                    self.shared[slot.address] = slot.buffer
             for s in {x.storage for x in (*step.inputs, step.out) if x is not None}:
-                if last[s] == i and s.kind == "temp" and not s.fixed and s not in results:
+                if last[s] == i and s.kind == "temp" and s.address in self.shared:
                     insort(free, (s.buffer.nbytes, s.address, s.buffer))
 
     def _own(self, slot: Slot) -> None:

@@ -841,6 +841,25 @@ def test_a_captured_prompt_does_not_hold_every_intermediate(cpu: str) -> None:
     assert held[0] < held[1] / 8
 
 
+def test_plans_of_one_function_share_their_buffers(cpu: str) -> None:
+    weight = data(cpu, 40, 40)
+    chosen: list[dict[str, Any]] = [{}, {"reuse_outputs": True}]
+    for options in chosen:
+        counted = Counted(lambda x: ((x @ weight).exp() @ weight).tanh() @ weight)
+        captured: Any = rl.jit(counted, **options)
+        inputs = [data(cpu, n, 40) * 0.1 for n in (64, 9, 30, 64, 9, 30)]
+        for _ in range(2):
+            for x in inputs:
+                assert captured(x).tolist() == counted.fn(x).tolist()
+        assert counted.runs == 3
+        first, *others = captured.plans.values()
+        shared = first.body.plan.shared.keys()
+        assert shared and all(e.body.plan.shared.keys() <= shared for e in others)
+        kept = captured(inputs[0])
+        captured(inputs[1])
+        assert kept.tolist() == counted.fn(inputs[0]).tolist()
+
+
 def _deep(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
     early = x.exp()
     kept = early * 2
