@@ -338,8 +338,9 @@ def jit(
       anything on another device than `cpu`.
 
     reuse_outputs: the next call may overwrite the results of this one. passes: "reuse" lets
-    buffers serve several intermediates and signatures, "fold" computes what never changes once. Plans hold memory:
-    see `set_plan_memory`. Inside a captured function another one is a part of it.
+    buffers serve several intermediates and signatures, "fold" computes what never changes once.
+    Plans hold memory: see `set_plan_memory`. Inside a captured function another one is a part of
+    it.
 
     Usable as `rl.jit(fn)`, `@rl.jit` and `@rl.jit(reuse_outputs=True)`.
     """
