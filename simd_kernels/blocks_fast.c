@@ -19,8 +19,9 @@
 
 // A block of one activation row: 32 numbers (of 16 bits where QF_WIDE, in the order even elements
 // of 0..15, of 16..31, odd ones of 0..15, of 16..31), then d, d * sum, and four words of which the
-// first is -QF_LESS * sum, the others 0. A block of a tile: numbers of QF_ROWS rows four (QF_WIDE: two) at a
-// time, then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
+// first is -QF_LESS * sum, the others 0. A block of a tile: numbers of QF_ROWS rows four
+// (QF_WIDE: two) at a time, then d of each row, then d * sum or, for a symmetric dtype,
+// -QF_LESS * sum.
 #define QF_ONE(type) (QF_WIDE(type) ? 96 : 64)
 #define QF_TILE(type) (QF_ROWS * (QF_WIDE(type) ? 72 : 40))
 // A block of VF weight rows: numbers likewise, scales, minimums.
@@ -118,8 +119,8 @@ static void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks, ui
 }
 
 // out[i] += the product of activation row i with VF weight rows, over the blocks of both.
-RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint8_t *w, int64_t blocks,
-                         vf out[QF_ROWS]) {
+RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint8_t *w,
+                               int64_t blocks, vf out[QF_ROWS]) {
     vf sum[QF_ROWS];
     for (int i = 0; i < QF_ROWS; i++) sum[i] = out[i];
     for (int64_t b = 0; b < blocks; b++, x += QF_TILE(type), w += QF_PANEL(type)) {

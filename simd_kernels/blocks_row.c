@@ -69,8 +69,8 @@ RL_INLINE vi qv_dot(int type, const vb w[2], const vb x[2], vi sum) {
 #define QV_ROWS (QF_TOGETHER * LANES)
 
 // out[r] = the product with row r of QV_ROWS.
-RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
-                      const uint8_t *last, float out[QV_ROWS]) {
+RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row,
+                            int64_t blocks, const uint8_t *last, float out[QV_ROWS]) {
     (void)last;
     vf sum[QF_TOGETHER] = {0};
     qv_half least[QF_TOGETHER] = {0};
@@ -138,7 +138,8 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
         }
     }
 #if !DOT32 && !WIDE4
-    if (type != RL_Q8_0) { // 16-bit sums are added up as far as they hold: 16 * 15 * 127, 8 * 31 * 127
+    // 16-bit sums are added up as far as they hold: 16 * 15 * 127, or 8 * 31 * 127.
+    if (type != RL_Q8_0) {
         vi v[4] = {(vi)small[0], (vi)small[1], (vi)small[2], (vi)small[3]};
         vs a = (vs)LOW32(v[0], v[1]) + (vs)HIGH32(v[0], v[1]);
         vs b = (vs)LOW32(v[2], v[3]) + (vs)HIGH32(v[2], v[3]);
@@ -153,8 +154,8 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
 // The high halves as numbers, where they are finite.
 RL_INLINE vf qv_half(vu high) { return (vf)((vu)((vi)high >> 3) & 0x8fffe000u) * 0x1p112f; }
 
-RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t blocks,
-                       const uint8_t *last, float out[QV_ROWS]) {
+RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row,
+                            int64_t blocks, const uint8_t *last, float out[QV_ROWS]) {
     (void)last;
     vi fetched = {0};
     vf sum = {0};
@@ -187,7 +188,8 @@ Q_APART void qv_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row, 
 
 // out[r] = the product of a rounded activation row with weight row r of `rows`, and bias.
 static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, int64_t rows,
-                       int64_t blocks, const uint8_t *last, const float *bias, float *out, int thread) {
+                     int64_t blocks, const uint8_t *last, const float *bias, float *out,
+                     int thread) {
     for (int64_t r = 0; r < rows; r += QV_ROWS) {
         float found[QV_ROWS];
         int64_t n = rl_min(QV_ROWS, rows - r), step = row, bytes = blocks * q_bytes(type);
