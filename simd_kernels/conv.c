@@ -94,14 +94,14 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
 static void conv_item(void *ctx, int64_t item, int thread) {
     const product *all = ctx;
     const image *m = all->image;
-    float *sums = rl_scratch(thread, 2 * PIECE * 4), *seen = sums + PIECE;
+    float *sums = rl_scratch(thread, 2 * LINE * 4), *seen = sums + LINE;
     int64_t lines = all->n / m->wide;
     product p = nth(all, item / lines);
     const uint8_t *base = image_of(m, item / lines);
     for (int64_t row = 0; row < p.m; row++)
-        for (int64_t x = 0; x < m->wide; x += PIECE) {
-            int64_t n = rl_min(PIECE, m->wide - x), k = 0;
-            rl_zero(sums, PIECE * 4);
+        for (int64_t x = 0; x < m->wide; x += LINE) {
+            int64_t n = rl_min(LINE, m->wide - x), k = 0;
+            rl_zero(sums, LINE * 4);
             for (int64_t c = 0; c < m->channels; c++)
                 for (int64_t i = 0; i < m->kernel[0]; i++)
                     for (int64_t j = 0; j < m->kernel[1]; j++, k++) {
@@ -120,7 +120,7 @@ static int run_conv(const product *p) {
     if (!p->m || !p->n || !p->batch) return RL_OK;
     if (!p->k) return run_product(p, NULL);
     if (!p->image || p->image->turned || p->m > 2) return gemm(p);
-    if (!reserve(2 * PIECE * 4)) return RL_MEMORY;
+    if (!reserve(2 * LINE * 4)) return RL_MEMORY;
     share_out(20.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch,
               p->n / p->image->wide * p->batch, conv_item, (void *)p);
     return RL_OK;

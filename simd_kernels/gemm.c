@@ -6,6 +6,9 @@
 #define ROWS 14
 #define EACH_ROWS(M) \
     M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13) M(14)
+#elif defined(__wasm__) && !defined(__wasm_relaxed_simd__)
+#define ROWS 4
+#define EACH_ROWS(M) M(1) M(2) M(3) M(4)
 #elif defined(__aarch64__)
 #define ROWS 8
 #define EACH_ROWS(M) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8)
@@ -21,6 +24,15 @@
 // Panels of the first operand are padded to fours, so that four rows are turned at a time.
 #define PADDED(rows) (((rows) + 3) & ~3)
 
+// V8 keeps the order it is given, and fifteen registers: rows go one after the other, each with one
+// of its own, where clang would load them all first. A pointer made opaque keeps its offsets in the
+// instructions.
+#if defined(__wasm__)
+#define IN_ORDER(x, y, pointer) __asm__ volatile("" : "+r"(x), "+r"(y), "+r"(pointer))
+#else
+#define IN_ORDER(x, y, pointer)
+#endif
+
 // c (rows, vectors * VF), or what is there plus, the product of two panels of `depth` terms.
 RL_INLINE void micro(const int rows, const int vectors, int64_t depth, const float *a,
                      const float *b, int64_t b_row, float *c, int64_t c_row, int add) {
@@ -34,6 +46,7 @@ RL_INLINE void micro(const int rows, const int vectors, int64_t depth, const flo
             vf x = vsplat(a[r]);
             sum[r][0] = vfma(x, first, sum[r][0]);
             if (vectors > 1) sum[r][1] = vfma(x, second, sum[r][1]);
+            IN_ORDER(sum[r][0], sum[r][vectors - 1], a);
         }
     }
 #pragma GCC unroll 14

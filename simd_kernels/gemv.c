@@ -3,13 +3,36 @@
 // Rows that are multiplied at once, and weights beside one another.
 #define FEW_ROWS 4
 // Columns of a piece of sums that stays in the first cache; bytes of weights worth an item.
-#define PIECE 512
+#define LINE 2048
 #define ITEM_BYTES 65536
 
 // All bits set in the last n lanes.
 RL_INLINE vi last_lanes(int64_t n) {
     static const int32_t LAST[2 * VF] = {[VF ... 2 * VF - 1] = -1};
     return *(const vi_at *)(LAST + n);
+}
+
+// The sums of four vectors' lanes, side by side.
+#define IN_LANE(at, i) ((i) < 4 ? 4 * (at) + (i) : VF - 4 + 4 * (at) + (i))
+#define LANE(at, i, j, k, l) IN_LANE(at, i), IN_LANE(at, j), IN_LANE(at, k), IN_LANE(at, l)
+#if VF == 16
+#define EACH_LANE(...)                                                                             \
+    LANE(0, __VA_ARGS__), LANE(1, __VA_ARGS__), LANE(2, __VA_ARGS__), LANE(3, __VA_ARGS__)
+#elif VF == 8
+#define EACH_LANE(...) LANE(0, __VA_ARGS__), LANE(1, __VA_ARGS__)
+#else
+#define EACH_LANE(...) LANE(0, __VA_ARGS__)
+#endif
+#define MIXED(a, b, ...) __builtin_shufflevector(a, b, EACH_LANE(__VA_ARGS__))
+RL_INLINE v4 four_sums(vf a, vf b, vf c, vf d) {
+    vf ab = MIXED(a, b, 0, 4, 1, 5) + MIXED(a, b, 2, 6, 3, 7);
+    vf cd = MIXED(c, d, 0, 4, 1, 5) + MIXED(c, d, 2, 6, 3, 7);
+    vf all = MIXED(ab, cd, 0, 1, 4, 5) + MIXED(ab, cd, 2, 3, 6, 7);
+    v4 lanes[VF / 4], sum;
+    rl_copy(lanes, &all, sizeof all);
+    sum = lanes[0];
+    for (int i = 1; i < VF / 4; i++) sum += lanes[i];
+    return sum;
 }
 
 // out[r * FEW_ROWS + c] = x[r] . w[c], each k long, at least VF.
@@ -57,10 +80,14 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
         }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
+        if (rounds > 1)
 #pragma GCC unroll 4
-        for (int c = 0; c < cols; c++)
-            out[r * FEW_ROWS + c] = vsum(rounds > 1 ? sum[0][r][c] + sum[1][r][c] : sum[0][r][c]);
+            for (int c = 0; c < cols; c++) sum[0][r][c] += sum[1][r][c];
+        const int more = cols > 2 ? 2 : 0;
+        *(v4_at *)(out + r * FEW_ROWS) =
+            four_sums(sum[0][r][0], sum[0][r][1], sum[0][r][more], sum[0][r][more + 1]);
+    }
 }
 
 // With few registers, two weights beside four rows.
@@ -87,22 +114,22 @@ static const dots_kernel DOTS_KERNELS[3][3] = {{dots_f32_1, dots_f32_2, dots_f32
 RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
                     const float *const *x, const uint8_t *const *w, float *sums, int64_t row) {
     const int64_t size = dtype == RL_F32 ? 4 : 2;
-    vf by[FEW_ROWS][4];
+    vf by[FEW_ROWS][8];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int t = 0; t < terms; t++) by[r][t] = vsplat(x[r][t]);
     for (int64_t j = 0; j < n; j += VF) {
-        vf weight[4];
+        vf weight[8];
         // The last vector ends with the piece, which may be the shorter one: what lies before it is
         // read. Its lanes are put right in the end.
         int64_t at = rl_min(j, n - VF);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int t = 0; t < terms; t++) weight[t] = load_as(dtype, w[t] + at * size);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
             vf sum = vload(sums + r * row + j);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (int t = 0; t < terms; t++) sum = vfma(by[r][t], weight[t], sum);
             vstore(sums + r * row + j, sum);
         }
@@ -116,16 +143,17 @@ typedef void (*adds_kernel)(int64_t, const float *const *, const uint8_t *const 
                      int64_t row) {                                                                \
         adds(dtype, rows, terms, n, x, w, sums, row);                                              \
     }
+#define TERMS 8
 #define ADDS_OF(dtype)                                                                             \
-    ADDS(adds_##dtype##_1_4, RL_##dtype, 1, 4)                                                     \
-    ADDS(adds_##dtype##_2_4, RL_##dtype, 2, 4)                                                     \
-    ADDS(adds_##dtype##_4_4, RL_##dtype, 4, 4)                                                     \
+    ADDS(adds_##dtype##_1, RL_##dtype, 1, TERMS)                                                   \
+    ADDS(adds_##dtype##_2, RL_##dtype, 2, TERMS)                                                   \
+    ADDS(adds_##dtype##_4, RL_##dtype, 4, 4)                                                       \
     ADDS(adds_##dtype##_4_1, RL_##dtype, 4, 1)
 ADDS_OF(F32)
 ADDS_OF(F16)
 ADDS_OF(BF16)
 #define ADDS_ROW(dtype)                                                                            \
-    {adds_##dtype##_1_4, adds_##dtype##_2_4, adds_##dtype##_4_4, adds_##dtype##_4_1}
+    {adds_##dtype##_1, adds_##dtype##_2, adds_##dtype##_4, adds_##dtype##_4_1}
 static const adds_kernel ADDS_KERNELS[3][4] = {ADDS_ROW(F32), ADDS_ROW(F16), ADDS_ROW(BF16)};
 
 typedef struct {
@@ -137,17 +165,17 @@ typedef struct {
 
 // Floats of scratch: sums, and weights widened or gathered, at most four vectors of k or a piece.
 static size_t gemv_bytes(const gemv_job *job) {
-    int64_t weights = job->dots ? 4 * job->p->k : 4 * PIECE;
-    return (size_t)(FEW_ROWS * PIECE + VF + weights) * 4;
+    int64_t weights = job->dots ? 4 * job->p->k : TERMS * LINE;
+    return (size_t)(FEW_ROWS * LINE + 2 * VF + weights) * 4;
 }
 
-// The columns j to j + n (at most PIECE) of rows i to i + rows (at most FEW_ROWS).
+// The columns j to j + n (at most LINE) of rows i to i + rows (at most FEW_ROWS).
 static void gemv_piece(const gemv_job *job, const product *p, const float *const *x, int64_t i,
                        int rows, int64_t j, int64_t n, float *sums, float *widened) {
     int64_t along = job->dots ? p->b.row : p->b.col; // between elements that are read in a row
     int stored = p->b.dtype != RL_E4M3 && p->b.dtype != RL_E5M2 && along == 1;
     int kind = !stored || p->b.dtype == RL_F32 ? 0 : p->b.dtype == RL_F16 ? 1 : 2;
-    const uint8_t *w[4];
+    const uint8_t *w[TERMS];
     if (job->dots) {
         dots_kernel kernel = DOTS_KERNELS[kind][rows > 2 ? 2 : rows - 1];
         int beside = rows > 2 ? BESIDE(4) : 4;
@@ -163,28 +191,28 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
             kernel(p->k, x, w, out);
             for (int r = 0; r < rows; r++)
                 for (int t = 0; t < beside && c + t < n; t++)
-                    sums[r * PIECE + c + t] = out[r * FEW_ROWS + t];
+                    sums[r * LINE + c + t] = out[r * FEW_ROWS + t];
         }
     } else {
-        for (int r = 0; r < FEW_ROWS; r++) rl_zero(sums + r * PIECE, PIECE * 4);
+        for (int r = 0; r < FEW_ROWS; r++) rl_zero(sums + r * LINE, (size_t)(n + VF) / VF * VF * 4);
         for (int64_t k = 0; k < p->k;) {
-            int terms = p->k - k < 4 ? 1 : 4;
+            int most = rows > 2 ? TERMS / 2 : TERMS, terms = p->k - k < most ? 1 : most;
             const float *at[FEW_ROWS];
             for (int r = 0; r < FEW_ROWS; r++) at[r] = x[r] + k;
             for (int t = 0; t < terms; t++) {
                 w[t] = element(&p->b, k + t, j);
                 if (stored) continue;
-                LOAD_F[p->b.dtype](widened + t * PIECE, w[t], along, n);
-                w[t] = (const uint8_t *)(widened + t * PIECE);
+                LOAD_F[p->b.dtype](widened + t * LINE, w[t], along, n);
+                w[t] = (const uint8_t *)(widened + t * LINE);
             }
-            ADDS_KERNELS[kind][terms == 1 ? 3 : rows > 2 ? 2 : rows - 1](n, at, w, sums, PIECE);
+            ADDS_KERNELS[kind][terms == 1 ? 3 : rows > 2 ? 2 : rows - 1](n, at, w, sums, LINE);
             k += terms;
         }
         int64_t whole = n / VF * VF, skip = n - whole ? VF - (n - whole) : 0;
         for (int r = 0; skip && r < rows; r++)
-            for (int64_t t = whole; t < n; t++) sums[r * PIECE + t] = sums[r * PIECE + t + skip];
+            for (int64_t t = whole; t < n; t++) sums[r * LINE + t] = sums[r * LINE + t + skip];
     }
-    for (int r = 0; r < rows; r++) finish(p, i + r, j, sums + r * PIECE, n);
+    for (int r = 0; r < rows; r++) finish(p, i + r, j, sums + r * LINE, n);
 }
 
 static void gemv_item(void *ctx, int64_t item, int thread) {
@@ -195,13 +223,13 @@ static void gemv_item(void *ctx, int64_t item, int thread) {
                             : (const float *)(const void *)p.a.data;
     int64_t row = job->x ? p.k : p.a.row, from = item % job->items * job->cols;
     int64_t to = rl_min(p.n, from + job->cols);
-    for (int64_t j = from; j < to; j += PIECE)
+    for (int64_t j = from; j < to; j += LINE)
         for (int64_t i = 0; i < p.m; i += FEW_ROWS) {
             const float *rows[FEW_ROWS]; // behind the last row the last one again
             for (int r = 0; r < FEW_ROWS; r++) rows[r] = x + rl_min(i + r, p.m - 1) * row;
             int count = (int)rl_min(FEW_ROWS, p.m - i);
-            gemv_piece(job, &p, rows, i, count, j, rl_min(PIECE, to - j), sums,
-                       sums + FEW_ROWS * PIECE + VF);
+            gemv_piece(job, &p, rows, i, count, j, rl_min(LINE, to - j), sums,
+                       sums + FEW_ROWS * LINE + 2 * VF);
         }
 }
 
@@ -217,9 +245,12 @@ static int64_t gemv_shared(const product *p) {
 // Whether weights are multiplied along their rows; else they are added up.
 static int gemv_dots(const product *p) { return p->b.row == 1 && (p->b.col != 1 || p->k >= p->n); }
 
-// Whether gemv takes a product: up to so many rows weights are best read in place.
+// Whether gemv takes a product: up to so many rows weights are best read in place, and up to more
+// where they come from memory.
 static int gemv_fits(const product *p) {
-    return gemv_dots(p) ? p->m <= 12 && p->k >= VF : p->m <= 4 && p->n >= VF && p->k > 0;
+    int far = p->k * p->n > 1 << 20;
+    return gemv_dots(p) ? p->m <= (far ? 32 : 12) && p->k >= VF
+                        : p->m <= (far ? 12 : 2) && p->n >= VF && p->k > 0;
 }
 
 // A product that fits; `shared`: gemv_shared floats.
@@ -236,7 +267,7 @@ static int gemv(const product *p, float *shared) {
     }
     int64_t cols = job.dots ? ITEM_BYTES / (p->k * RL_SIZE[p->b.dtype]) & ~3
                             : (p->n / (2 * rl_threads()) + 63) & ~63;
-    job.cols = rl_max(rl_min(cols, PIECE), job.dots ? 4 : 64);
+    job.cols = rl_max(rl_min(cols, LINE), job.dots ? 4 : 64);
     job.items = (p->n + job.cols - 1) / job.cols;
     if (!reserve(gemv_bytes(&job))) return RL_MEMORY;
     // Memory bounds it: an operation takes twenty times as long as one of gemm.
