@@ -197,7 +197,7 @@ static RL_APART void weigh(const attention_job *job, attention_room *room, int64
     for (int64_t i = 0; i < job->v_padded; i += VF) vstore(out + i, vload(out + i) * scale);
 }
 
-static int64_t room_size(const attention_job *j, attention_room *room, float *base) {
+static RL_ONCE int64_t room_size(const attention_job *j, attention_room *room, float *base) {
     int64_t rows = j->groups * j->queries, at = 0;
 #define ROOM(name, size)                                                                           \
     if (base) room->name = base + at;                                                              \
@@ -303,7 +303,7 @@ static void attention_item(void *ctx, int64_t item, int thread) {
 
 // out, q, k, v, bias, mask, q_offset, kv_lengths (the last four may be left out); attrs: scale,
 // causal, window (-1: none), softcap (0: none).
-static int k_attention(const rl_call *c) {
+static RL_ONCE int k_attention(const rl_call *c) {
     if (c->n != 8 || c->n_attrs != 4) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *q = &c->op[1], *k = &c->op[2], *v = &c->op[3];
     for (int i = 0; i < 6; i++) {
@@ -343,7 +343,7 @@ static int k_attention(const rl_call *c) {
 
 // cache (batch, heads, capacity, features), values (batch, heads, n, features), offsets (batch,):
 // row b of the values goes to positions offsets[b] and on.
-static int k_cache_write(const rl_call *c) {
+static RL_ONCE int k_cache_write(const rl_call *c) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *offsets = &c->op[2];
     if (c->n != 3 || out->ndim != 4 || in->ndim != 4 || offsets->ndim != 1 ||
         !IS_INT(offsets->dtype) || out->dtype != in->dtype || out->dtype >= RL_Q4_0)

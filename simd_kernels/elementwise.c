@@ -119,7 +119,7 @@ static RL_APART void run_items(int64_t items, int64_t work, void (*fn)(void *, i
         for (int64_t i = 0; i < items; i++) fn(job, i, 0);
 }
 
-static int operands_of_one_shape(const rl_call *c, const rl_operand **x, int n) {
+static RL_ONCE int operands_of_one_shape(const rl_call *c, const rl_operand **x, int n) {
     if (c->n != n) return 0;
     for (int i = 0; i < n; i++) {
         x[i] = &c->op[i];
@@ -128,7 +128,7 @@ static int operands_of_one_shape(const rl_call *c, const rl_operand **x, int n) 
     return same_shapes(x, n);
 }
 
-static int map(const rl_call *c, int arity, map_fn floats, map_fn ints, int truth) {
+static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, int truth) {
     const rl_operand *x[3];
     if (!operands_of_one_shape(c, x, arity + 1)) return RL_REFUSED;
     map_job job = {.call = c, .in = IS_FLOAT(c->op[1].dtype) ? FLOATS : INTS};

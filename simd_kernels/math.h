@@ -34,6 +34,12 @@ RL_LANES(vrint, __builtin_rintf)
 #define RL_SMALL_LOOP
 #endif
 
+// What runs once for each op need not be fast: the tab downloads it.
+#if defined(__wasm__)
+#define RL_ONCE __attribute__((minsize, noinline))
+#else
+#define RL_ONCE
+#endif
 // Functions of which one copy is enough.
 #define RL_APART __attribute__((noinline))
 

@@ -77,7 +77,7 @@ static void move_item(void *ctx, int64_t item, int thread) {
 }
 
 // out[...] = in[...], of one shape and size of elements; they do not overlap.
-static RL_APART void move(const rl_operand *out, const rl_operand *in) {
+static RL_ONCE void move(const rl_operand *out, const rl_operand *in) {
     const rl_operand *x[2] = {out, in};
     int64_t n = rl_numel(out);
     if (!n) return;
@@ -117,7 +117,7 @@ static void fill_run(uint8_t *to, int64_t n, int64_t step, int64_t bits, int64_t
 }
 
 // Every element becomes the low bytes of `bits`.
-static void fill(const rl_operand *out, int64_t bits) {
+static RL_ONCE void fill(const rl_operand *out, int64_t bits) {
     if (!rl_numel(out)) return;
     rl_walk w = walk_over(&out, 1, -1);
     int64_t size = RL_SIZE[out->dtype];
@@ -127,7 +127,7 @@ static void fill(const rl_operand *out, int64_t bits) {
 }
 
 // attrs: the bits of the value.
-static int k_fill(const rl_call *c) {
+static RL_ONCE int k_fill(const rl_call *c) {
     if (c->n != 1 || c->n_attrs != 1 || c->op[0].ndim < 0 || c->op[0].dtype >= RL_Q4_0)
         return RL_REFUSED;
     fill(&c->op[0], c->attrs[0]);
@@ -136,7 +136,7 @@ static int k_fill(const rl_call *c) {
 
 // A region of out, its values, all of out, what is there before: x, or where that is left out a
 // value (attrs: its bits).
-static int k_place(const rl_call *c) {
+static RL_ONCE int k_place(const rl_call *c) {
     const rl_operand *region = &c->op[0], *value = &c->op[1], *out = &c->op[2], *x = &c->op[3];
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
     for (int i = 0; i < 4; i++)
@@ -152,7 +152,7 @@ static int k_place(const rl_call *c) {
 }
 
 // out, then what is joined; attrs: the dim.
-static int k_cat(const rl_call *c) {
+static RL_ONCE int k_cat(const rl_call *c) {
     rl_operand out = c->op[0];
     if (c->n_attrs != 1 || out.ndim < 1 || out.dtype >= RL_Q4_0) return RL_REFUSED;
     int64_t dim = c->attrs[0], whole = out.shape[dim < 0 || dim >= out.ndim ? 0 : dim], total = 0;
@@ -174,7 +174,7 @@ static int k_cat(const rl_call *c) {
 }
 
 // start + i * step; attrs: whether they are integers, start, step (else the bits of doubles).
-static int k_arange(const rl_call *c) {
+static RL_ONCE int k_arange(const rl_call *c) {
     const rl_operand *out = &c->op[0];
     if (c->n != 1 || c->n_attrs != 3 || out->ndim != 1 || out->dtype >= RL_Q4_0) return RL_REFUSED;
     uint64_t start = (uint64_t)c->attrs[1], step = (uint64_t)c->attrs[2];

@@ -62,7 +62,7 @@ static void row_item(void *ctx, int64_t item, int thread) {
     }
 }
 
-static int run_rows(row_job *job, const rl_operand *const *x, int n, int dim) {
+static RL_ONCE int run_rows(row_job *job, const rl_operand *const *x, int n, int dim) {
     for (int i = 0; i < n; i++)
         if (!IS_FLOAT(x[i]->dtype)) return RL_REFUSED;
     if (!rl_numel(x[0])) return RL_OK;
@@ -152,7 +152,7 @@ static void row_rms_norm(const row_job *job, float *const *x, int64_t n) {
     row_norm(job, x, n, 0);
 }
 
-static int softmax(const rl_call *c, row_fn fn) {
+static RL_ONCE int softmax(const rl_call *c, row_fn fn) {
     const rl_operand *x[2];
     if (!operands_of_one_shape(c, x, 2) || c->n_attrs != 1) return RL_REFUSED;
     if (c->attrs[0] < 0 || c->attrs[0] >= x[0]->ndim) return RL_REFUSED;
@@ -172,7 +172,7 @@ static const float *vector_of(const rl_operand *x, int64_t n, float *held) {
     return held;
 }
 
-static int norm(const rl_call *c, row_fn fn) {
+static RL_ONCE int norm(const rl_call *c, row_fn fn) {
     const rl_operand *x[2] = {&c->op[0], &c->op[1]};
     if (c->n < 2 || c->n > 4 || c->n_attrs != 1 || x[0]->ndim < 1 || x[1]->ndim < 1 ||
         !same_shapes(x, 2))
@@ -217,7 +217,7 @@ static void row_rope(const row_job *job, float *const *x, int64_t n) {
 }
 
 // out, x, cos, sin; attrs: interleaved. cos and sin have half as many features as turn.
-static int k_rope(const rl_call *c) {
+static RL_ONCE int k_rope(const rl_call *c) {
     const rl_operand *x[4];
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
     for (int i = 0; i < 4; i++) x[i] = &c->op[i];

@@ -163,7 +163,7 @@ static void reduce_item(void *ctx, int64_t item, int thread) {
 }
 
 // The input, and an output with size 1 in the reduced dims.
-static int reduce(const rl_call *c, int kind, int truth) {
+static RL_ONCE int reduce(const rl_call *c, int kind, int truth) {
     const rl_operand *out = &c->op[0], *in = &c->op[1];
     if (c->n != 2 || out->ndim < 0 || in->ndim != out->ndim) return RL_REFUSED;
     int floats = IS_FLOAT(in->dtype) && !truth;
@@ -243,7 +243,7 @@ static void arg_item(void *ctx, int64_t item, int thread) {
 }
 
 // The first of the largest along a dim (attrs), NaN being larger than all; out has size 1 there.
-static int arg(const rl_call *c, int kind) {
+static RL_ONCE int arg(const rl_call *c, int kind) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
     if (c->n != 2 || c->n_attrs != 1 || out->ndim != in->ndim || !IS_INT(out->dtype) ||
         !(IS_FLOAT(in->dtype) || IS_INT(in->dtype)))
@@ -284,7 +284,7 @@ static void cumsum_item(void *ctx, int64_t item, int thread) {
 }
 
 // attrs: the dim.
-static int k_cumsum(const rl_call *c) {
+static RL_ONCE int k_cumsum(const rl_call *c) {
     const rl_operand *x[2];
     if (!operands_of_one_shape(c, x, 2) || c->n_attrs != 1) return RL_REFUSED;
     const rl_operand *y[2] = {x[1], x[0]};

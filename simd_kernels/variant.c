@@ -2,18 +2,19 @@
 #include "rl.h"
 #include "simd.h"
 
-// A tab downloads its module: there, what is not the inner loop of a model is made small.
-#if defined(__wasm__)
-#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
-#endif
+#include "math.h"
 #include "walk.h"
 
 #include "convert.c"
 #include "elementwise.c"
-#include "select.c"
 #include "norm.c"
 #include "move.c"
 #include "reduce.c"
+// A tab downloads its module: there, what is not the inner loop of a model is made small.
+#if defined(__wasm__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
+#include "select.c"
 #include "index.c"
 #if defined(__wasm__)
 #pragma clang attribute pop

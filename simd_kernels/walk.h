@@ -19,7 +19,7 @@ typedef struct {
 } rl_place;
 
 // Whether the operands have one shape.
-static RL_APART int same_shapes(const rl_operand *const *x, int n) {
+static RL_ONCE int same_shapes(const rl_operand *const *x, int n) {
     for (int i = 1; i < n; i++) {
         if (x[i]->ndim != x[0]->ndim) return 0;
         for (int d = 0; d < x[0]->ndim; d++)
@@ -29,7 +29,7 @@ static RL_APART int same_shapes(const rl_operand *const *x, int n) {
 }
 
 // Operands of one shape; `dim` is kept as the inner dim by itself, -1: any may be.
-static RL_APART rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
+static RL_ONCE rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
     rl_walk w = {.n = n, .outer_dims = 0, .inner = 1, .outer = 1};
     int64_t shape[RL_DIMS], strides[WALK_OPERANDS][RL_DIMS];
     int dims = 0;
