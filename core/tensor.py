@@ -311,10 +311,12 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
         layout = Layout.contiguous(array.shape)  # NumPy's strides mean nothing then
     else:
         layout = Layout(array.shape, tuple(max(s, 0) // size for s in array.strides))
-    extent = layout.extent[1]
-    flat = np.lib.stride_tricks.as_strided(
-        array, (extent,), (size,), writeable=array.flags.writeable
-    )
+    if array.flags.c_contiguous:
+        flat = np.asarray(array).reshape(-1)
+    else:
+        flat = np.lib.stride_tricks.as_strided(
+            array, (layout.extent[1],), (size,), writeable=array.flags.writeable
+        )
     data = flat.view(np.uint8)
     cpu = _device("cpu")
     return Tensor(Storage(cpu, cpu.backend.upload(data, dtype), data.size), dtype, layout)

@@ -6,7 +6,7 @@ Three numbers come back per token: its id, the logarithm of its probability, the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
@@ -58,8 +58,8 @@ class DeviceSampler:
 
     def pick(self, logits: Tensor) -> Tensor:
         """Choose by logits (vocab,): (3,) float32, to be read and given to `taken`."""
-        if self._plain:
-            return _greedy(logits)
+        if self.plain is not None:
+            return self.plain(logits)
         scores = self._adjusted(logits.float())
         drawn = self.options.temperature != 0
         token = self._draw(scores) if drawn else scores.argmax(0, keepdim=True)
@@ -70,10 +70,11 @@ class DeviceSampler:
         return _facts(scores, token)
 
     @property
-    def _plain(self) -> bool:
-        """Whether the likeliest token is wanted, and nothing changes its score."""
+    def plain(self) -> Callable[[Tensor], Tensor] | None:
+        """`pick` as a function of the logits alone: for the likeliest token, of scores as given."""
         changed = (self.bias, self.seen, self.counts)
-        return self.options.temperature == 0 and all(x is None for x in changed)
+        unchanged = self.options.temperature == 0 and all(x is None for x in changed)
+        return _greedy if unchanged else None
 
     def taken(self, values: Array) -> tuple[int, float]:
         """The token and the logarithm of its probability from what `pick` gave, read."""

@@ -240,6 +240,7 @@ class Generator(Model):
             ids = _shifted(ids, limit)
         turn = self._resume(ids)
         pieces = Pieces(self.tokenizer, options.stops)
+        turn.pick = sampler.plain
         try:
             for step in range(options.max_new_tokens):
                 if len(ids) > limit:
@@ -252,7 +253,8 @@ class Generator(Model):
                     turn.cache.truncate(0)
                     turn.ids.clear()
                 with autograd.no_grad():
-                    picked = sampler.pick(self._read(turn, ids, options.linear))
+                    read = self._read(turn, ids, options.linear)
+                    picked = sampler.pick(read) if turn.pick is None else read
                 token, logprob = sampler.taken((yield picked))
                 if token in self.eos_ids:
                     yield Token(token, pieces.finish(), logprob, "eos")

@@ -26,6 +26,8 @@ def record(name: str, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any])
     """The Record of an op; None where NumPy's kernel runs."""
     if simd.library is None:
         return None
+    if inputs and inputs[0] is out and not out.buffer.flags.writeable:
+        return None  # in place over memory that is read-only, which NumPy refuses
     for table in TABLES:
         taker = table.get(name)
         if taker is not None and (found := taker(inputs, out, attrs)) is not None:
