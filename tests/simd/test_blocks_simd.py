@@ -226,6 +226,7 @@ def test_rounding_is_to_even(variant: str, fast: None) -> None:
         assert rl.linear(rl.from_numpy(rows), weight).tolist() == [[127.0 + 2 + 2 - 2]] * len(rows)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("rows", [1, 11])
 def test_threads_give_the_same(mode: str, dtype: DType, rows: int) -> None:
     weight, _ = weights(dtype, 500, 288)
