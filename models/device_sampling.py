@@ -6,7 +6,9 @@ Three numbers come back per token: its id, the logarithm of its probability, the
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
@@ -55,18 +57,21 @@ class DeviceSampler:
         self.counts: Tensor | None = None
         if options.frequency_penalty or options.presence_penalty:
             self.counts = ops.zeros(vocab, device=device)
+        self._captured = jit(partial(DeviceSampler._chosen, weakref.proxy(self)))
 
     def pick(self, logits: Tensor) -> Tensor:
         """Choose by logits (vocab,): (3,) float32, to be read and given to `taken`."""
-        if self.plain is not None:
-            return self.plain(logits)
+        return (self.plain or self._captured)(logits)
+
+    def _chosen(self, logits: Tensor) -> Tensor:
         scores = self._adjusted(logits.float())
         drawn = self.options.temperature != 0
         token = self._draw(scores) if drawn else scores.argmax(0, keepdim=True)
         if self.seen is not None:
-            self.seen = self.seen.scatter(0, token, True)
+            self.seen.copy_(self.seen.scatter(0, token, True))
         if self.counts is not None:
-            self.counts = self.counts.index_add(0, token, ops.ones(1, device=self.device))
+            one = ops.ones(1, device=self.device)
+            self.counts.copy_(self.counts.index_add(0, token, one))
         return _facts(scores, token)
 
     @property
