@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.backends import Generator, get_linear_mode
+from rushlight.core.backends import Device, Generator, get_linear_mode
 from rushlight.core.dtype import DType
 from rushlight.core.errors import CaptureError
 from rushlight.core.layout import Layout
@@ -226,10 +226,20 @@ def accumulated(leaf: Tensor) -> None:
         found.why = "backward() fills in .grad of a tensor from outside"
 
 
+def moving(source: Device, target: Device) -> None:
+    """A tensor is about to be copied to another device, by way of its values."""
+    found = current()
+    if found is not None:
+        found.why = f"it moves a tensor from {source} to {target}"
+
+
 def read(tensor: Tensor) -> None:
     """Values of `tensor` are about to go to Python: CaptureError, as they change with each call."""
     found = current()
-    if found is None or tensor.storage.device.type != "cpu":
+    if found is None:
+        return
+    if tensor.storage.device.type != "cpu":
+        found.why = f"it reads from {tensor.storage.device}"
         return
     slot = found.find(tensor.storage)
     if slot is None or slot.kind != "const":

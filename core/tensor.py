@@ -283,6 +283,8 @@ TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
     layout = Layout.contiguous(x.shape)
+    if capture.active:
+        capture.moving(x.device, device)
     if device.type == "meta":
         storage = Storage.allocate(device, x.nbytes, x.dtype)
     else:

@@ -698,6 +698,20 @@ def test_many_arguments(device: str) -> None:
         assert {name: t.tolist() for name, t in captured(state).items()} == want
 
 
+def test_another_device_in_between(device: str) -> None:
+    weight = data(device, 3)
+    home: Any = rl.jit(lambda x: x + weight.cpu() * 2)
+    there: Any = rl.jit(lambda x: x.to(device) * weight)
+    by_numpy: Any = rl.jit(lambda x: x + rl.from_numpy(weight.numpy()))
+    for seed in range(3):
+        weight.copy_(data(device, 3, seed=seed + 4))
+        x = data("cpu", 3, seed=seed)
+        assert home(x).tolist() == (x + weight.cpu() * 2).tolist()
+        assert there(x).tolist() == (x.to(device) * weight).tolist()
+        if device != "cpu":
+            assert by_numpy(x).tolist() == (x + weight.cpu()).tolist()
+
+
 # --- several functions, several threads ---------------------------------------------------------
 
 
