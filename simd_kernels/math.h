@@ -146,12 +146,29 @@ RL_INLINE vf vsigmoid(vf x) {
 
 RL_INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
 
-// x Phi(x). Its tail is a difference, so the error there is up to 6 times 2 ** -24, as in torch.
-RL_INLINE vf vgelu(vf x) { return (verf(x * 0.707106781f) + 1.0f) * x * 0.5f; }
+// x Phi(x) within 2 ulp where x > 0 and 1e-7 below: max(x, 0) - |x| Phi(-|x|), where Phi is e to a
+// polynomial. From -5.6 down it is 0 (but NaN at -infinity), as (1 + erf) x is.
+RL_INLINE vf vgelu(vf x) {
+    vf a = vabs(x);
+    vi far = (vi)(a > 5.6f);
+    vf t = vselect(far, vsplat(5.6f), a);
+    vf p = vfma(vsplat(1.79396977e-07f), t, vsplat(-4.03633157e-06f));
+    p = vfma(p, t, vsplat(3.65618507e-05f));
+    p = vfma(p, t, vsplat(-0.000149213593f));
+    p = vfma(p, t, vsplat(-7.35030262e-05f));
+    p = vfma(p, t, vsplat(0.0048876158f));
+    p = vfma(p, t, vsplat(-0.0363897569f));
+    p = vfma(p, t, vsplat(-0.318296492f));
+    p = vfma(p, t, vsplat(-0.797885776f));
+    p = vfma(p, t, vsplat(-0.693147182f));
+    vf below = vselect((vi)(x < 0.0f), x, (vf){}); // the lower of x and 0
+    return x - below - vselect(far, below * 0.0f, a * vexp(p));
+}
 
+// x sigmoid(2 u) = x (1 + tanh(u)) / 2.
 RL_INLINE vf vgelu_tanh(vf x) {
-    vf inner = (x * x * 0.044715f + 1.0f) * x * 0.797884561f;
-    return (vtanh(inner) + 1.0f) * x * 0.5f;
+    vf u = (x * x * 0.044715f + 1.0f) * x;
+    return x / (vexp(u * -1.59576912f) + 1.0f);
 }
 
 // x - n pi/2 for one large x, n modulo 4: x is m * 2 ** e with m of 24 bits, and of 2/pi the 96

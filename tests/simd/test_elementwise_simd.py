@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 Both = Callable[..., tuple[Any, Any]]
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [
-    0.0, -0.0, INF, -INF, NAN, 1e-45, -1e-45, 1.1754942e-38, 1e-38, 3.4e38, -3.4e38, 1.0,
+    0.0, -0.0, INF, -INF, NAN, 1e-45, -1e-45, 1.1754942e-38, 1e-38, 1.6e38, -1.6e38, 1.0,
     -1.0, 88.7, 88.8, -87.4, -103.9, -104.1, 0.5, 1.5, 2.5, -2.5, 0.625, 0.875, 4.0, -4.1,
 ]  # fmt: skip
 
@@ -79,11 +79,11 @@ def test_errors_in_ulp(variant: str, name: str) -> None:
     assert distance[worst] <= most, (float(x[keep][worst]), float(distance[worst]))
 
 
-def test_the_tail_of_gelu_is_as_near_as_torch_has_it(variant: str) -> None:
+def test_the_tail_of_gelu(variant: str) -> None:
     x = _dense(-8, 0)
     for name in ("gelu", "gelu_tanh"):
         want = FUNCTIONS[name][0](x.astype(np.float64))
-        assert np.abs(_call(name)(rl.from_numpy(x)).numpy() - want).max() < 6e-7
+        assert np.abs(_call(name)(rl.from_numpy(x)).numpy() - want).max() < 2e-7
 
 
 def test_sines_of_large_numbers(variant: str) -> None:
