@@ -1,0 +1,212 @@
+"""Convolution and its gradients in C against NumPy's kernels in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.backends.cpu import conv_kernels, simd
+from rushlight.core.backends.cpu.simd import Record
+from rushlight.core.ops.conv import CONV2D, CONV2D_INPUT, CONV2D_WEIGHT
+from rushlight.core.testing import assert_close, draws
+
+pytestmark = pytest.mark.usefixtures("variant")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels of convolution that ran since the test began."""
+    ran: list[str] = []
+
+    def run(records: Any, names: Any, inner: Any = simd.run) -> None:
+        ran.extend(r.kernel for r in records if r.kernel.startswith("conv2d"))
+        inner(records, names)
+
+    monkeypatch.setattr(simd, "run", run)
+    return ran
+
+
+# Images, channels, height, width, channels out, kernel, stride, padding, dilation, groups.
+CASES = [
+    (1, 1, 1, 1, 1, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (2, 3, 7, 9, 4, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (1, 5, 11, 40, 9, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (2, 6, 10, 5, 8, (1, 1), (2, 1), (1, 0), (1, 1), 2),
+    (2, 4, 20, 23, 6, (3, 2), (2, 3), (2, 1), (1, 2), 2),
+    (1, 3, 64, 70, 20, (5, 5), (1, 1), (2, 2), (1, 1), 1),
+    (2, 7, 13, 70, 7, (3, 3), (1, 1), (1, 1), (1, 1), 7),
+    (1, 4, 9, 33, 8, (3, 3), (2, 2), (1, 1), (2, 2), 4),
+    (3, 8, 1, 50, 12, (1, 5), (1, 1), (0, 4), (1, 2), 1),
+    (1, 2, 3, 4, 3, (3, 4), (1, 1), (5, 6), (1, 1), 1),
+    (1, 40, 12, 12, 33, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (1, 1, 2, 5000, 1, (2, 9), (1, 1), (0, 4), (1, 1), 1),
+    (2, 2, 5, 6, 4, (2, 2), (3, 3), (0, 0), (1, 1), 1),
+    (0, 2, 5, 6, 4, (2, 2), (1, 1), (0, 0), (1, 1), 1),
+]
+
+
+def case(of: tuple[Any, ...], dtype: str = "float32") -> tuple[Any, ...]:
+    """x, weight, bias, a gradient of the result, and the attributes."""
+    n, c, h, w, o, kernel, stride, padding, dilation, groups = of
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    size = [
+        (s + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
+        for i, s in enumerate((h, w))
+    ]
+    shapes = ((n, c, h, w), (o, c // groups, *kernel), (o,), (n, o, *size))
+    # Sums of up to a thousand products stay of size one.
+    by = (1.0, np.prod(shapes[1][1:]) ** 0.5, 1.0, max(1, n * size[0] * size[1] / 64) ** 0.5)
+    made = [draws(i, shape, -1.0, 1.0) / by[i] for i, shape in enumerate(shapes)]
+    return *[rl.tensor(t.astype(np.float32)).to(dtype) for t in made], attrs
+
+
+def wide(x: rl.Tensor) -> Any:
+    return x.float().numpy().astype(np.float64)
+
+
+def expected(name: str, shape: Any, *arrays: Any, **attrs: Any) -> Any:
+    out = np.zeros(shape)
+    if 0 not in (a.size for a in arrays if a is not None):
+        conv_kernels.KERNELS[name](out, *arrays, **attrs)
+    return out
+
+
+def check(x: rl.Tensor, weight: rl.Tensor, bias: Any, grad: rl.Tensor, attrs: Any) -> None:
+    a, b, g = wide(x), wide(weight), wide(grad)
+    bias_ = None if bias is None else wide(bias)
+    plain = expected("conv2d", grad.shape, a, b, None, **attrs)
+    with_bias = plain if bias_ is None else plain + bias_.reshape(1, -1, 1, 1)
+    assert_close(CONV2D(x, weight, bias, **attrs), with_bias, "product")
+    size = x.shape[2:]
+    back = expected("conv2d_input", x.shape, g, b, size=size, **attrs)
+    found = CONV2D_INPUT(grad, weight, size=size, **attrs)
+    assert_close(found, back, "product")
+    size = weight.shape[2:]
+    turned = expected("conv2d_weight", weight.shape, a, g, size=size, **attrs)
+    found = CONV2D_WEIGHT(x, grad, size=size, **attrs)
+    assert_close(found, turned, "product")
+
+
+@pytest.mark.parametrize("of", CASES, ids=str)
+def test_all_three(of: tuple[Any, ...], counted: list[str]) -> None:
+    x, weight, bias, grad, attrs = case(of)
+    check(x, weight, bias, grad, attrs)
+    check(x, weight, None, grad, attrs)
+    assert counted == ["conv2d", "conv2d_input", "conv2d_weight"] * 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats(dtype: str, counted: list[str]) -> None:
+    for of in CASES[:8]:
+        check(*case(of, dtype))
+    assert set(counted) == {"conv2d", "conv2d_input"}  # weights' gradients are sums over images
+
+
+def test_strided_images(counted: list[str]) -> None:
+    for of in CASES[1:8]:
+        x, weight, bias, grad, attrs = case(of)
+        last = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+        room = rl.full([x.shape[0], x.shape[1] + 2, x.shape[2] + 1, 2 * x.shape[3]], float("nan"))
+        with rl.no_grad():
+            room[:, 1:-1, 1:, ::2].copy_(x)
+        for image in (last, room[:, 1:-1, 1:, ::2]):
+            check(image, weight, bias, grad, attrs)
+        bias = bias.unsqueeze(1).expand(bias.shape[0], 2).contiguous()[:, 0]
+        same = CONV2D(x, weight, bias.contiguous(), **attrs)
+        assert CONV2D(x, weight, bias, **attrs).tolist() == same.tolist()
+    assert counted.count("conv2d_weight") >= 7
+
+
+def test_padding_stays_clean() -> None:
+    """What is not finite reaches the windows that see it and no others."""
+    x, weight = rl.zeros(1, 2, 9, 40), rl.ones(20, 2, 3, 3)
+    with rl.no_grad():
+        x[0, 1, 4, 7] = float("inf")
+    found = CONV2D(x, weight, None, stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=1)
+    seen = np.zeros((9, 40), bool)
+    seen[3:6, 6:9] = True
+    assert (np.isinf(found.numpy()) == seen).all()
+    assert (found.numpy()[:, :, ~seen] == 0).all()
+
+
+def test_threads_give_the_same_bits() -> None:
+    before = rl.get_num_threads()
+    try:
+        for of in (CASES[5], CASES[6], CASES[7], (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1)):
+            x, weight, bias, grad, attrs = case(of)
+            found = []
+            for count in (1, 2, 3):
+                rl.set_num_threads(count)
+                found.append((
+                    CONV2D(x, weight, bias, **attrs).numpy(),
+                    CONV2D_INPUT(grad, weight, size=x.shape[2:], **attrs).numpy(),
+                    CONV2D_WEIGHT(x, grad, size=weight.shape[2:], **attrs).numpy(),
+                ))  # fmt: skip
+            for other in found[1:]:
+                assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    finally:
+        rl.set_num_threads(before)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x, weight, bias, grad, _ = case(CASES[1])
+    good = (1, 1, 1, 1, 1, 1, 1)
+    out = rl.zeros(*grad.shape)
+    wrong: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
+        ("conv2d", (out, x), good),
+        ("conv2d", (out, x, weight, x), good),
+        ("conv2d", (out, x[:1], weight), good),
+        ("conv2d", (out, weight, x), good),
+        ("conv2d", (out[0], x, weight), good),
+        ("conv2d", (out, x, weight, weight[0, 0, 0]), good),
+        ("conv2d", (out.to("int32"), x, weight), good),
+        ("conv2d_input", (x, grad, weight[:2]), good),
+        ("conv2d_input", (x, x, weight), good),
+        ("conv2d_input", (x, grad), good),
+        ("conv2d_weight", (weight, x, x), good),
+        ("conv2d_weight", (weight.half(), x, grad), good),
+        ("conv2d_weight", (weight, x, grad[:1]), good),
+    ]
+    for i, value in (
+        (0, 0),
+        (1, 0),
+        (2, -1),
+        (3, -1),
+        (4, 0),
+        (5, -2),
+        (6, 0),
+        (6, 3),
+        (0, 1 << 40),
+    ):
+        attrs = (*good[:i], value, *good[i + 1 :])
+        wrong += [("conv2d", (out, x, weight), attrs), ("conv2d_input", (x, grad, weight), attrs),
+                  ("conv2d_weight", (weight, x, grad), attrs)]  # fmt: skip
+    wrong += [("conv2d", (out, x, weight), good[:6])]
+    for name, operands, attrs in wrong:
+        with pytest.raises(RuntimeError, match="refused"):
+            simd.run([Record(name, operands, attrs)], [name])
+
+
+def test_sizes_that_do_not_belong_together_stay_in_bounds() -> None:
+    """A message may ask for another result than the windows give: zeros are seen outside."""
+    x, weight, _, _, _ = case(CASES[1])
+    for size in ((1, 1), (30, 50)):
+        for attrs in ((1, 1, 1, 1, 1, 1, 1), (3, 2, 0, 900, 5, 40, 1), (1, 1, 1 << 30, 0, 1, 1, 1)):
+            out, back = rl.zeros(2, 4, *size), rl.zeros(2, 3, *size)
+            simd.run([Record("conv2d", (out, x, weight), attrs)], ["conv2d"])
+            grad = rl.ones(2, 4, 3, 3)
+            simd.run([Record("conv2d_input", (back, grad, weight), attrs)], ["conv2d_input"])
+            turned, big = rl.zeros(*weight.shape), rl.ones(2, 4, *size)
+            simd.run([Record("conv2d_weight", (turned, x, big), attrs)], ["conv2d_weight"])
+            assert all(rl.isfinite(t).all().item() for t in (out, back, turned))
+
+
+def test_a_weight_with_gaps_is_numpys(counted: list[str]) -> None:
+    x, weight, bias, grad, attrs = case(CASES[1])
+    apart = weight.transpose(2, 3)
+    same = wide(CONV2D(x, apart.contiguous(), bias, **attrs))
+    assert_close(CONV2D(x, apart, bias, **attrs), same, "product")
+    assert counted == ["conv2d"]
