@@ -3,41 +3,27 @@
 
 typedef struct image {
     const uint8_t *data;
-    int32_t dtype, back, turned; // back: the gradient to the input; turned: windows are columns
+    int32_t dtype, turned;       // turned: windows are columns
     int64_t n, c, h, w;          // strides of images, channels, rows and elements
     int64_t height, width, wide; // of a channel; elements in a row of the result
-    int64_t channels, groups, kernel[2], stride[2], padding[2], dilation[2];
+    int64_t channels, groups, step[2];
+    int64_t count, (*taps)[2];   // where a window's elements lie, from step times its number
 } image;
 
-// Where an axis of a window begins for the result's element `at` and the tap `tap`: in elements of
-// the image, times `over`.
-static inline int64_t image_at(const image *m, int axis, int64_t at, int64_t tap) {
-    int64_t off = tap * m->dilation[axis] - m->padding[axis];
-    return m->back ? at - off : at * m->stride[axis] + off;
-}
-
-// to[t] = what tap (i, j) of the windows of elements (y, x + t) sees of `channel`; t < n.
-static void image_run(const image *m, const uint8_t *channel, int64_t i, int64_t j, int64_t y,
-                      int64_t x, int64_t n, float *to) {
-    int64_t step = m->back ? 1 : m->stride[1], over = m->back ? m->stride[1] : 1;
-    int64_t row = image_at(m, 0, y, i), from = image_at(m, 1, x, j), size = RL_SIZE[m->dtype];
-    int64_t first = 0, last = 0; // the elements that lie in the image
-    if (m->back && row >= 0) row = row % m->stride[0] ? -1 : row / m->stride[0];
+// to[t] = what a tap of the windows of elements (y, x + t) sees of `channel`; t < n.
+static void image_run(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                      int64_t n, float *to) {
+    int64_t row = y * m->step[0] + m->taps[tap][0], from = x * m->step[1] + m->taps[tap][1];
+    int64_t step = m->step[1], first = 0, last = 0; // the elements that lie in the image
     if (row >= 0 && row < m->height) {
-        int64_t end = (m->width - 1) * over; // of the image, in steps of the result
         if (from < 0) first = rl_min(n, (-from + step - 1) / step);
-        last = end < from ? first : rl_max(first, rl_min(n, (end - from) / step + 1));
-    }
-    const uint8_t *at = channel + row * m->h * size;
-    if (over > 1) {
-        rl_zero(to, (size_t)n * 4);
-        for (int64_t t = first; t < last; t++)
-            if ((from + t) % over == 0)
-                LOAD_F[m->dtype](to + t, at + (from + t) / over * m->w * size, 1, 1);
-        return;
+        last = m->width <= from ? first : rl_min(n, (m->width - 1 - from) / step + 1);
+        last = rl_max(first, last);
     }
     for (int64_t t = 0; t < first; t++) to[t] = 0;
-    at += (from + first * step) * m->w * size, step *= m->w;
+    const uint8_t *at = channel;
+    if (first < last) at += (row * m->h + (from + first * step) * m->w) * RL_SIZE[m->dtype];
+    step *= m->w;
     if (m->dtype == RL_F32 && step == 1) {
         for (; first + VF <= last; first += VF, at += VF * 4) vstore(to + first, vload(at));
         for (; first < last; first++, at += 4) rl_copy(to + first, at, 4);
@@ -46,11 +32,11 @@ static void image_run(const image *m, const uint8_t *channel, int64_t i, int64_t
 }
 
 // The same for `n` elements from (y, x) on, row after row.
-static void image_line(const image *m, const uint8_t *channel, int64_t i, int64_t j, int64_t y,
-                       int64_t x, int64_t n, float *to) {
+static void image_line(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                       int64_t n, float *to) {
     for (int64_t done = 0, some; done < n; done += some, y++, x = 0) {
         some = rl_min(n - done, m->wide - x);
-        image_run(m, channel, i, j, y, x, some, to + done);
+        image_run(m, channel, tap, y, x, some, to + done);
     }
 }
 
@@ -65,25 +51,21 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
                         int64_t depth, int64_t j0, int64_t n, float *rows) {
     const image *m = p->image;
     const uint8_t *base = image_of(m, index);
-    int64_t taps = m->kernel[0] * m->kernel[1], at = m->turned ? j0 : k0;
-    int64_t count = m->turned ? n : depth, channel = at / taps, i = at % taps / m->kernel[1];
-    int64_t j = at % m->kernel[1], first = m->turned ? k0 : j0;
+    int64_t at = m->turned ? j0 : k0, count = m->turned ? n : depth, channel = at / m->count;
+    int64_t tap = at % m->count, first = m->turned ? k0 : j0;
     int64_t y = first / m->wide, x = first % m->wide;
     for (int64_t t = 0; t < count; t++) {
         const uint8_t *from = base + channel * m->c * RL_SIZE[m->dtype];
         if (m->turned) {
             const float *four[4] = {rows, rows + DEPTH, rows + 2 * DEPTH, rows + 3 * DEPTH};
             if (t % 4 == 0) rl_zero(rows, 4 * DEPTH * 4);
-            image_line(m, from, i, j, y, x, depth, rows + t % 4 * DEPTH);
+            image_line(m, from, tap, y, x, depth, rows + t % 4 * DEPTH);
             if (t % 4 == 3 || t == n - 1) turn_four(to + (t & ~(int64_t)3), width, four, depth);
         } else {
-            image_line(m, from, i, j, y, x, n, to + t * width);
+            image_line(m, from, tap, y, x, n, to + t * width);
             for (int64_t rest = n; rest < width; rest++) to[t * width + rest] = 0;
         }
-        if (++j == m->kernel[1]) {
-            j = 0;
-            if (++i == m->kernel[0]) i = 0, channel++;
-        }
+        if (++tap == m->count) tap = 0, channel++;
     }
     for (int64_t t = (n + 3) & ~(int64_t)3; m->turned && t < width; t++)
         for (int64_t d = 0; d < depth; d++) to[d * width + t] = 0;
@@ -103,15 +85,14 @@ static void conv_item(void *ctx, int64_t item, int thread) {
             int64_t n = rl_min(LINE, m->wide - x), k = 0;
             rl_zero(sums, LINE * 4);
             for (int64_t c = 0; c < m->channels; c++)
-                for (int64_t i = 0; i < m->kernel[0]; i++)
-                    for (int64_t j = 0; j < m->kernel[1]; j++, k++) {
-                        float by;
-                        LOAD_F[p.a.dtype](&by, element(&p.a, row, k), 1, 1);
-                        image_run(m, base + c * m->c * RL_SIZE[m->dtype], i, j, item % lines, x, n,
-                                  seen);
-                        for (int64_t t = 0; t < n; t += VF)
-                            vstore(sums + t, vfma(vsplat(by), vload(seen + t), vload(sums + t)));
-                    }
+                for (int64_t tap = 0; tap < m->count; tap++, k++) {
+                    float by;
+                    LOAD_F[p.a.dtype](&by, element(&p.a, row, k), 1, 1);
+                    image_run(m, base + c * m->c * RL_SIZE[m->dtype], tap, item % lines, x, n,
+                              seen);
+                    for (int64_t t = 0; t < n; t += VF)
+                        vstore(sums + t, vfma(vsplat(by), vload(seen + t), vload(sums + t)));
+                }
             finish(&p, row, item % lines * m->wide + x, sums, n);
         }
 }
@@ -137,41 +118,49 @@ static int packed(const rl_operand *x, int from) {
 }
 
 // The windows of x as `weight` and the attributes (strides, paddings, dilations, groups) have them,
-// for a result `wide` elements wide.
+// for a result `wide` elements wide, with as much shared memory behind the taps. RL_OK, or why not.
 static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_operand *weight,
-                   int64_t wide) {
-    if (c->n_attrs != 7 || x->ndim != 4 || weight->ndim != 4) return 0;
+                   int64_t wide, int64_t more) {
+    if (c->n_attrs != 7 || x->ndim != 4 || weight->ndim != 4) return RL_REFUSED;
     for (int i = 0; i < 7; i++)
-        if (c->attrs[i] < (i == 2 || i == 3 ? 0 : 1) || c->attrs[i] > 1 << 30) return 0;
-    *m = (image){x->data, x->dtype, 0, 0, x->strides[0], x->strides[1], x->strides[2],
-                 x->strides[3], x->shape[2], x->shape[3], wide, weight->shape[1], c->attrs[6],
-                 {weight->shape[2], weight->shape[3]}, {c->attrs[0], c->attrs[1]},
-                 {c->attrs[2], c->attrs[3]}, {c->attrs[4], c->attrs[5]}};
-    for (int i = 0; i < 2; i++)
-        if (m->kernel[i] > 1 << 30 || x->shape[2 + i] > 1 << 30) return 0;
-    return IS_FLOAT(x->dtype) && IS_FLOAT(weight->dtype) && weight->shape[0] % m->groups == 0 &&
-           packed(weight, 0);
+        if (c->attrs[i] < (i == 2 || i == 3 ? 0 : 1) || c->attrs[i] > 1 << 30) return RL_REFUSED;
+    for (int d = 2; d < 4; d++)
+        if (weight->shape[d] > 1 << 30 || x->shape[d] > 1 << 30) return RL_REFUSED;
+    if (!IS_FLOAT(x->dtype) || !IS_FLOAT(weight->dtype) || weight->shape[0] % c->attrs[6] ||
+        !packed(weight, 0))
+        return RL_REFUSED;
+    int64_t height = weight->shape[2], width = weight->shape[3], count = height * width;
+    int64_t(*taps)[2] = rl_shared((size_t)(count * 16 + more));
+    if (!taps) return RL_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        taps[i][0] = i / width * c->attrs[4] - c->attrs[2];
+        taps[i][1] = i % width * c->attrs[5] - c->attrs[3];
+    }
+    *m = (image){x->data, x->dtype, 0, x->strides[0], x->strides[1], x->strides[2], x->strides[3],
+                 x->shape[2], x->shape[3], wide, weight->shape[1], c->attrs[6],
+                 {c->attrs[0], c->attrs[1]}, count, taps};
+    return RL_OK;
 }
 
 // A window of one element in a plain image: b is the image itself.
 static int is_plain(const image *m, const rl_operand *x, int64_t result) {
-    int64_t step = m->stride[0] * m->stride[1] * m->kernel[0] * m->kernel[1];
-    return step == 1 && !m->padding[0] && !m->padding[1] && packed(x, 2) &&
-           result == m->height * m->width;
+    return m->step[0] * m->step[1] * m->count == 1 && !m->taps[0][0] && !m->taps[0][1] &&
+           packed(x, 2) && result == m->height * m->width;
 }
 
 // out (n, o, oh, ow) = x (n, c, h, w) under weight (o, c / groups, kh, kw), plus bias (o).
 static int k_conv2d(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     image m;
-    if (c->n < 3 || c->n > 4 || out->ndim != 4 || !windows(&m, c, x, w, out->shape[3]))
-        return RL_REFUSED;
+    if (c->n < 3 || c->n > 4 || out->ndim != 4) return RL_REFUSED;
+    int code = windows(&m, c, x, w, out->shape[3], 0);
+    if (code) return code;
     int64_t n = out->shape[0], rows = w->shape[0] / m.groups, size = out->shape[2] * out->shape[3];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || x->shape[0] != n ||
         out->shape[1] != w->shape[0] || x->shape[1] / m.groups != m.channels ||
         x->shape[1] % m.groups)
         return RL_REFUSED;
-    int64_t k = m.channels * m.kernel[0] * m.kernel[1];
+    int64_t k = m.channels * m.count;
     product p = {.m = rows, .n = size, .k = k, .batch = n * m.groups, .image = &m, .dims = 2,
                  .c = {out->data, out->dtype, out->strides[1], 1},
                  .a = {w->data, w->dtype, k, 1},
@@ -190,34 +179,62 @@ static int k_conv2d(const rl_call *c) {
     return run_conv(&p);
 }
 
-// out (n, c, h, w), the gradient to the input: grad (n, o, oh, ow) under the weight turned round.
+// out (n, c, h, w), the gradient to the input: of each of `stride` elements of a row and each of
+// `stride` rows by itself, since each is seen by taps of its own, grad (n, o, oh, ow) under them.
 static int k_conv2d_input(const rl_call *c) {
     const rl_operand *out = &c->op[0], *grad = &c->op[1], *w = &c->op[2];
     image m;
-    if (c->n != 3 || out->ndim != 4 || !windows(&m, c, grad, w, out->shape[3])) return RL_REFUSED;
-    int64_t n = out->shape[0], rows = w->shape[1], size = out->shape[2] * out->shape[3];
+    if (c->n != 3 || out->ndim != 4 || w->ndim != 4) return RL_REFUSED;
+    int64_t all = w->shape[2] * w->shape[3], width = w->shape[3], rows = w->shape[1];
+    int code = windows(&m, c, grad, w, 1, all * 8 + rl_numel(w) * 4);
+    if (code) return code;
+    int64_t n = out->shape[0], size = RL_SIZE[w->dtype];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || grad->shape[0] != n ||
         out->shape[1] % m.groups || out->shape[1] / m.groups != rows || out->shape[2] > 1 << 30 ||
         out->shape[3] > 1 << 30 || grad->shape[1] != w->shape[0])
         return RL_REFUSED;
-    m.back = 1, m.channels = w->shape[0] / m.groups;
-    int64_t taps = m.kernel[0] * m.kernel[1], k = m.channels * taps;
-    float *turned = rl_shared((size_t)rl_numel(w) * 4);
-    if (!turned) return RL_MEMORY;
-    for (int64_t o = 0; o < w->shape[0]; o++)
-        for (int64_t r = 0; r < rows; r++)
-            LOAD_F[w->dtype](turned + (o / m.channels * rows + r) * k + o % m.channels * taps,
-                             w->data + (o * rows + r) * taps * RL_SIZE[w->dtype], 1, taps);
-    product p = {.m = rows, .n = size, .k = k, .batch = n * m.groups, .image = &m, .dims = 2,
-                 .c = {out->data, out->dtype, out->strides[1], 1},
-                 .a = {(uint8_t *)turned, RL_F32, k, 1},
-                 .b = {grad->data, grad->dtype, grad->strides[1], 1},
-                 .shape = {n, m.groups},
-                 .step = {{out->strides[0], rows * out->strides[1]},
-                          {0, rows * k},
-                          {grad->strides[0], m.channels * grad->strides[1]}}};
-    if (is_plain(&m, grad, size)) p.image = NULL;
-    return run_conv(&p);
+    int64_t *used = m.taps[all];
+    float *turned = (float *)(void *)(used + all);
+    m.channels = w->shape[0] / m.groups, m.step[0] = m.step[1] = 1;
+    for (int64_t y = 0; y < rl_min(c->attrs[0], out->shape[2]); y++)
+        for (int64_t x = 0; x < rl_min(c->attrs[1], out->shape[3]); x++) {
+            m.count = 0, m.wide = (out->shape[3] - x - 1) / c->attrs[1] + 1;
+            for (int64_t i = 0; i < all; i++) {
+                int64_t down = y + c->attrs[2] - i / width * c->attrs[4];
+                int64_t across = x + c->attrs[3] - i % width * c->attrs[5];
+                if (down % c->attrs[0] || across % c->attrs[1]) continue;
+                m.taps[m.count][0] = down / c->attrs[0], m.taps[m.count][1] = across / c->attrs[1];
+                used[m.count++] = i;
+            }
+            // The weights in the order of the windows: group, channel of the input, of grad, tap.
+            int64_t k = m.channels * m.count;
+            for (int64_t o = 0; o < w->shape[0]; o++)
+                for (int64_t r = 0; r < rows; r++) {
+                    float *to = turned + (o / m.channels * rows + r) * k + o % m.channels * m.count;
+                    const uint8_t *from = w->data + (o * rows + r) * all * size;
+                    if (m.count == all) LOAD_F[w->dtype](to, from, 1, all);
+                    else
+                        for (int64_t t = 0; t < m.count; t++)
+                            LOAD_F[w->dtype](to + t, from + used[t] * size, 1, 1);
+                }
+            int64_t high = (out->shape[2] - y - 1) / c->attrs[0] + 1;
+            product p = {.m = rows, .n = high * m.wide, .k = k, .batch = n * m.groups, .image = &m,
+                         .dims = 2,
+                         .c = {out->data, out->dtype, out->strides[1], c->attrs[1]},
+                         .a = {(uint8_t *)turned, RL_F32, k, 1},
+                         .b = {grad->data, grad->dtype, grad->strides[1], 1},
+                         .shape = {n, m.groups},
+                         .step = {{out->strides[0], rows * out->strides[1]},
+                                  {0, rows * k},
+                                  {grad->strides[0], m.channels * grad->strides[1]}}};
+            p.c.data += (y * out->shape[3] + x) * RL_SIZE[out->dtype];
+            if (c->attrs[0] * c->attrs[1] > 1)
+                p.wide = m.wide, p.line = c->attrs[0] * out->shape[3];
+            else if (is_plain(&m, grad, p.n)) p.image = NULL;
+            code = run_conv(&p);
+            if (code) return code;
+        }
+    return RL_OK;
 }
 
 // out (o, c / groups, kh, kw), f32, the gradient to the weight: the windows of x (n, c, h, w) by
@@ -225,26 +242,27 @@ static int k_conv2d_input(const rl_call *c) {
 static int k_conv2d_weight(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *grad = &c->op[2];
     image m;
-    if (c->n != 3 || grad->ndim != 4 || !windows(&m, c, x, out, grad->shape[3])) return RL_REFUSED;
-    int64_t n = x->shape[0], rows = out->shape[0] / m.groups;
-    int64_t taps = m.channels * m.kernel[0] * m.kernel[1];
+    if (c->n != 3 || grad->ndim != 4) return RL_REFUSED;
+    int code = windows(&m, c, x, out, grad->shape[3], 0);
+    if (code) return code;
+    int64_t n = x->shape[0], rows = out->shape[0] / m.groups, k = m.channels * m.count;
     if (out->dtype != RL_F32 || (uintptr_t)out->data & 3 || !IS_FLOAT(grad->dtype) ||
         !packed(grad, 2) || grad->shape[0] != n || grad->shape[1] != out->shape[0] ||
         x->shape[1] % m.groups || x->shape[1] / m.groups != m.channels ||
         grad->shape[2] > 1 << 30 || grad->shape[3] > 1 << 30)
         return RL_REFUSED;
     m.turned = 1;
-    product p = {.m = rows, .n = taps, .k = grad->shape[2] * grad->shape[3], .batch = m.groups,
+    product p = {.m = rows, .n = k, .k = grad->shape[2] * grad->shape[3], .batch = m.groups,
                  .image = &m, .dims = 1,
-                 .c = {out->data, RL_F32, taps, 1},
+                 .c = {out->data, RL_F32, k, 1},
                  .a = {grad->data, grad->dtype, grad->strides[1], 1},
                  .b = {x->data, x->dtype, 1, x->strides[1]},
                  .shape = {m.groups},
-                 .step = {{rows * taps}, {rows * grad->strides[1]}, {m.channels * x->strides[1]}}};
+                 .step = {{rows * k}, {rows * grad->strides[1]}, {m.channels * x->strides[1]}}};
     if (is_plain(&m, x, p.k)) p.image = NULL;
     if (!n) p.k = 0;
     for (int64_t i = 0; i < rl_max(n, 1); i++) {
-        int code = i && !p.k ? RL_OK : run_conv(&p);
+        code = i && !p.k ? RL_OK : run_conv(&p);
         if (code) return code;
         p.add = 1;
         m.data += x->strides[0] * RL_SIZE[x->dtype], p.b.data += x->strides[0] * RL_SIZE[x->dtype];

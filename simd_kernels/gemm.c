@@ -205,7 +205,7 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
 static int gemm(const product *p) {
     gemm_job job = {.p = p};
     int aligned = !((uintptr_t)p->c.data & 3);
-    job.whole = p->c.dtype == RL_F32 && p->c.col == 1 && aligned;
+    job.whole = p->c.dtype == RL_F32 && p->c.col == 1 && aligned && !p->wide;
     // Packing pays where a panel is used several times.
     job.direct = !p->image && p->b.dtype == RL_F32 && p->b.col == 1 && p->m <= 2 * ROWS &&
                  !((uintptr_t)p->b.data & 3);

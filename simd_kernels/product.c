@@ -16,6 +16,7 @@ typedef struct {
     int64_t shape[RL_DIMS], step[4][RL_DIMS];
     const struct image *image; // what b is made of where it does not lie in memory (conv.c)
     int add;                   // to what c holds, which is f32 with rows without gaps
+    int64_t wide, line;        // where not 0: a row of c is lines of `wide` elements, `line` apart
 } product;
 
 static inline uint8_t *element(const matrix *x, int64_t row, int64_t col) {
@@ -30,13 +31,18 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
 // A run of a row of the result: c[i, j + ...] = x + bias; x may lie where the result does.
 static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
     float sums[64];
-    for (int64_t at = 0; at < n; at += 64, j += 64) {
-        int64_t count = rl_min(64, n - at);
+    for (int64_t at = 0, count; at < n; at += count, j += count) {
+        uint8_t *to = element(&p->c, i, p->wide ? j % p->wide : j);
+        count = rl_min(64, n - at);
+        if (p->wide) {
+            count = rl_min(count, p->wide - j % p->wide);
+            to += j / p->wide * p->line * RL_SIZE[p->c.dtype];
+        }
         if (p->bias.data) {
             LOAD_F[p->bias.dtype](sums, element(&p->bias, i, j), p->bias.col, count);
             for (int64_t t = 0; t < count; t++) sums[t] += x[at + t];
         } else rl_copy(sums, x + at, (size_t)count * 4);
-        STORE_F[p->c.dtype](element(&p->c, i, j), sums, p->c.col, count);
+        STORE_F[p->c.dtype](to, sums, p->c.col, count);
     }
 }
 
