@@ -91,20 +91,22 @@ static inline int64_t to_i64(double x) {
 }
 
 // from(i) names element i as it is stored; each gives a loop over elements `stride` apart.
+// They may lie at any address.
+#define PACKED __attribute__((packed, may_alias))
 #define LOAD(name, type, out, value)                                                               \
     static void name(out *to, const void *from, int64_t stride, int64_t n) {                       \
-        const type *at = from;                                                                     \
+        const struct { type x; } PACKED *at = from;                                                \
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, at += stride) {                              \
-            type x = *at;                                                                          \
+            type x = at->x;                                                                        \
             to[i] = (out)(value);                                                                  \
         }                                                                                          \
     }
 #define STORE(name, type, in, value)                                                               \
     static void name(void *to, const in *from, int64_t stride, int64_t n) {                        \
-        type *at = to;                                                                             \
+        struct { type x; } PACKED *at = to;                                                        \
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, at += stride) {                              \
             in x = from[i];                                                                        \
-            *at = (type)(value);                                                                   \
+            at->x = (type)(value);                                                                 \
         }                                                                                          \
     }
 #define CLAMPED(low, high) (x = rl_max(low, rl_min(high, x)))
@@ -135,18 +137,18 @@ STORE(store_i64, int64_t, int64_t, x)
 #define HALF_LOADS(name, from_vector, strided)                                                     \
     static void name(float *to, const void *from, int64_t stride, int64_t n) {                     \
         int64_t i = 0;                                                                             \
-        const uint16_t *at = from;                                                                 \
+        const uint8_t *at = from;                                                                  \
         if (stride == 1)                                                                           \
-            for (; i + VF <= n; i += VF) vstore(to + i, from_vector(at + i));                      \
-        strided(to + i, at + i * stride, stride, n - i);                                           \
+            for (; i + VF <= n; i += VF) vstore(to + i, from_vector(at + i * 2));                  \
+        strided(to + i, at + i * stride * 2, stride, n - i);                                       \
     }
 #define HALF_STORES(name, to_vector, strided)                                                      \
     static void name(void *to, const float *from, int64_t stride, int64_t n) {                     \
         int64_t i = 0;                                                                             \
-        uint16_t *at = to;                                                                         \
+        uint8_t *at = to;                                                                          \
         if (stride == 1)                                                                           \
-            for (; i + VF <= n; i += VF) to_vector(at + i, vload(from + i));                       \
-        strided(at + i * stride, from + i, stride, n - i);                                         \
+            for (; i + VF <= n; i += VF) to_vector(at + i * 2, vload(from + i));                   \
+        strided(at + i * stride * 2, from + i, stride, n - i);                                     \
     }
 HALF_LOADS(load_f16, vload_half, load_f16_strided)
 HALF_LOADS(load_bf16, vload_bfloat, load_bf16_strided)
