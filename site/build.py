@@ -38,6 +38,7 @@ WEB = (
     "places.js",
     "weights.js",
     "ranges.js",
+    "snapshot.js",
 )
 TYPES = "client.d.ts"  # for page authors
 SMALL_FILES = (

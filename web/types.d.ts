@@ -46,6 +46,19 @@ export interface Session {
 export interface Pyodide {
   version: string;
   _module: { HEAPU8: Uint8Array };
+  FS: {
+    readdir(folder: string): string[];
+    stat(path: string): { mode: number; mtime: Date };
+    isDir(mode: number): boolean;
+    readFile(path: string): Uint8Array<ArrayBuffer>;
+    mkdirTree(folder: string): void;
+    writeFile(path: string, content: Uint8Array, options: { canOwn: boolean }): void;
+    utime(path: string, used: number, changed: number): void;
+  };
+  loadPackage(name: string): Promise<unknown>;
+  makeMemorySnapshot(): Uint8Array<ArrayBuffer>;
+  registerJsModule(name: string, module: object): void;
+  runPython(code: string): unknown;
   unpackArchive(bytes: ArrayBuffer, format: "wheel"): void;
   pyimport(name: string): Session;
 }

@@ -6,6 +6,7 @@
 import * as Comlink from "./comlink.js";
 import { ask } from "./adapter.js";
 import { flat, list, measure, read } from "./loader.js";
+import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
 import { WeightStore } from "./weights.js";
 
 /**
@@ -28,25 +29,62 @@ let runtime = null;
 let startedIn = 0;
 let store = new WeightStore();
 
+/** What is left to do for the next start, once a job has shown what is imported. */
+let keepLater = () => {};
+
 /** @param {(message: unknown) => void} report */
 async function boot(report) {
   const began = performance.now();
   report({ stage: "start", step: "runtime" });
-  /** @type {Runtime} */
-  const description = await (await get("runtime.json")).json();
-  const wheel = get(description.wheel).then((response) => response.arrayBuffer());
-  wheel.catch(() => {}); // reported where it is awaited
+  const about = get("runtime.json").then((response) => response.text());
+  const module = import(new URL("pyodide/pyodide.mjs", BASE).href);
   await import(new URL("sha256.js", BASE).href); // a classic script: it leaves a global
   store = new WeightStore({ createHash: () => globalThis.hashwasm.createSHA256() });
-  const { loadPyodide } = await import(new URL("pyodide/pyodide.mjs", BASE).href);
-  py = /** @type {Pyodide} */ (
-    await loadPyodide({ indexURL: new URL("pyodide/", BASE).href, packages: ["numpy"] })
-  );
-  report({ stage: "start", step: "library" });
-  py.unpackArchive(await wheel, "wheel");
-  session = py.pyimport("rushlight.web.session");
+  const key = about.then(async (text) => {
+    const hash = await globalThis.hashwasm.createSHA256();
+    hash.init();
+    hash.update(new TextEncoder().encode(`${text}${navigator.userAgent}`));
+    return hash.digest();
+  });
+  const kept = await recall(BASE, key);
+  /** @type {Runtime} */
+  const description = JSON.parse(await about);
+  const { loadPyodide } = await module;
+  const settings = { indexURL: new URL("pyodide/", BASE).href };
+  const opened = () => report({ stage: "start", step: "library" });
+  if (kept) {
+    try {
+      py = /** @type {Pyodide} */ (await loadPyodide({ ...settings, _loadSnapshot: kept.memory }));
+      opened();
+      restore(py, kept.files);
+      session = py.pyimport("rushlight.web.session");
+    } catch (error) {
+      console.warn("the kept start does not serve:", error);
+      await forget();
+    }
+  }
+  if (!session) {
+    const wheel = get(description.wheel).then((response) => response.arrayBuffer());
+    wheel.catch(() => {}); // reported where it is awaited
+    py = /** @type {Pyodide} */ (await loadPyodide({ ...settings, _makeSnapshot: true }));
+    opened();
+    const started = py;
+    const name = await key;
+    if (keepMemory(py, BASE, name)) {
+      keepLater = () => void setTimeout(() => keepFiles(started, BASE, name), 1000);
+    }
+    await py.loadPackage("numpy");
+    py.unpackArchive(await wheel, "wheel");
+    session = py.pyimport("rushlight.web.session");
+  }
   runtime = description;
   startedIn = (performance.now() - began) / 1000;
+}
+
+/** Python has imported what it computes with. */
+function served() {
+  keepLater();
+  keepLater = () => {};
 }
 
 /** @param {string} name */
@@ -201,7 +239,7 @@ const api = {
       const pause = pauseFor(signal);
       const progress = (/** @type {number} */ done, /** @type {number} */ total) =>
         report({ stage: "encode", done, total });
-      const result = await session.encode(id, texts, batchSize, pause, progress);
+      const result = await session.encode(id, texts, batchSize, pause, progress).finally(served);
       const [array, dim] = result;
       const view = array.getBuffer("f32");
       const vectors = view.data.slice(); // a copy: the view is the wasm memory itself
@@ -222,7 +260,8 @@ const api = {
         else report({ stage, index: index++, token: facts });
       };
       const pause = pauseFor(signal);
-      return { value: plain(await session.generate(id, prompt, call, options, pause, tell)) };
+      const answer = session.generate(id, prompt, call, options, pause, tell);
+      return { value: plain(await answer.finally(served)) };
     }),
 
   /** @param {MessagePort} port @param {number} id @param {"generate" | "chat"} call
@@ -262,7 +301,14 @@ const api = {
 
   /** @param {MessagePort} port @param {string} prefix */
   cacheClear: (port, prefix) =>
-    run(port, async () => ({ value: await store.clear(prefix) }), { queue: false }),
+    run(
+      port,
+      async () => {
+        if (!prefix) await forget();
+        return { value: await store.clear(prefix) };
+      },
+      { queue: false },
+    ),
 
   /** Holds a lock for as long as the worker lives: whoever gets it knows that the worker is gone.
    *  @param {string} name */

@@ -1,0 +1,115 @@
+// snapshot.js: Python as it was when it had started here once, for the next start: its memory from
+// before NumPy, and the packages' files with what Python compiled of them.
+//
+// The memory holds no library that was linked at run time, so that Pyodide can take it back. What
+// goes wrong with any of it means a start without it.
+
+/**
+ * @typedef {import("./types.d.ts").Pyodide} Pyodide
+ * @typedef {{ memory: Uint8Array, files: ArrayBuffer }} Kept
+ */
+
+const CACHE = "rushlight-start";
+const KEY = "x-rushlight-key";
+// What NumPy and Rushlight need of the standard library, which has no compiled code of its own.
+const IMPORTS = `import array, ctypes, datetime, difflib, hashlib, html.entities, numbers, pickle
+import importlib.resources.readers, platform, sysconfig, urllib.request`;
+const FOLDERS = ["/lib/python3.14/site-packages", "/home/pyodide"];
+const NEEDLESS = /\.(pyi|pxd|pyx|h|c|a)$/;
+
+/** Where the two parts are kept for the runtime in the folder `base`. @param {URL} base */
+const places = (base) => ["memory", "files"].map((name) => new URL(`start/${name}`, base).href);
+
+/** What was kept for this runtime in this browser, which `key` names; else null.
+ *  @param {URL} base @param {Promise<string>} key @returns {Promise<Kept | null>} */
+export async function recall(base, key) {
+  try {
+    const cache = await caches.open(CACHE);
+    const found = await Promise.all(places(base).map((url) => cache.match(url)));
+    const wanted = await key;
+    if (!found.every((part) => part?.headers.get(KEY) === wanted)) return null;
+    const [memory, files] = await Promise.all(found.map((part) => part?.arrayBuffer()));
+    return memory && files ? { memory: new Uint8Array(memory), files } : null;
+  } catch {
+    return null; // no storage
+  }
+}
+
+/** @param {string} url @param {string} key @param {BodyInit} content */
+async function keep(url, key, content) {
+  try {
+    const cache = await caches.open(CACHE);
+    await cache.put(url, new Response(content, { headers: { [KEY]: key } }));
+  } catch {
+    // The next start takes longer.
+  }
+}
+
+/** Forgets what was kept, for any runtime. */
+export async function forget() {
+  try {
+    await caches.delete(CACHE);
+  } catch {
+    // There is no storage, so nothing is kept.
+  }
+}
+
+/**
+ * Keeps Python's memory. It must have been started with `_makeSnapshot`, and have done nothing yet.
+ * @param {Pyodide} py @param {URL} base @param {string} key @returns {boolean} whether it could
+ */
+export function keepMemory(py, base, key) {
+  let done = true;
+  try {
+    py.runPython(IMPORTS);
+    void keep(places(base)[0], key, py.makeMemorySnapshot());
+  } catch (error) {
+    console.warn("Python's memory is not kept:", error);
+    done = false;
+  }
+  // So far `js` was a stand-in whose uses a snapshot can tell.
+  py.registerJsModule("js", globalThis);
+  py.runPython(`import sys; sys.modules.pop("js", None); sys.dont_write_bytecode = ${done ? 0 : 1}`);
+  return done;
+}
+
+/** Keeps the packages' files. @param {Pyodide} py @param {URL} base @param {string} key */
+export async function keepFiles({ FS }, base, key) {
+  /** @type {[path: string, size: number, changed: number][]} */
+  const rows = [];
+  /** @type {Uint8Array<ArrayBuffer>[]} */
+  const parts = [];
+  const walk = (/** @type {string} */ folder) => {
+    for (const name of FS.readdir(folder)) {
+      const path = `${folder}/${name}`;
+      if (name === "." || name === ".." || NEEDLESS.test(name)) continue;
+      const { mode, mtime } = FS.stat(path);
+      if (FS.isDir(mode)) {
+        walk(path);
+        continue;
+      }
+      const content = FS.readFile(path);
+      rows.push([path, content.length, mtime.getTime()]);
+      parts.push(content);
+    }
+  };
+  FOLDERS.forEach(walk);
+  const head = new TextEncoder().encode(JSON.stringify(rows));
+  await keep(places(base)[1], key, new Blob([new Uint32Array([head.length]), head, ...parts]));
+}
+
+/** Goes on where `recall`'s memory ended: the files, and numbers drawn at random anew.
+ *  @param {Pyodide} py @param {ArrayBuffer} files */
+export function restore({ FS, runPython }, files) {
+  const [length] = new Uint32Array(files, 0, 1);
+  let at = 4 + length;
+  for (const [path, size, changed] of JSON.parse(
+    new TextDecoder().decode(new Uint8Array(files, 4, length)),
+  )) {
+    FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+    FS.writeFile(path, new Uint8Array(files, at, size), { canOwn: true });
+    FS.utime(path, changed, changed); // or Python takes what it compiled for out of date
+    at += size;
+  }
+  runPython("import importlib, random; importlib.invalidate_caches(); random.seed()");
+}
