@@ -56,7 +56,7 @@ bench-web: env-test assets kernels ## measure in the tab; tables in benchmarks/R
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "minilm tab" "smollm2 tab" \
-	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "host_time tab"; do \
+	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "host_time tab" cold_start; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done

@@ -18,7 +18,8 @@ from pathlib import Path
 import rushlight
 
 ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
-_NATIVE = {".so", ".dylib", ".dll", ".pyc", ".pyd"}
+# Native libraries, and what the kernels are compiled from.
+_LEFT_OUT = {".so", ".dylib", ".dll", ".pyc", ".pyd", ".c", ".h", ".def", ".stamp"}
 
 
 def package_files() -> dict[str, Path]:
@@ -38,7 +39,7 @@ def package_files() -> dict[str, Path]:
                 continue
             if room == "site" and path.suffix != ".py":
                 continue
-            if path.is_file() and path.suffix not in _NATIVE and "__pycache__" not in inner.parts:
+            if path.is_file() and path.suffix not in _LEFT_OUT and "__pycache__" not in inner.parts:
                 found[f"rushlight/{room}/{inner.as_posix()}"] = path
     return found
 
