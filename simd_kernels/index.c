@@ -74,6 +74,39 @@ static int k_gather(const rl_call *c) {
     return RL_OK;
 }
 
+// out = x, then out[index[i][j]][j] = source[i][j] for dim 0, and so on, or += it: the other way
+// round. attrs: the dim, whether to add.
+static int k_scatter(const rl_call *c) {
+    if (c->n != 4 || c->n_attrs != 2) return RL_REFUSED;
+    rl_operand out = c->op[0];
+    const rl_operand *in = &c->op[1], *index = &c->op[2], *source = &c->op[3];
+    const rl_operand *x[3] = {index, source, &out}, *whole[2] = {&out, in};
+    int64_t dim = c->attrs[0], at[PIECE];
+    if (dim < 0 || dim >= out.ndim || source->ndim != out.ndim || out.dtype != in->dtype ||
+        out.dtype != source->dtype || out.dtype >= RL_Q4_0 || !IS_INT(index->dtype) ||
+        !same_shapes(x, 2) || !same_shapes(whole, 2) || (c->attrs[1] && out.dtype != RL_F32))
+        return RL_REFUSED;
+    for (int d = 0; d < out.ndim; d++)
+        if (d != dim && out.shape[d] < index->shape[d]) return RL_REFUSED;
+    if (out.data != in->data) move(&out, in);
+    if (!rl_numel(index)) return RL_OK;
+    rl_walk w = walk_over(x, 3, (int)dim);
+    int64_t bytes = RL_SIZE[out.dtype], step = out.strides[dim];
+    rl_place p = walk_to(&w, 0);
+    for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
+        for (int64_t s = 0; s < w.inner; s += PIECE) {
+            int64_t n = rl_min(PIECE, w.inner - s);
+            if (!read_indices(index, p.at[0] + s * w.step[0], w.step[0], n, out.shape[dim], at))
+                return RL_INDEX;
+            const uint8_t *from = source->data + (p.at[1] + s * w.step[1]) * bytes;
+            uint8_t *to = out.data + p.at[2] * bytes;
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, from += w.step[1] * bytes)
+                if (c->attrs[1]) ((float *)to)[at[i] * step] += *(const float *)from;
+                else move_run(to + at[i] * step * bytes, from, 1, 0, 0, bytes);
+        }
+    return RL_OK;
+}
+
 // out = x, then out[.., index[k], ..] += source[.., k, ..], in the order of k; attrs: the dim.
 static int k_index_add(const rl_call *c) {
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;

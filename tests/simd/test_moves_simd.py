@@ -118,6 +118,21 @@ def test_indices(variant: str, dtype: str, both: Both) -> None:
             _equal(both(rl.gather, x, dim, turned), (dim, kind))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scatters(variant: str, dtype: str, both: Both) -> None:
+    x = _values(dtype, 6, 5, 9)
+    for dim in range(3):
+        shape = [4, 3, 7]
+        shape[dim] = 600
+        index = rl.tensor(draws(dim, shape, 0, x.shape[dim])).long()
+        for source in (_values(dtype, *shape, seed=4), _values(dtype, 1, 1, 1).expand(*shape)):
+            _equal(both(rl.scatter, x, dim, index, source), dim)
+            if dtype == "float32":
+                mine, theirs = both(rl.scatter_add, x, dim, index.int(), source)
+                assert np.allclose(mine.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-2)
+        _equal(both(rl.scatter, x, dim, index[:0], index[:0].to(dtype)), dim)
+
+
 def test_index_add(variant: str, both: Both) -> None:
     x = _values("float32", 6, 5, 40)
     for dim, size in ((0, 6), (1, 5), (2, 40)):
@@ -139,6 +154,8 @@ def test_an_index_out_of_range_is_named(variant: str) -> None:
             rl.index_select(x, 0, index)
         with pytest.raises(IndexError, match=f"gather: index {bad} is out of range for size 3"):
             rl.gather(x, 0, index.reshape(2, 1))
+        with pytest.raises(IndexError, match=f"scatter: index {bad} is out of range for size 3"):
+            rl.scatter(x, 0, index.reshape(2, 1), 1.0)
         with pytest.raises(IndexError, match=f"index_add: index {bad} is out of range for size 3"):
             rl.index_add(x, 0, index, rl.ones(2, 4))
     assert x.sum().item() == 0

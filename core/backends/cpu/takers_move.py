@@ -111,13 +111,13 @@ def _cumsum(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
     return Record("cumsum", (out, *inputs), (attrs["dim"],)) if good else None
 
 
-def _by_index(name: str) -> Any:
+def _by_index(name: str, adds: bool = False, *more: int) -> Any:
     def take(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
         x, index, *source = inputs
         good = index.dtype in WHOLE and _alike((x, *source), out) and apart(inputs, out)
-        if not good or (source and out.dtype is not DTYPES["float32"]):
+        if not good or (adds and out.dtype is not DTYPES["float32"]):
             return None
-        return Record(name, (out, *inputs), (attrs["dim"],))
+        return Record(name, (out, *inputs), (attrs["dim"], *more))
 
     return take
 
@@ -132,7 +132,11 @@ def _sorted(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
 
 TAKERS: dict[str, Any] = {
     **{name: _reducer(name) for name in "sum amax amin any all argmax argmin".split()},
-    **{name: _by_index(name) for name in ("index_select", "gather", "index_add")},
+    "index_select": _by_index("index_select"),
+    "gather": _by_index("gather"),
+    "index_add": _by_index("index_add", True),
+    "scatter": _by_index("scatter", False, 0),
+    "scatter_add": _by_index("scatter", True, 1),
     "copy": _copy,
     "full": _full,
     "arange": _arange,
