@@ -132,6 +132,7 @@ def test_padding_stays_clean() -> None:
     assert (found.numpy()[:, :, ~seen] == 0).all()
 
 
+@pytest.mark.native
 def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:

@@ -24,7 +24,7 @@ STORED = [*WIDE, "float8_e4m3fn", "float8_e5m2"]
 pytestmark = pytest.mark.usefixtures("variant")
 
 
-@pytest.fixture(params=[1, 3])
+@pytest.fixture(params=[1, pytest.param(3, marks=pytest.mark.native)])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     before = rl.get_num_threads()
     rl.set_num_threads(request.param)
@@ -278,6 +278,7 @@ def test_any_mixture_of_dtypes() -> None:
                     assert_close(out, wide(a) @ wide(b) + wide(bias), family)
 
 
+@pytest.mark.native
 def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:
