@@ -123,6 +123,7 @@ def test_they_are_the_kernels(variant: str) -> None:
     assert takers.record("any", (x,), rl.zeros(3, dtype="bool"), {"dim": (1,), "keepdim": False})
 
 
+@pytest.mark.native
 def test_reductions_do_not_depend_on_the_threads(variant: str) -> None:
     x = rl.from_numpy(draws(1, (300, 500)).astype(np.float32))
     found = []
