@@ -193,7 +193,7 @@ class Tensor(Reading):
 
         Arguments may be a dtype, a device, or a tensor whose dtype and device are taken.
         """
-        if args == (self.dtype,) and dtype is device is None:
+        if len(args) == 1 and args[0] is self.dtype and dtype is device is None:
             return self
         for a in args:
             if isinstance(a, Tensor):
