@@ -1,10 +1,14 @@
-// Products of activations rounded to 8 bits per 32 values with weights in blocks.
+// Products of activations rounded to whole numbers per 32 values with weights in blocks.
 //
-// As in llama.cpp a block of 32 activations becomes whole numbers q = round(x * 127 / max |x|) and
-// d = max |x| / 127 (here float32), and a product is dw * d * sum(qw * q) + mw * d * sum(q), its
-// sums exact. A block that holds NaN or infinity has d = NaN and so gives NaN; one whose largest
-// number is below QF_TINY counts as zeros.
+// A block of 32 activations becomes whole numbers q = round(x * QF_MOST / max |x|) and d = max |x|
+// / QF_MOST in float32, and a product is dw * d * sum(qw * q) + mw * d * sum(q), its sums exact.
+// llama.cpp does so with 8 bits; with as few the likeliest token of a small model is another one in
+// 2 to 5 of 100 places. Here it is 16 bits: q = 256 * high + low, each of them within -127..127,
+// where there are products of bytes; as it is where there are products of 16-bit numbers. A block
+// that holds NaN or infinity has d = NaN and so gives NaN; one whose largest number is below
+// QF_TINY counts as zeros.
 #define QF_TINY 1e-30f
+#define QF_MOST 32512 // 127 * 256
 
 #if VF == 16
 #define QF_ROWS 8 // activation rows of a tile
@@ -17,13 +21,14 @@
 // Stored numbers are this much too large: a symmetric dtype's sum is set right in whole numbers.
 #define QF_LESS(type) ((type) == RL_Q8_0 ? BIAS8 : q_less(type))
 
-// A block of one activation row: 32 numbers (of 16 bits where QF_WIDE, in the order even elements
-// of 0..15, of 16..31, odd ones of 0..15, of 16..31), then d, d * sum, and four words of which the
-// first is -QF_LESS * sum, the others 0. A block of a tile: numbers of QF_ROWS rows four
-// (QF_WIDE: two) at a time, then d of each row, then d * sum or, for a symmetric dtype,
-// -QF_LESS * sum.
-#define QF_ONE(type) (QF_WIDE(type) ? 96 : 64)
-#define QF_TILE(type) (QF_ROWS * (QF_WIDE(type) ? 72 : 40))
+// A block of one activation row: 32 numbers (where QF_WIDE in the order even elements of 0..15, of
+// 16..31, odd ones of 0..15, of 16..31; else their high bytes, then their low ones), then d, d *
+// sum, and four words that add up to -QF_LESS * sum: the parts of a lane's elements, where those go
+// to float one by one; all of it first, where a block's are added up before. A block of a tile:
+// numbers of QF_ROWS rows two at a time (else four, the high bytes of all rows, then the low ones),
+// then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
+#define QF_ONE 96
+#define QF_TILE (QF_ROWS * 72)
 // A block of VF weight rows: numbers likewise, scales, minimums.
 #define QF_NUMBERS(type) (VF * (QF_WIDE(type) ? 64 : 32))
 #define QF_PANEL(type) (QF_NUMBERS(type) + 8 * VF)
@@ -48,31 +53,47 @@ Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
         return most >= 0x7f800000 ? __builtin_nanf("") : 0;
     }
     // Adding 1.5 * 2^23 rounds to a whole number, to nearest even, and leaves it in the low bits.
-    vf by = vsplat(127 / size), shift = vsplat(12582912);
+    vf by = vsplat(QF_MOST / size), shift = vsplat(12582912);
     for (int i = 0; i < N; i++) {
         vi n = (vi)(v[i] * by + shift) - (vi)shift;
+        n -= (vi)((n & 255) == 128); // one more where the low byte would be -128
         vistore(q + i * VF, n);
         total += n;
     }
     for (int i = 0; i < VF; i++) *sum += total[i];
-    return size / 127;
+    return size / QF_MOST;
+}
+
+// The low bytes of four numbers, or their high ones once 128 is added, as a word.
+RL_INLINE int32_t qf_word(const int32_t n[4], int high) {
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++) {
+        int32_t x = high ? (n[i] + 128) >> 8 : n[i];
+        word |= ((uint32_t)x & 255) << 8 * i;
+    }
+    return (int32_t)word;
 }
 
 RL_INLINE void qf_put(void *p, int32_t x) { rl_copy(p, &x, 4); }
 RL_INLINE void qf_put_float(void *p, float x) { rl_copy(p, &x, 4); }
 
 static void qf_one(int type, const float *x, int64_t blocks, uint8_t *to) {
-    for (int64_t b = 0; b < blocks; b++, x += 32, to += QF_ONE(type)) {
+    for (int64_t b = 0; b < blocks; b++, x += 32, to += QF_ONE) {
         int32_t q[32], sum;
         float d = qf_round(x, q, &sum);
-        uint8_t *end = to + (QF_WIDE(type) ? 64 : 32);
+        uint8_t *end = to + 64;
         int16_t *wide = (int16_t *)to;
         if (QF_WIDE(type))
             for (int i = 0; i < 32; i++) wide[i] = (int16_t)q[i % 8 * 2 + i / 8 % 2 * 16 + i / 16];
         else
-            for (int i = 0; i < 32; i++) to[i] = (uint8_t)q[i];
+            for (int i = 0; i < 32; i += 4)
+                qf_put(to + i, qf_word(q + i, 1)), qf_put(to + 32 + i, qf_word(q + i, 0));
         qf_put_float(end, d), qf_put_float(end + 4, d * (float)sum);
-        for (int i = 0; i < 4; i++) qf_put(end + 8 + 4 * i, i ? 0 : -QF_LESS(type) * sum);
+        for (int i = 0; i < 16; i += 4) {
+            int32_t part = 0; // element i / 4 of a lane has the products with these
+            for (int k = i; k < i + 4; k++) part += q[k] + q[16 + k];
+            qf_put(end + 8 + i, -QF_LESS(type) * (VF > 4 ? part : i ? 0 : sum));
+        }
     }
 }
 
@@ -80,18 +101,19 @@ static void qf_one(int type, const float *x, int64_t blocks, uint8_t *to) {
 static void qf_tile(int type, const float *const *x, int64_t rows, int64_t blocks, uint8_t *tile) {
     for (int64_t r = 0; r < rows; r++) {
         uint8_t *to = tile + 4 * r;
-        for (int64_t b = 0; b < blocks; b++, to += QF_TILE(type)) {
+        for (int64_t b = 0; b < blocks; b++, to += QF_TILE) {
             int32_t q[32], sum;
             float d = qf_round(x[r] + b * 32, q, &sum);
-            uint8_t *end = to + QF_TILE(type) - 8 * QF_ROWS;
+            uint8_t *end = to + QF_TILE - 8 * QF_ROWS;
             for (int k = 0; k < 8; k++) {
                 int32_t *n = q + 4 * k;
                 if (QF_WIDE(type)) {
                     qf_put(to + 8 * k * QF_ROWS, (n[0] & 0xffff) | n[2] * 65536);
                     qf_put(to + (8 * k + 4) * QF_ROWS, (n[1] & 0xffff) | n[3] * 65536);
-                } else
-                    qf_put(to + 4 * k * QF_ROWS, (n[0] & 255) | (n[1] & 255) << 8 |
-                                                   (n[2] & 255) << 16 | n[3] * (1 << 24));
+                } else {
+                    qf_put(to + 4 * k * QF_ROWS, qf_word(n, 1));
+                    qf_put(to + 4 * (8 + k) * QF_ROWS, qf_word(n, 0));
+                }
             }
             qf_put_float(end, d);
             if (q_least(type)) qf_put_float(end + 4 * QF_ROWS, d * (float)sum);
@@ -123,8 +145,8 @@ RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint
                                int64_t blocks, vf out[QF_ROWS]) {
     vf sum[QF_ROWS];
     for (int i = 0; i < QF_ROWS; i++) sum[i] = out[i];
-    for (int64_t b = 0; b < blocks; b++, x += QF_TILE(type), w += QF_PANEL(type)) {
-        const uint8_t *end = x + QF_TILE(type) - 8 * QF_ROWS;
+    for (int64_t b = 0; b < blocks; b++, x += QF_TILE, w += QF_PANEL(type)) {
+        const uint8_t *end = x + QF_TILE - 8 * QF_ROWS;
         vi n[QF_ROWS];
         for (int i = 0; i < QF_ROWS; i++)
             n[i] = least ? (vi){0} : visplat_at(end + 4 * (QF_ROWS + i));
@@ -136,25 +158,32 @@ RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint
             }
         } else if (type == RL_Q8_0) {
 #if !WIDE8
+            vi high[QF_ROWS] = {0};
             for (int k = 0; k < 8; k++) {
                 vb a = bload(w + k * VF * 4);
-                for (int i = 0; i < QF_ROWS; i++)
-                    n[i] = dot8(n[i], a, (vb)visplat_at(x + 4 * (k * QF_ROWS + i)));
+                for (int i = 0; i < QF_ROWS; i++) {
+                    const uint8_t *at = x + 4 * (k * QF_ROWS + i);
+                    high[i] = dot8(high[i], a, (vb)visplat_at(at));
+                    n[i] = dot8(n[i], a, (vb)visplat_at(at + 32 * QF_ROWS));
+                }
             }
+            for (int i = 0; i < QF_ROWS; i++) n[i] += high[i] << 8;
 #endif
         } else {
 #if !WIDE4
             const int most = DOT32 || !q_fifth(type) ? 8 : 4; // steps that 16-bit sums hold
             for (int start = 0; start < 8; start += most) {
-                vdot s[QF_ROWS];
-                for (int i = 0; i < QF_ROWS; i++) s[i] = DOT32 ? (vdot)n[i] : (vdot){0};
+                vdot high[QF_ROWS] = {0}, low[QF_ROWS] = {0};
                 for (int k = start; k < start + most; k++) {
                     vb a = bload(w + k * VF * 4);
-                    for (int i = 0; i < QF_ROWS; i++)
-                        s[i] = dot(s[i], a, (vb)visplat_at(x + 4 * (k * QF_ROWS + i)));
+                    for (int i = 0; i < QF_ROWS; i++) {
+                        const uint8_t *at = x + 4 * (k * QF_ROWS + i);
+                        high[i] = dot(high[i], a, (vb)visplat_at(at));
+                        low[i] = dot(low[i], a, (vb)visplat_at(at + 32 * QF_ROWS));
+                    }
                 }
                 for (int i = 0; i < QF_ROWS; i++)
-                    n[i] = DOT32 ? (vi)s[i] : n[i] + dot_sum(s[i]);
+                    n[i] += (dot_sum(high[i]) << 8) + dot_sum(low[i]);
             }
 #endif
         }
@@ -218,7 +247,7 @@ static int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out
                              : width == VF ? vload(from)
                                            : vload_part(from, width);
                 }
-                product(q_least(type), x + r / QF_ROWS * tile + b * QF_TILE(type),
+                product(q_least(type), x + r / QF_ROWS * tile + b * QF_TILE,
                         panels + c / VF * most, some, sum);
                 for (int i = 0; i < QF_ROWS; i++) {
                     if (i >= rows) break;

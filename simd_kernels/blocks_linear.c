@@ -121,7 +121,7 @@ static int ql_run(const rl_call *c, int transposed) {
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
         // A lone row's place need not hold a tile.
-        j.tile = j.blocks * rl_max(QF_ONE(j.type), n == 1 ? 0 : QF_TILE(j.type));
+        j.tile = j.blocks * rl_max(QF_ONE, n == 1 ? 0 : QF_TILE);
     }
     int64_t starts = experts ? count : 0;
     size_t words = (size_t)(2 * n + starts) * 8 + (size_t)groups * sizeof(ql_group);
@@ -151,7 +151,7 @@ static int ql_run(const rl_call *c, int transposed) {
 }
 
 // out = x @ w.T + bias; with an index, w and bias are stacks of which each row names one.
-// Attribute: 1 where activations are rounded to 8 bits.
+// Attribute: 1 where activations are rounded.
 static int k_blocks_linear(const rl_call *c) { return ql_run(c, 0); }
 // out = x @ w, in float32 always: its sums do not run along blocks.
 static int k_blocks_linear_t(const rl_call *c) { return ql_run(c, 1); }

@@ -1,4 +1,4 @@
-// One activation row, rounded to 8 bits, times rows of blocks: what a step of generation does.
+// One activation row, rounded, times rows of blocks: what a step of generation does.
 
 // The numbers of a block in each of LANES rows: elements 0..15 of the lane's row, then 16..31.
 RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
@@ -75,16 +75,17 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
     vf sum[QF_TOGETHER] = {0};
     qv_half least[QF_TOGETHER] = {0};
     const uint8_t *ahead = w + QV_AHEAD;
-    for (int64_t b = 0; b < blocks; b++, x += QF_ONE(type), w += q_bytes(type)) {
+    for (int64_t b = 0; b < blocks; b++, x += QF_ONE, w += q_bytes(type)) {
         QV_FETCH(ahead + b * QV_ROWS * q_bytes(type), QV_ROWS * q_bytes(type));
-        vb in[2] = {splat16(x), splat16(x + 16)};
-        vi start = QF_LESS(type) ? (vi)splat16(x + 40) : (vi){0};
+        vb high[2] = {splat16(x), splat16(x + 16)};
+        vb low[2] = {splat16(x + 32), splat16(x + 48)};
+        vi start = QF_LESS(type) ? (vi)splat16(x + 72) : (vi){0};
         for (int t = 0; t < QF_TOGETHER; t++) {
             const uint8_t *p = w + t * LANES * row;
             vb half[2];
             qv_numbers(type, p, row, half);
-            vi n = qv_dot(type, half, in, start);
-            vf d = qv_scales(p, row, x + 32, &least[t]);
+            vi n = qv_dot(type, half, low, start) + (qv_dot(type, half, high, (vi){0}) << 8);
+            vf d = qv_scales(p, row, x + 64, &least[t]);
             sum[t] = vfma(__builtin_convertvector(n, vf), d, sum[t]);
         }
     }
@@ -99,11 +100,24 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
 
 #define QV_ROWS 4
 
+#if !DOT32 && !WIDE4
+// Element i: the sum of s[i], whose 16-bit sums are added up as far as they hold: 16 * 15 * 127, or
+// 8 * 31 * 127.
+RL_INLINE vi qv_sums(int type, const vs s[4]) {
+    vi v[4] = {(vi)s[0], (vi)s[1], (vi)s[2], (vi)s[3]};
+    vs a = (vs)LOW32(v[0], v[1]) + (vs)HIGH32(v[0], v[1]);
+    vs b = (vs)LOW32(v[2], v[3]) + (vs)HIGH32(v[2], v[3]);
+    if (!q_fifth(type)) return pairs((vs)LOW64((vi)a, (vi)b) + (vs)HIGH64((vi)a, (vi)b));
+    vi m = pairs(a), n = pairs(b);
+    return LOW64(m, n) + HIGH64(m, n);
+}
+#endif
+
 // Element i: the sum of products of row i's block with x.
 RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) {
     vi sum[4];
 #if !DOT32 && !WIDE4
-    vs small[4];
+    vs high[4], low[4];
 #endif
     for (int r = 0; r < 4; r++, p += row) {
         if (QF_WIDE(type)) {
@@ -127,26 +141,21 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
         qv_numbers(type, p, row, half);
         if (type == RL_Q8_0) {
 #if !WIDE8
-            sum[r] = dot8(dot8((vi){0}, half[0], bload(x)), half[1], bload(x + 16));
+            sum[r] = dot8(dot8((vi){0}, half[0], bload(x)), half[1], bload(x + 16)) << 8;
+            sum[r] = dot8(dot8(sum[r], half[0], bload(x + 32)), half[1], bload(x + 48));
 #endif
         } else {
 #if DOT32
-            sum[r] = dot(dot((vi){0}, half[0], bload(x)), half[1], bload(x + 16));
+            sum[r] = dot(dot((vi){0}, half[0], bload(x)), half[1], bload(x + 16)) << 8;
+            sum[r] = dot(dot(sum[r], half[0], bload(x + 32)), half[1], bload(x + 48));
 #elif !WIDE4
-            small[r] = dot(dot((vs){0}, half[0], bload(x)), half[1], bload(x + 16));
+            high[r] = dot(dot((vs){0}, half[0], bload(x)), half[1], bload(x + 16));
+            low[r] = dot(dot((vs){0}, half[0], bload(x + 32)), half[1], bload(x + 48));
 #endif
         }
     }
 #if !DOT32 && !WIDE4
-    // 16-bit sums are added up as far as they hold: 16 * 15 * 127, or 8 * 31 * 127.
-    if (type != RL_Q8_0) {
-        vi v[4] = {(vi)small[0], (vi)small[1], (vi)small[2], (vi)small[3]};
-        vs a = (vs)LOW32(v[0], v[1]) + (vs)HIGH32(v[0], v[1]);
-        vs b = (vs)LOW32(v[2], v[3]) + (vs)HIGH32(v[2], v[3]);
-        if (!q_fifth(type)) return pairs((vs)LOW64((vi)a, (vi)b) + (vs)HIGH64((vi)a, (vi)b));
-        vi m = pairs(a), n = pairs(b);
-        return LOW64(m, n) + HIGH64(m, n);
-    }
+    if (type != RL_Q8_0) return (qv_sums(type, high) << 8) + qv_sums(type, low);
 #endif
     return sum4(sum[0], sum[1], sum[2], sum[3]);
 }
@@ -162,9 +171,9 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
     vu odd = {0};
     const uint32_t top = q_least(type) ? 0x7c007c00u : 0x7c00u; // exponents of infinity and NaN
     const uint8_t *ahead = w + QV_AHEAD;
-    for (int64_t b = 0; b < blocks; b++, x += QF_ONE(type), w += q_bytes(type)) {
+    for (int64_t b = 0; b < blocks; b++, x += QF_ONE, w += q_bytes(type)) {
         QV_FETCH(ahead + b * QV_ROWS * q_bytes(type), QV_ROWS * q_bytes(type));
-        const uint8_t *end = x + QF_ONE(type) - 32;
+        const uint8_t *end = x + QF_ONE - 32;
         vi n = qv_dots(type, w, row, x);
         vu scales = q_words(w, row);
         odd |= (scales & top) + (top & 0x04000400u);

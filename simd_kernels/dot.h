@@ -2,7 +2,7 @@
 //
 // A step multiplies weights with activations and adds up in DOT's accumulator; dot_sum() gives the
 // 32-bit sums. Nothing saturates and no sum overflows, so every machine gives the same integers:
-// - small weights are 0..31 and activations -127..127: a pair is at most 2 * 31 * 127 = 7874, so
+// - small weights are 0..31 and halves of activations -127..127: a pair is at most 2 * 31 * 127 = 7874, so
 //   16-bit lanes hold four pairs (eight of 4-bit weights: 8 * 2 * 15 * 127 = 30480). The relaxed
 //   dot product of WebAssembly has the weights as its 7-bit operand, where all engines agree;
 // - 8-bit weights: |w| <= 128, a pair at most 2 * 128 * 127 = 32512.

@@ -47,7 +47,7 @@ export interface LoadOptions {
   /** A dtype to convert floating weights to, such as "float32"; the file's own without it. */
   dtype?: string;
   /** How quantized weights are multiplied on the CPU: "fast" (unless given) rounds what they are
-   *  multiplied with to 8 bits, "exact" does not. The model's `linear` says which it is. */
+   *  multiplied with to 16 bits, "exact" does not. The model's `linear` says which it is. */
   linear?: "exact" | "fast";
   onProgress?: (progress: LoadProgress | BuildProgress) => void;
   signal?: AbortSignal;

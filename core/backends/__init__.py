@@ -323,10 +323,10 @@ def get_num_threads() -> int:
 def set_linear_mode(mode: str) -> None:
     """How `linear` multiplies with block-quantized weights: "exact" (at first) or "fast".
 
-    exact: activations stay float32. fast: they are rounded to 8 bits per 32 values on the fly, as
-    llama.cpp does, where the device has such a kernel; elsewhere it is exact. Generation sets the
-    mode for itself (its option `linear`), as `linear_mode` does for a block of code. ValueError for
-    another mode.
+    exact: activations stay float32. fast: they are rounded to 16 bits per 32 values on the fly
+    (llama.cpp does so to 8), where the device has such a kernel; elsewhere it is exact. Generation
+    sets the mode for itself (its option `linear`), as `linear_mode` does for a block of code.
+    ValueError for another mode.
     """
     _linear_mode[0] = _checked(mode)
 

@@ -60,7 +60,7 @@ function show(device) {
 export const wordsFor = ({ device, adapter, kernels, linear }) =>
   device === "webgpu"
     ? `WebGPU (${adapter})`
-    : `the CPU, ${kernels}${linear === "fast" ? ", 8-bit activations" : ""}`;
+    : `the CPU, ${kernels}${linear === "fast" ? ", integer products" : ""}`;
 
 let allowed = true;
 

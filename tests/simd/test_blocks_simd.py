@@ -76,13 +76,17 @@ def weights(dtype: DType, *shape: int, before: int = 0) -> tuple[rl.Tensor, Arra
     return tensor_of(dtype, raw, before), values.astype(np.float64)
 
 
+MOST = np.float32(127 * 256)  # the largest of a block's whole numbers
+
+
 def rounded(x: Array) -> Array:
     """What `fast` makes of activations (..., k), in float64."""
     parts = np.asarray(x, np.float32).reshape(*x.shape[:-1], -1, 32)
     top = np.max(np.abs(parts), axis=-1, keepdims=True)
     with np.errstate(all="ignore"):
-        whole = np.rint(parts * (np.float32(127) / top))
-        found = whole.astype(np.float64) * (top / np.float32(127)).astype(np.float64)
+        whole = np.rint(parts * (MOST / top)).astype(np.float64)
+        whole += whole % 256 == 128  # whose low byte would be -128
+        found = whole * (top / MOST).astype(np.float64)
     return np.where(top < 1e-30, 0, found).reshape(x.shape)
 
 
@@ -131,6 +135,24 @@ def test_fast_sums_are_whole_numbers(variant: str, fast: None, dtype: DType) -> 
     x[1], x[2], x[3, ::2] = 127, -127, -127
     for rows in (x[:1], x[1:2], x[2:3], x[3:4], x):
         assert np.array_equal(rl.linear(rl.from_numpy(rows), weight).numpy(), rows @ values.T)
+
+
+def test_fast_sums_do_not_saturate(variant: str, fast: None, dtype: DType) -> None:
+    """With the largest numbers on both sides, high bytes and low ones."""
+    shape = (16, 512)
+    ones = np.ones((16, 16))
+    raw = raw_blocks(dtype, shape, ones, 0 * ones)
+    start = 4 if dtype.name.endswith("_1") else 2
+    raw[:8, :, start:] = 0x7F if dtype is DTYPES["q8_0"] else 0xFF
+    raw[8:, :, start:] = 0x80 if dtype is DTYPES["q8_0"] else 0
+    values = blocks.dequantize(dtype, raw.reshape(16, -1)).astype(np.float64)
+    weight = tensor_of(dtype, raw)
+    x = np.empty((4, 512), np.float32)
+    x[0], x[1] = (126 * 256 + 127) / 256, -(126 * 256 + 127) / 256
+    x[2], x[3] = 126 + 129 / 256, -(126 + 129 / 256)  # the low byte is -127, and 127
+    x[:, ::32] = 127
+    for rows in (x[:1], x[1:2], x[2:3], x):
+        assert_near(rl.linear(rl.from_numpy(rows), weight), rows.astype(np.float64), values)
 
 
 def test_sizes_of_zero(variant: str, mode: str, dtype: DType) -> None:
@@ -220,10 +242,10 @@ def test_rounding_is_to_even(variant: str, fast: None) -> None:
     raw = raw_blocks(DTYPES["q8_0"], (1, 32), np.ones((1, 1)), np.ones((1, 1)))
     raw[..., 2:] = 1
     x = np.zeros((1, 32), np.float32)
-    x[0, :6] = 127, 0.5, 1.5, 2.5, -0.5, -1.5
+    x[0] = 127, 0.5 / 256, 1.5 / 256, 2.5 / 256, -0.5 / 256, -1.5 / 256, *[0] * 26
     weight = tensor_of(DTYPES["q8_0"], raw)
     for rows in (x, np.repeat(x, 2, axis=0)):
-        assert rl.linear(rl.from_numpy(rows), weight).tolist() == [[127.0 + 2 + 2 - 2]] * len(rows)
+        assert rl.linear(rl.from_numpy(rows), weight).tolist() == [[127 + 2 / 256]] * len(rows)
 
 
 @pytest.mark.native
