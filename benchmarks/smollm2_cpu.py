@@ -7,8 +7,8 @@
 Prompts of 120 tokens, no two of which begin alike, and 16 new tokens, greedy, by the same file of
 weights. Rushlight runs `--linear fast` (activations rounded to 16 bits in blocks of 32, which
 llama.cpp always does to 8); which mode ran is kept. Natively the tokens of `exact` mode are
-compared with the reference's first. All tokens are compared with each peer's: of them, AGREE must stand
-before the first that differs. The prompt's time lasts until the first new token is there, an
+compared with the reference's first. All tokens are compared with each peer's: of them, AGREE must
+stand before the first that differs. The prompt's time lasts until the first new token is there, an
 answer's is that of the tokens after it. Memory: the most a process has used, in the tab that of a
 page in a browser of its own.
 """

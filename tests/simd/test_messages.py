@@ -38,6 +38,11 @@ def test_a_message_runs(library: Library) -> None:
     assert out.tolist() == x.t().tolist()
 
 
+def test_a_kernel_that_an_older_library_lacks_is_named(library: Library) -> None:
+    with pytest.raises(RuntimeError, match=r"has no 'mend': it is older than the package; build"):
+        library.message([Record("mend", (rl.zeros(1),))])
+
+
 # (word, its new value or the difference, what is said): copy of (4, 3) has two buffers from word 4,
 # its record from word 8: kernel, length, operands, attrs, then the output from word 12.
 WRONG = [

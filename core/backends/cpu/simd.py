@@ -55,6 +55,14 @@ def bits(x: float) -> int:
     return found
 
 
+class _Numbers(dict[str, int]):
+    def __missing__(self, kernel: str) -> int:
+        raise RuntimeError(
+            f"the library of C kernels has no {kernel!r}: it is older than the package; build it "
+            "anew: python -m rushlight.simd_kernels.build"
+        )
+
+
 class Library:
     """The loaded kernels.
 
@@ -69,7 +77,7 @@ class Library:
         if found != VERSION:
             raise ImportError(f"{path} is of version {found}, not {VERSION}; build it anew")
         self.variant = self.limit(-1)
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = _Numbers()
         while name := lib.rl_kernel_name(len(self.numbers)):
             self.numbers[name.decode()] = len(self.numbers)
 
