@@ -163,11 +163,7 @@ def test_scores_that_are_not_finite(variant: str, monkeypatch: pytest.MonkeyPatc
         assert np.isfinite(big).all()
 
 
-<<<<<<< HEAD
 @pytest.mark.native
-=======
-@pytest.mark.native  # threads
->>>>>>> ecf1891 (Tests with threads are for a process; an older library is told apart by name)
 def test_attention_does_not_depend_on_the_threads(variant: str) -> None:
     q, k = (rl.tensor(draws(s, (2, 6, 150, 32)).astype(np.float32)) for s in (1, 2))
     found = []

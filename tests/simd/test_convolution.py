@@ -132,11 +132,7 @@ def test_padding_stays_clean() -> None:
     assert (found.numpy()[:, :, ~seen] == 0).all()
 
 
-<<<<<<< HEAD
 @pytest.mark.native
-=======
-@pytest.mark.native  # threads
->>>>>>> ecf1891 (Tests with threads are for a process; an older library is told apart by name)
 def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:

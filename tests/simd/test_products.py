@@ -278,11 +278,7 @@ def test_any_mixture_of_dtypes() -> None:
                     assert_close(out, wide(a) @ wide(b) + wide(bias), family)
 
 
-<<<<<<< HEAD
 @pytest.mark.native
-=======
-@pytest.mark.native  # threads
->>>>>>> ecf1891 (Tests with threads are for a process; an older library is told apart by name)
 def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:
