@@ -25,9 +25,9 @@ RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
 #define QV_FETCH(p, bytes)                                                                         \
     for (int i = 0; i < (bytes); i += 64) fetched |= viload((p) + i < last ? (p) + i : last)
 #else
-#define QV_AHEAD 6144
+#define QV_AHEAD 24576
 #define QV_FETCH(p, bytes)                                                                         \
-    for (int i = 0; i < (bytes); i += 64) __builtin_prefetch((p) + i)
+    for (int i = 0; i < (bytes); i += 64) __builtin_prefetch((p) + i, 0, 2)
 #endif
 
 #if VF > 4
