@@ -10,25 +10,38 @@ typedef struct image {
     int64_t count, (*taps)[2];   // where a window's elements lie, from step times its number
 } image;
 
-// to[t] = what a tap of the windows of elements (y, x + t) sees of `channel`; t < n.
+// Of the windows of elements (y, x + t), t < n, a tap sees `channel` from t = first to last; the
+// first of these at `at`, the next `step` elements on.
+typedef struct {
+    int64_t first, last, step;
+    const uint8_t *at;
+} sight;
+
+static sight image_sight(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                         int64_t n) {
+    int64_t row = y * m->step[0] + m->taps[tap][0], from = x * m->step[1] + m->taps[tap][1];
+    sight s = {0, 0, m->step[1] * m->w, channel};
+    if (row < 0 || row >= m->height) return s;
+    if (from < 0) s.first = rl_min(n, (-from + m->step[1] - 1) / m->step[1]);
+    if (m->width > from) s.last = rl_min(n, (m->width - 1 - from) / m->step[1] + 1);
+    s.last = rl_max(s.first, s.last);
+    if (s.first < s.last)
+        s.at += (row * m->h + (from + s.first * m->step[1]) * m->w) * RL_SIZE[m->dtype];
+    return s;
+}
+
+// to[t] = what a tap of these windows sees, 0 outside of the image.
 static void image_run(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
                       int64_t n, float *to) {
-    int64_t row = y * m->step[0] + m->taps[tap][0], from = x * m->step[1] + m->taps[tap][1];
-    int64_t step = m->step[1], first = 0, last = 0; // the elements that lie in the image
-    if (row >= 0 && row < m->height) {
-        if (from < 0) first = rl_min(n, (-from + step - 1) / step);
-        last = m->width <= from ? first : rl_min(n, (m->width - 1 - from) / step + 1);
-        last = rl_max(first, last);
-    }
-    for (int64_t t = 0; t < first; t++) to[t] = 0;
-    const uint8_t *at = channel;
-    if (first < last) at += (row * m->h + (from + first * step) * m->w) * RL_SIZE[m->dtype];
-    step *= m->w;
-    if (m->dtype == RL_F32 && step == 1) {
-        for (; first + VF <= last; first += VF, at += VF * 4) vstore(to + first, vload(at));
-        for (; first < last; first++, at += 4) rl_copy(to + first, at, 4);
-    } else if (first < last) LOAD_F[m->dtype](to + first, at, step, last - first);
-    for (int64_t t = last; t < n; t++) to[t] = 0;
+    sight s = image_sight(m, channel, tap, y, x, n);
+    for (int64_t t = 0; t < s.first; t++) to[t] = 0;
+    if (m->dtype == RL_F32 && s.step == 1) {
+        for (; s.first + VF <= s.last; s.first += VF, s.at += VF * 4)
+            vstore(to + s.first, vload(s.at));
+        for (; s.first < s.last; s.first++, s.at += 4) rl_copy(to + s.first, s.at, 4);
+    } else if (s.first < s.last)
+        LOAD_F[m->dtype](to + s.first, s.at, s.step, s.last - s.first);
+    for (int64_t t = s.last; t < n; t++) to[t] = 0;
 }
 
 // The same for `n` elements from (y, x) on, row after row.
@@ -71,27 +84,41 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
         for (int64_t d = 0; d < depth; d++) to[d * width + t] = 0;
 }
 
+#define CONV_BYTES ((2 * LINE + VF) * 4)
+
 // With few rows (channels that go alone) windows are added up without panels: a line of the
 // result per item.
 static void conv_item(void *ctx, int64_t item, int thread) {
     const product *all = ctx;
     const image *m = all->image;
-    float *sums = rl_scratch(thread, 2 * LINE * 4), *seen = sums + LINE;
+    float *sums = rl_scratch(thread, CONV_BYTES), *seen = sums + LINE + VF;
     int64_t lines = all->n / m->wide;
     product p = nth(all, item / lines);
     const uint8_t *base = image_of(m, item / lines);
     for (int64_t row = 0; row < p.m; row++)
         for (int64_t x = 0; x < m->wide; x += LINE) {
             int64_t n = rl_min(LINE, m->wide - x), k = 0;
-            rl_zero(sums, LINE * 4);
+            rl_zero(sums, (size_t)n * 4);
             for (int64_t c = 0; c < m->channels; c++)
                 for (int64_t tap = 0; tap < m->count; tap++, k++) {
                     float by;
                     LOAD_F[p.a.dtype](&by, element(&p.a, row, k), 1, 1);
-                    image_run(m, base + c * m->c * RL_SIZE[m->dtype], tap, item % lines, x, n,
-                              seen);
-                    for (int64_t t = 0; t < n; t += VF)
-                        vstore(sums + t, vfma(vsplat(by), vload(seen + t), vload(sums + t)));
+                    sight s = image_sight(m, base + c * m->c * RL_SIZE[m->dtype], tap,
+                                          item % lines, x, n);
+                    int64_t t = 0, count = s.last - s.first;
+                    float *to = sums + s.first, one;
+                    if (m->dtype != RL_F32 || s.step != 1) {
+                        if (count) LOAD_F[m->dtype](seen, s.at, s.step, count);
+                        s.at = (const uint8_t *)seen;
+                    }
+                    for (; t + VF <= count; t += VF)
+                        vstore(to + t, vfma(vsplat(by), vload(s.at + t * 4), vload(to + t)));
+                    if (t < count && count >= VF) { // the last ones, beside some that are done
+                        vf old = vload(to + count - VF), at = vload(s.at + (count - VF) * 4);
+                        vf sum = vfma(vsplat(by), at, old);
+                        vstore(to + count - VF, vselect(last_lanes(count - t), sum, old));
+                    } else
+                        for (; t < count; t++) rl_copy(&one, s.at + t * 4, 4), to[t] += by * one;
                 }
             finish(&p, row, item % lines * m->wide + x, sums, n);
         }
@@ -101,7 +128,7 @@ static int run_conv(const product *p) {
     if (!p->m || !p->n || !p->batch) return RL_OK;
     if (!p->k) return run_product(p, NULL);
     if (!p->image || p->image->turned || p->m > 2) return gemm(p);
-    if (!reserve(2 * LINE * 4)) return RL_MEMORY;
+    if (!reserve(CONV_BYTES)) return RL_MEMORY;
     share_out(20.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch,
               p->n / p->image->wide * p->batch, conv_item, (void *)p);
     return RL_OK;
