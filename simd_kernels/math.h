@@ -143,6 +143,7 @@ RL_INLINE vf vsigmoid(vf x) {
     return vselect((vi)(x >= 0.0f), vsplat(1.0f), e) / (e + 1.0f);
 }
 
+// Within 4 ulp.
 RL_INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
 
 // x Phi(x) within 3 ulp where x > 0 and 1e-7 below: max(x, 0) - |x| Phi(-|x|), where Phi is e to a
@@ -163,7 +164,7 @@ RL_INLINE vf vgelu(vf x) {
     return x - below - vselect(far, below * 0.0f, a * vexp(p));
 }
 
-// x sigmoid(2 u) = x (1 + tanh(u)) / 2.
+// x sigmoid(2 u) = x (1 + tanh(u)) / 2, within 3 ulp where x > 0 and 1e-7 below.
 RL_INLINE vf vgelu_tanh(vf x) {
     vf u = (x * x * 0.044715f + 1.0f) * x;
     return x / (vexp(u * -1.59576912f) + 1.0f);
