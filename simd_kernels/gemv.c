@@ -97,18 +97,27 @@ typedef void (*dots_kernel)(int64_t, const float *const *, const uint8_t *const 
     static void name(int64_t k, const float *const *x, const uint8_t *const *w, float *out) {      \
         dots(dtype, rows, BESIDE(rows), rows == 1 ? 2 : 1, k, x, w, out);                          \
     }
-DOTS(dots_f32_1, RL_F32, 1)
-DOTS(dots_f32_2, RL_F32, 2)
-DOTS(dots_f32_4, RL_F32, 4)
-DOTS(dots_f16_1, RL_F16, 1)
-DOTS(dots_f16_2, RL_F16, 2)
-DOTS(dots_f16_4, RL_F16, 4)
-DOTS(dots_bf16_1, RL_BF16, 1)
-DOTS(dots_bf16_2, RL_BF16, 2)
-DOTS(dots_bf16_4, RL_BF16, 4)
-static const dots_kernel DOTS_KERNELS[3][3] = {{dots_f32_1, dots_f32_2, dots_f32_4},
-                                               {dots_f16_1, dots_f16_2, dots_f16_4},
-                                               {dots_bf16_1, dots_bf16_2, dots_bf16_4}};
+// A conversion of f16 is long in WebAssembly, and a module shall be small: there it is a pass of
+// its own.
+#if defined(__wasm__)
+#define EACH_KIND(M) M(F32) M(BF16)
+#else
+#define EACH_KIND(M) M(F32) M(BF16) M(F16)
+#endif
+static int gemv_kind(int dtype) {
+#if !defined(__wasm__)
+    if (dtype == RL_F16) return 2;
+#endif
+    return dtype == RL_F32 ? 0 : dtype == RL_BF16 ? 1 : -1;
+}
+
+#define DOTS_OF(dtype)                                                                             \
+    DOTS(dots_##dtype##_1, RL_##dtype, 1)                                                          \
+    DOTS(dots_##dtype##_2, RL_##dtype, 2)                                                          \
+    DOTS(dots_##dtype##_4, RL_##dtype, 4)
+EACH_KIND(DOTS_OF)
+#define DOTS_ROW(dtype) {dots_##dtype##_1, dots_##dtype##_2, dots_##dtype##_4},
+static const dots_kernel DOTS_KERNELS[][3] = {EACH_KIND(DOTS_ROW)};
 
 // sums[r] (n long, at least VF, `row` apart) += x[r][0..terms) @ the rows w.
 RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
@@ -149,12 +158,10 @@ typedef void (*adds_kernel)(int64_t, const float *const *, const uint8_t *const 
     ADDS(adds_##dtype##_2, RL_##dtype, 2, TERMS)                                                   \
     ADDS(adds_##dtype##_4, RL_##dtype, 4, 4)                                                       \
     ADDS(adds_##dtype##_4_1, RL_##dtype, 4, 1)
-ADDS_OF(F32)
-ADDS_OF(F16)
-ADDS_OF(BF16)
+EACH_KIND(ADDS_OF)
 #define ADDS_ROW(dtype)                                                                            \
-    {adds_##dtype##_1, adds_##dtype##_2, adds_##dtype##_4, adds_##dtype##_4_1}
-static const adds_kernel ADDS_KERNELS[3][4] = {ADDS_ROW(F32), ADDS_ROW(F16), ADDS_ROW(BF16)};
+    {adds_##dtype##_1, adds_##dtype##_2, adds_##dtype##_4, adds_##dtype##_4_1},
+static const adds_kernel ADDS_KERNELS[][4] = {EACH_KIND(ADDS_ROW)};
 
 typedef struct {
     const product *p;
@@ -173,8 +180,8 @@ static size_t gemv_bytes(const gemv_job *job) {
 static void gemv_piece(const gemv_job *job, const product *p, const float *const *x, int64_t i,
                        int rows, int64_t j, int64_t n, float *sums, float *widened) {
     int64_t along = job->dots ? p->b.row : p->b.col; // between elements that are read in a row
-    int stored = p->b.dtype != RL_E4M3 && p->b.dtype != RL_E5M2 && along == 1;
-    int kind = !stored || p->b.dtype == RL_F32 ? 0 : p->b.dtype == RL_F16 ? 1 : 2;
+    int kind = gemv_kind(p->b.dtype), stored = kind >= 0 && along == 1;
+    if (!stored) kind = 0;
     const uint8_t *w[TERMS];
     if (job->dots) {
         dots_kernel kernel = DOTS_KERNELS[kind][rows > 2 ? 2 : rows - 1];

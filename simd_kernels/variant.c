@@ -29,10 +29,10 @@
 #include "product.c"
 #include "gemm.c"
 #include "gemv.c"
-#include "linear.c"
 #if defined(__wasm__)
 #pragma clang attribute push(__attribute__((minsize)), apply_to = function)
 #endif
+#include "linear.c"
 #include "conv.c"
 #if defined(__wasm__)
 #pragma clang attribute pop
