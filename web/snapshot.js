@@ -88,9 +88,9 @@ export async function keepFiles({ FS }, base, key) {
         walk(path);
         continue;
       }
-      const content = FS.readFile(path);
-      rows.push([path, content.length, mtime.getTime()]);
-      parts.push(content);
+      const { contents, usedBytes } = FS.lookupPath(path).node; // not a copy
+      rows.push([path, usedBytes, mtime.getTime()]);
+      if (usedBytes) parts.push(contents.subarray(0, usedBytes));
     }
   };
   FOLDERS.forEach(walk);

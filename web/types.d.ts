@@ -50,7 +50,7 @@ export interface Pyodide {
     readdir(folder: string): string[];
     stat(path: string): { mode: number; mtime: Date };
     isDir(mode: number): boolean;
-    readFile(path: string): Uint8Array<ArrayBuffer>;
+    lookupPath(path: string): { node: { contents: Uint8Array<ArrayBuffer>; usedBytes: number } };
     mkdirTree(folder: string): void;
     writeFile(path: string, content: Uint8Array, options: { canOwn: boolean }): void;
     utime(path: string, used: number, changed: number): void;
