@@ -155,11 +155,8 @@ static void fill_parts(const attention_job *job, attention_room *room, int64_t b
     if (mask->ndim < 0) return;
     const uint8_t *seen = part_at(mask, b, h, q, start);
     int64_t step = mask->shape[3] == 1 ? 0 : mask->strides[3];
-    if (step == 1)
-        for (int64_t j = 0; j < count; j++) room->hidden[j] = seen[j] ? 0.0f : 1.0f;
-    else
-        RL_SMALL_LOOP for (int64_t j = 0; j < count; j++)
-            room->hidden[j] = seen[j * step] ? 0.0f : 1.0f;
+    RL_SMALL_LOOP for (int64_t j = 0; j < count; j++)
+        room->hidden[j] = seen[j * step] ? 0.0f : 1.0f;
 }
 
 // Scores of one row become weights; of its `width` keys those of [low, high) are looked at.
@@ -287,7 +284,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
     }
 }
 
-static void attention_item(void *ctx, int64_t item, int thread) {
+static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     attention_job *job = ctx;
     attention_room room = {0};
     float *base = rl_scratch(thread, (size_t)room_size(job, &room, NULL) * 4);

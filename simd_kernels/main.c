@@ -2,12 +2,18 @@
 #include "rl.h"
 #include "pool.h"
 
-#define K(name) #name,
-static const char *const NAMES[] = {
+// One string: in the tab a table of pointers is code that fills it.
+#define K(name) #name "\0"
+static const char NAMES[] =
 #include "kernels.def"
+    ;
+#undef K
+#define K(name) KERNEL_##name,
+enum {
+#include "kernels.def"
+    KERNELS
 };
 #undef K
-#define KERNELS ((int64_t)(sizeof NAMES / sizeof *NAMES))
 
 #define RL_BYTES(name, bytes, block) {bytes, block},
 static const int32_t DTYPE[][2] = {RL_DTYPES(RL_BYTES)};
@@ -65,7 +71,10 @@ RL_API int32_t rl_version(void) { return RL_VERSION; }
 
 // The name of kernel `number`; NULL past the last.
 RL_API const char *rl_kernel_name(int32_t number) {
-    return number >= 0 && number < KERNELS ? NAMES[number] : NULL;
+    const char *name = NAMES;
+    if (number < 0 || number >= KERNELS) return NULL;
+    for (; number; name++) number -= !*name;
+    return name;
 }
 
 // Bytes of a block of a dtype times 256, plus its elements; 0 past the last.

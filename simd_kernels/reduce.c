@@ -144,7 +144,7 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
     store_result(job->out, to, job->kept.step[0], job->floats, &best, n);
 }
 
-static void reduce_item(void *ctx, int64_t item, int thread) {
+static RL_ONCE void reduce_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const reduce_job *job = ctx;
     const rl_walk *w = &job->kept;
@@ -210,7 +210,7 @@ typedef struct {
     int kind;
 } row_scan;
 
-static void arg_item(void *ctx, int64_t item, int thread) {
+static RL_ONCE void arg_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const row_scan *job = ctx;
     const rl_walk *w = &job->walk;
@@ -262,7 +262,7 @@ static RL_ONCE int arg(const rl_call *c, int kind) {
 static int k_argmax(const rl_call *c) { return arg(c, MAX); }
 static int k_argmin(const rl_call *c) { return arg(c, MIN); }
 
-static void cumsum_item(void *ctx, int64_t item, int thread) {
+static RL_ONCE void cumsum_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const row_scan *job = ctx;
     const rl_walk *w = &job->walk;
