@@ -144,15 +144,15 @@ typedef struct {
 
 static int64_t tile_row(const gemm_job *job) { return (job->cols + PANEL - 1) / PANEL * PANEL; }
 
-static size_t gemm_bytes(const gemm_job *job) {
+static int64_t gemm_bytes(const gemm_job *job) {
     int64_t sums = job->whole ? 0 : job->rows * tile_row(job);
-    return (size_t)(SCRATCH_A + SCRATCH_B + SCRATCH_MORE + sums) * 4;
+    return (SCRATCH_A + SCRATCH_B + SCRATCH_MORE + sums) * 4;
 }
 
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
-    float *pa = rl_scratch(thread, gemm_bytes(job)), *pb = pa + SCRATCH_A, *turned = pb + SCRATCH_B;
-    float *small = turned + 4 * DEPTH;
+    float *pa = rl_scratch(thread, (size_t)gemm_bytes(job)), *pb = pa + SCRATCH_A;
+    float *turned = pb + SCRATCH_B, *small = turned + 4 * DEPTH;
     int64_t tiles = job->down * job->across, at = item % tiles;
     product p = nth(job->p, item / tiles);
     int64_t i0 = at % job->down * job->rows, j0 = at / job->down * job->cols;

@@ -171,9 +171,9 @@ typedef struct {
 } gemv_job;
 
 // Floats of scratch: sums, and weights widened or gathered, at most four vectors of k or a piece.
-static size_t gemv_bytes(const gemv_job *job) {
+static int64_t gemv_bytes(const gemv_job *job) {
     int64_t weights = job->dots ? 4 * job->p->k : TERMS * LINE;
-    return (size_t)(FEW_ROWS * LINE + 2 * VF + weights) * 4;
+    return (FEW_ROWS * LINE + 2 * VF + weights) * 4;
 }
 
 // The columns j to j + n (at most LINE) of rows i to i + rows (at most FEW_ROWS).
@@ -224,7 +224,7 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
 
 static void gemv_item(void *ctx, int64_t item, int thread) {
     const gemv_job *job = ctx;
-    float *sums = rl_scratch(thread, gemv_bytes(job));
+    float *sums = rl_scratch(thread, (size_t)gemv_bytes(job));
     product p = nth(job->p, item / job->items);
     const float *x = job->x ? job->x + item / job->items * p.m * p.k
                             : (const float *)(const void *)p.a.data;

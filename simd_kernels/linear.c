@@ -56,7 +56,8 @@ static int run_product(const product *p, float *shared) {
 // out (..., m, n) = a (..., m, k) @ b (..., k, n) + bias (n): any float dtypes and strides.
 static int k_product(const rl_call *c) {
     const rl_operand *out = &c->op[0], *a = &c->op[1], *b = &c->op[2], *bias = &c->op[3];
-    if (c->n < 3 || c->n > 4 || out->ndim < 2 || a->ndim != out->ndim || b->ndim != out->ndim)
+    if (c->n < 3 || c->n > 4 || is_vast(c) || out->ndim < 2 || a->ndim != out->ndim ||
+        b->ndim != out->ndim)
         return RL_REFUSED;
     if (!IS_FLOAT(out->dtype) || !IS_FLOAT(a->dtype) || !IS_FLOAT(b->dtype)) return RL_REFUSED;
     int d = out->ndim - 2;
@@ -72,7 +73,7 @@ static int k_product(const rl_call *c) {
         if (bias->ndim != 1 || bias->shape[0] != p.n || !IS_FLOAT(bias->dtype)) return RL_REFUSED;
         p.bias = (matrix){bias->data, bias->dtype, 0, bias->strides[0]};
     }
-    float *shared = rl_shared((size_t)shared_floats(&p) * 4);
+    float *shared = shared_bytes(shared_floats(&p) * 4);
     return shared ? run_product(&p, shared) : RL_MEMORY;
 }
 
@@ -119,8 +120,8 @@ static int led_by(const rl_operand *x, const rl_operand *index, int more) {
 static int k_product_experts(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *index = &c->op[3];
     const rl_operand *bias = &c->op[4];
-    if (c->n < 4 || c->n > 5 || w->ndim != 3 || index->ndim < 0 || !led_by(out, index, 1) ||
-        !led_by(x, index, 1))
+    if (c->n < 4 || c->n > 5 || is_vast(c) || w->ndim != 3 || index->ndim < 0 ||
+        !led_by(out, index, 1) || !led_by(x, index, 1))
         return RL_REFUSED;
     if (!IS_FLOAT(out->dtype) || !IS_FLOAT(x->dtype) || !IS_FLOAT(w->dtype)) return RL_REFUSED;
     int last = index->ndim;
@@ -142,7 +143,7 @@ static int k_product_experts(const rl_call *c) {
         floats = rl_max(floats, shared_floats(&p));
     }
     for (p.m = wide; n <= FEW_ROWS && p.m > 16; p.m = 0) floats = rl_max(floats, shared_floats(&p));
-    int64_t *named = rl_shared((size_t)(rows * 16 + wide * (in + made) + floats * 4 + 8));
+    int64_t *named = shared_bytes(rows * 16 + wide * (in + made) + floats * 4 + 8);
     if (!named) return RL_MEMORY;
     int64_t *order = named + rows;
     float *shared = (float *)(void *)(order + rows);
@@ -181,12 +182,12 @@ static int k_product_experts(const rl_call *c) {
 // out[...] = table[index[...]]: rows of a table of floats as they are stored.
 static int k_embedding(const rl_call *c) {
     const rl_operand *out = &c->op[0], *table = &c->op[1], *index = &c->op[2];
-    if (c->n != 3 || table->ndim != 2 || index->ndim < 0 || !led_by(out, index, 1))
+    if (c->n != 3 || is_vast(c) || table->ndim != 2 || index->ndim < 0 || !led_by(out, index, 1))
         return RL_REFUSED;
     int64_t rows = rl_numel(index), n = table->shape[1], size = RL_SIZE[out->dtype];
     if (!IS_FLOAT(out->dtype) || table->dtype != out->dtype || out->shape[index->ndim] != n)
         return RL_REFUSED;
-    int64_t *named = rl_shared((size_t)rows * 8);
+    int64_t *named = shared_bytes(rows * 8);
     if (!named) return RL_MEMORY;
     if (!indices(named, index, rows, table->shape[0])) return RL_INDEX;
     for (int64_t r = 0; r < rows; r++)

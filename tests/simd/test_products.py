@@ -323,6 +323,27 @@ def test_what_does_not_fit_is_refused() -> None:
             simd.run([Record("embedding", operands)], ["embedding"])
 
 
+def test_vast_shapes_of_nothing() -> None:
+    """What a stride of zero repeats may be of any size: it is refused, or there is no memory."""
+    one = rl.ones(1)
+
+    def seen(*shape: int) -> View:
+        return View(one.storage, one.dtype, Layout(shape, (0,) * len(shape)))
+
+    for m, k, n in ((1, 1 << 61, 1), (1 << 40, 1 << 40, 1), (2, 1 << 62, 2), (1 << 62, 4, 1)):
+        with pytest.raises((RuntimeError, MemoryError)):
+            run(seen(m, n), seen(m, k), seen(k, n))
+    many = 1 << 60
+    index = rl.zeros(1, dtype="int64")
+    rows = View(index.storage, index.dtype, Layout((many,), (0,)))
+    for name, operands in (
+        ("product_experts", (seen(many, 1), seen(many, 4), seen(2, 4, 1), rows)),
+        ("embedding", (seen(many, 4), seen(2, 4), rows)),
+    ):
+        with pytest.raises((RuntimeError, MemoryError)):
+            simd.run([Record(name, operands)], [name])
+
+
 def test_what_is_left_to_numpy() -> None:
     a, b = rl.ones(2, 3, dtype="float64"), rl.ones(3, 2, dtype="float64")
     assert takers.record("matmul", (a, b), rl.zeros(2, 2, dtype="float64"), {}) is None
