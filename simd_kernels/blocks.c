@@ -52,6 +52,14 @@ RL_INLINE void q_floats(b16 bytes, vf *out) {
     out[0] = __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), vf);
     out[1] = __builtin_convertvector(
         __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), vf);
+#elif defined(__wasm__)
+    v128_t half[2] = {wasm_i16x8_extend_low_i8x16((v128_t)v),
+                      wasm_i16x8_extend_high_i8x16((v128_t)v)};
+    for (int i = 0; i < 4; i++) {
+        v128_t n = i & 1 ? wasm_i32x4_extend_high_i16x8(half[i / 2])
+                         : wasm_i32x4_extend_low_i16x8(half[i / 2]);
+        out[i] = __builtin_convertvector((vi)n, vf);
+    }
 #else
     out[0] = __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3), vf);
     out[1] = __builtin_convertvector(__builtin_shufflevector(v, v, 4, 5, 6, 7), vf);
