@@ -18,6 +18,8 @@
 #define QF_TOGETHER 2
 #endif
 #define QF_WIDE(type) ((type) == RL_Q8_0 ? WIDE8 : WIDE4)
+// In tiles, where unpacking costs little, 16-bit numbers are the faster ones without DOT32.
+#define QF_WORDS (!DOT32)
 // Stored numbers are this much too large: a symmetric dtype's sum is set right in whole numbers.
 #define QF_LESS(type) ((type) == RL_Q8_0 ? BIAS8 : q_less(type))
 
@@ -30,8 +32,8 @@
 #define QF_ONE 96
 #define QF_TILE (QF_ROWS * 72)
 // A block of VF weight rows: numbers likewise, scales, minimums.
-#define QF_NUMBERS(type) (VF * (QF_WIDE(type) ? 64 : 32))
-#define QF_PANEL(type) (QF_NUMBERS(type) + 8 * VF)
+#define QF_NUMBERS (VF * (QF_WORDS ? 64 : 32))
+#define QF_PANEL (QF_NUMBERS + 8 * VF)
 
 // 32 activations as whole numbers; gives d and their sum.
 Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
@@ -107,7 +109,7 @@ static void qf_tile(int type, const float *const *x, int64_t rows, int64_t block
             uint8_t *end = to + QF_TILE - 8 * QF_ROWS;
             for (int k = 0; k < 8; k++) {
                 int32_t *n = q + 4 * k;
-                if (QF_WIDE(type)) {
+                if (QF_WORDS) {
                     qf_put(to + 8 * k * QF_ROWS, (n[0] & 0xffff) | n[2] * 65536);
                     qf_put(to + (8 * k + 4) * QF_ROWS, (n[1] & 0xffff) | n[3] * 65536);
                 } else {
@@ -123,71 +125,52 @@ static void qf_tile(int type, const float *const *x, int64_t rows, int64_t block
 }
 
 static void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks, uint8_t *panel) {
-    for (int64_t b = 0; b < blocks; b++, p += q_bytes(type), panel += QF_PANEL(type)) {
+    for (int64_t b = 0; b < blocks; b++, p += q_bytes(type), panel += QF_PANEL) {
         vi q[8];
         vf d, m;
         q_columns(type, p, row, q, &d, &m);
         for (int k = 0; k < 8; k++)
-            if (QF_WIDE(type)) {
+            if (QF_WORDS) {
                 vistore(panel + 2 * k * VF * 4, (vi)((vs)q[k] << 8 >> 8));
                 vistore(panel + (2 * k + 1) * VF * 4, (vi)((vs)q[k] >> 8));
             } else {
                 const uint32_t sign = QF_LESS(type) == 128 ? 0x80808080u : 0;
                 vistore(panel + k * VF * 4, q[k] ^ (int32_t)sign);
             }
-        vstore(panel + QF_NUMBERS(type), d);
-        vstore(panel + QF_NUMBERS(type) + 4 * VF, m);
+        vstore(panel + QF_NUMBERS, d);
+        vstore(panel + QF_NUMBERS + 4 * VF, m);
     }
 }
 
 // out[i] += the product of activation row i with VF weight rows, over the blocks of both.
-RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint8_t *w,
-                               int64_t blocks, vf out[QF_ROWS]) {
+static void qf_product(int least, const uint8_t *x, const uint8_t *w, int64_t blocks,
+                       vf out[QF_ROWS]) {
     vf sum[QF_ROWS];
     for (int i = 0; i < QF_ROWS; i++) sum[i] = out[i];
-    for (int64_t b = 0; b < blocks; b++, x += QF_TILE, w += QF_PANEL(type)) {
+    for (int64_t b = 0; b < blocks; b++, x += QF_TILE, w += QF_PANEL) {
         const uint8_t *end = x + QF_TILE - 8 * QF_ROWS;
         vi n[QF_ROWS];
         for (int i = 0; i < QF_ROWS; i++)
             n[i] = least ? (vi){0} : visplat_at(end + 4 * (QF_ROWS + i));
-        if (QF_WIDE(type)) {
-            for (int k = 0; k < 16; k++) {
-                vs a = (vs)bload(w + k * VF * 4);
-                for (int i = 0; i < QF_ROWS; i++)
-                    n[i] += madd16(a, (vs)visplat_at(x + 4 * (k * QF_ROWS + i)));
+#if DOT32
+        vi high[QF_ROWS] = {0};
+        for (int k = 0; k < 8; k++) {
+            vb a = bload(w + k * VF * 4);
+            for (int i = 0; i < QF_ROWS; i++) {
+                const uint8_t *at = x + 4 * (k * QF_ROWS + i);
+                high[i] = dot(high[i], a, (vb)visplat_at(at));
+                n[i] = dot(n[i], a, (vb)visplat_at(at + 32 * QF_ROWS));
             }
-        } else if (type == RL_Q8_0) {
-#if !WIDE8
-            vi high[QF_ROWS] = {0};
-            for (int k = 0; k < 8; k++) {
-                vb a = bload(w + k * VF * 4);
-                for (int i = 0; i < QF_ROWS; i++) {
-                    const uint8_t *at = x + 4 * (k * QF_ROWS + i);
-                    high[i] = dot8(high[i], a, (vb)visplat_at(at));
-                    n[i] = dot8(n[i], a, (vb)visplat_at(at + 32 * QF_ROWS));
-                }
-            }
-            for (int i = 0; i < QF_ROWS; i++) n[i] += high[i] << 8;
-#endif
-        } else {
-#if !WIDE4
-            const int most = DOT32 || !q_fifth(type) ? 8 : 4; // steps that 16-bit sums hold
-            for (int start = 0; start < 8; start += most) {
-                vdot high[QF_ROWS] = {0}, low[QF_ROWS] = {0};
-                for (int k = start; k < start + most; k++) {
-                    vb a = bload(w + k * VF * 4);
-                    for (int i = 0; i < QF_ROWS; i++) {
-                        const uint8_t *at = x + 4 * (k * QF_ROWS + i);
-                        high[i] = dot(high[i], a, (vb)visplat_at(at));
-                        low[i] = dot(low[i], a, (vb)visplat_at(at + 32 * QF_ROWS));
-                    }
-                }
-                for (int i = 0; i < QF_ROWS; i++)
-                    n[i] += (dot_sum(high[i]) << 8) + dot_sum(low[i]);
-            }
-#endif
         }
-        vf d = vload(w + QF_NUMBERS(type)), m = vload(w + QF_NUMBERS(type) + 4 * VF);
+        for (int i = 0; i < QF_ROWS; i++) n[i] += high[i] << 8;
+#else
+        for (int k = 0; k < 16; k++) {
+            vs a = (vs)bload(w + k * VF * 4);
+            for (int i = 0; i < QF_ROWS; i++)
+                n[i] += madd16(a, (vs)visplat_at(x + 4 * (k * QF_ROWS + i)));
+        }
+#endif
+        vf d = vload(w + QF_NUMBERS), m = vload(w + QF_NUMBERS + 4 * VF);
         for (int i = 0; i < QF_ROWS; i++) {
             vf f = __builtin_convertvector(n[i], vf);
             sum[i] = vfma(f, d * vsplat_at(end + 4 * i), sum[i]);
@@ -197,25 +180,6 @@ RL_INLINE void qf_each_product(int type, int least, const uint8_t *x, const uint
     for (int i = 0; i < QF_ROWS; i++) out[i] = sum[i];
 }
 
-// The dtypes whose numbers are of a size have the code in common.
-Q_APART void qf_four(int least, const uint8_t *x, const uint8_t *w, int64_t blocks, vf *sum) {
-    qf_each_product(RL_Q4_0, least, x, w, blocks, sum);
-}
-#if DOT32 || WIDE4
-#define qf_five qf_four
-#else
-Q_APART void qf_five(int least, const uint8_t *x, const uint8_t *w, int64_t blocks, vf *sum) {
-    qf_each_product(RL_Q5_0, least, x, w, blocks, sum);
-}
-#endif
-#if WIDE4 || DOT32
-#define qf_eight qf_four
-#else
-Q_APART void qf_eight(int least, const uint8_t *x, const uint8_t *w, int64_t blocks, vf *sum) {
-    qf_each_product(RL_Q8_0, least, x, w, blocks, sum);
-}
-#endif
-
 #define QF_BLOCKS 64 // blocks of a row in one panel
 #define QF_PANELS (32 / VF)
 
@@ -223,9 +187,7 @@ Q_APART void qf_eight(int least, const uint8_t *x, const uint8_t *w, int64_t blo
 static int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out, int64_t n,
                        const uint8_t *w, int64_t row, int64_t blocks, int64_t to, int64_t count,
                        const float *bias, int thread) {
-    void (*product)(int, const uint8_t *, const uint8_t *, int64_t, vf *) =
-        type == RL_Q8_0 ? qf_eight : q_fifth(type) ? qf_five : qf_four;
-    int64_t most = rl_min(blocks, QF_BLOCKS) * QF_PANEL(type);
+    int64_t most = rl_min(blocks, QF_BLOCKS) * QF_PANEL;
     uint8_t *panels = rl_scratch(thread, (size_t)(QF_PANELS * most + QF_BLOCKS * 34 * VF));
     if (!panels) return 0;
     for (int64_t b = 0; b == 0 || b < blocks; b += QF_BLOCKS) {
@@ -247,8 +209,8 @@ static int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out
                              : width == VF ? vload(from)
                                            : vload_part(from, width);
                 }
-                product(q_least(type), x + r / QF_ROWS * tile + b * QF_TILE,
-                        panels + c / VF * most, some, sum);
+                qf_product(q_least(type), x + r / QF_ROWS * tile + b * QF_TILE,
+                           panels + c / VF * most, some, sum);
                 for (int i = 0; i < QF_ROWS; i++) {
                     if (i >= rows) break;
                     float *at = out[r + i] + to + c;

@@ -2,9 +2,9 @@
 //
 // A step multiplies weights with activations and adds up in DOT's accumulator; dot_sum() gives the
 // 32-bit sums. Nothing saturates and no sum overflows, so every machine gives the same integers:
-// - small weights are 0..31 and halves of activations -127..127: a pair is at most 2 * 31 * 127 = 7874, so
-//   16-bit lanes hold four pairs (eight of 4-bit weights: 8 * 2 * 15 * 127 = 30480). The relaxed
-//   dot product of WebAssembly has the weights as its 7-bit operand, where all engines agree;
+// - small weights are 0..31 and halves of activations -127..127: a pair is at most 2 * 31 * 127 =
+//   7874, so 16-bit lanes hold four pairs (eight of 4-bit weights: 8 * 2 * 15 * 127 = 30480). The
+//   relaxed dot product of WebAssembly has the weights as its 7-bit operand, where engines agree;
 // - 8-bit weights: |w| <= 128, a pair at most 2 * 128 * 127 = 32512.
 #ifndef DOT_H
 #define DOT_H
@@ -160,6 +160,8 @@ RL_INLINE vs dot(vs sum, vb small, vb x) {
 #endif
 }
 RL_INLINE vi dot_sum(vs x) { return pairs(x); }
+#else
+#define DOT32 0
 #endif
 
 // Weights and activations as 16-bit numbers, where there is no product of 8-bit ones.
