@@ -81,10 +81,10 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         with served(PAGE, folders) as address:
             with opened(address) as page:
                 page.wait_for_function("window.bench")
-                pid = page_process()
+                pid = page_process(page)
                 versions = page.evaluate("(names) => bench.open(names, 'cpu')", names)
                 for size in sizes:
-                    found = measure_size(page, names, size, chosen.seconds, pid)
+                    found = measure_size(page, names, size, chosen.seconds, pid, 0.5)
                     speed, spent = found["gflops"], found["times_best_peer_by_processor_time"]
                     row = {**found, "threads": 1, "per_s": speed,
                            "times_by_processor": {"best": spent},
@@ -98,7 +98,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
                     page.evaluate("(names) => bench.open(names, 'cpu')", [name])
                     for size in sizes:
                         page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
-                        page.evaluate("(name) => bench.sample(name)", name)
+                        page.evaluate("(name) => bench.sample(name, 1)", name)
                         page.evaluate("bench.free()")
                     peaks[name] = renderer_peak()
     for row in results:

@@ -99,17 +99,21 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_size(
-    page: Any, names: list[str], size: tuple[int, ...], seconds: float, pid: int
+    page: Any, names: list[str], size: tuple[int, ...], seconds: float, pid: int, least: float = 0
 ) -> dict[str, Any]:
-    """A size by the contenders of a page, the first of them ours; pid: which process computes."""
+    """A size by the contenders of a page, the first of them ours; pid: which process computes.
+
+    least: GFLOP of a sample, of several products in a row where one is less.
+    """
     n, k, m = size
     page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
-    once = "(name) => bench.sample(name)"
+    times = max(1, int(least * 1e9 / (2 * n * k * m)))
+    sample = "([name, times]) => bench.sample(name, times)"
     turns = {}
     for name in names:
-        warm = page.evaluate(once, name)  # compiles
+        warm = times * page.evaluate(sample, [name, times])  # compiles
         if warm < 2000:
-            warm = page.evaluate(once, name)
+            warm = times * page.evaluate(sample, [name, times])
         turns[name] = max(1 if warm > 6000 else 2, min(15, int(250 * seconds / warm)))
     samples: dict[str, list[float]] = {name: [] for name in names}
     spent: dict[str, list[float]] = {name: [] for name in names}
@@ -118,7 +122,7 @@ def measure_size(
             name = names[(i + turn) % len(names)]
             if turn < turns[name]:
                 before = processor_ms(pid)
-                samples[name].append(page.evaluate(once, name))
+                samples[name].append(page.evaluate(sample, [name, times]))
                 spent[name].append(processor_ms(pid) - before)
     apart, tolerance = page.evaluate("bench.check()"), 1e-5 * k**0.5
     for name, found in apart.items():
@@ -126,7 +130,7 @@ def measure_size(
             raise SystemExit(f"{name}, {size}: off by {found}, {tolerance} is allowed")
     flops = 2 * n * k * m
     speed = {name: flops / median(times) / 1e6 for name, times in samples.items()}
-    own, *others = (median(spent[name]) for name in names)
+    own, *others = (sum(spent[name]) / len(spent[name]) for name in names)
     return {
         "size": "x".join(map(str, size)),
         "gflops": speed,

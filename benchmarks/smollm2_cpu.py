@@ -145,7 +145,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     with served(PAGE, folders, isolated=True) as address:
         with opened(address) as page:
             page.wait_for_function("window.bench")
-            pid = page_process()
+            pid = page_process(page)
             page.expose_function("mark", lambda: marks.append(processor_ms(pid) / 1000))
             about = page.evaluate(open_, [CONTENDERS, chosen.linear])
             samples = alternate(CONTENDERS, lambda name, turn: ask(page, name, turn), chosen.rounds)
