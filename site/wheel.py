@@ -39,6 +39,8 @@ def package_files() -> dict[str, Path]:
                 continue
             if room == "site" and path.suffix != ".py":
                 continue
+            if room == "simd_kernels" and path.name == "build.py":
+                continue
             if path.is_file() and path.suffix not in _LEFT_OUT and "__pycache__" not in inner.parts:
                 found[f"rushlight/{room}/{inner.as_posix()}"] = path
     return found

@@ -15,8 +15,16 @@ _KERNELS = "rushlight/wgsl_kernels/"
 _SCRIPTS = "rushlight/web/"
 # Where the shaders and the scripts go, one after the other: many small files pack badly.
 _SHADERS_IN, _SCRIPTS_IN = _KERNELS + "kernels.txt", _SCRIPTS + "scripts.txt"
-# What runs ops on a device is not called by hand: its docstrings are for who reads the sources.
-_INTERNAL = ("rushlight/core/backends/cpu/", "rushlight/core/backends/webgpu/")
+# What is not called by hand: its docstrings are for who reads the sources.
+INTERNAL = tuple(
+    f"rushlight/{place}"
+    for place in (
+        "core/backends/cpu/", "core/backends/webgpu/", "core/backends/elementwise", "core/capture",
+        "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
+        "core/layout", "core/op.py", "core/ops/common", "core/plan", "core/pytree", "core/storage",
+        "models/gguf_names", "models/turn", "site/", "web/download", "web/session", "wgsl_kernels/",
+    )
+)  # fmt: skip
 
 
 def slim(members: dict[str, bytes]) -> dict[str, bytes]:
@@ -29,7 +37,7 @@ def slim(members: dict[str, bytes]) -> dict[str, bytes]:
             place = name.removeprefix(_KERNELS).removesuffix(".wgsl")
             shaders.append(f"//// {place}\n{_script(content).decode()}")
         elif name.endswith(".py"):
-            slimmed[name] = _python(content, keep_docstrings=not name.startswith(_INTERNAL))
+            slimmed[name] = _python(content, keep_docstrings=not name.startswith(INTERNAL))
         elif name.startswith(_SCRIPTS) and name.endswith(".js") and "/build/" not in name:
             scripts.append(
                 f"//// {name.removeprefix(_SCRIPTS)}\n{_flat(_script(content).decode())}"

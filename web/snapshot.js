@@ -69,7 +69,8 @@ export function keepMemory(py, base, key) {
   }
   // So far `js` was a stand-in whose uses a snapshot can tell.
   py.registerJsModule("js", globalThis);
-  py.runPython(`import sys; sys.modules.pop("js", None); sys.dont_write_bytecode = ${done ? 0 : 1}`);
+  const keep = done ? 0 : 1;
+  py.runPython(`import sys; sys.modules.pop("js", None); sys.dont_write_bytecode = ${keep}`);
   return done;
 }
 
