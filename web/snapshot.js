@@ -69,8 +69,8 @@ export function keepMemory(py, base, key) {
   }
   // So far `js` was a stand-in whose uses a snapshot can tell.
   py.registerJsModule("js", globalThis);
-  const keep = done ? 0 : 1;
-  py.runPython(`import sys; sys.modules.pop("js", None); sys.dont_write_bytecode = ${keep}`);
+  const skip = done ? 0 : 1;
+  py.runPython(`import sys; sys.modules.pop("js", None); sys.dont_write_bytecode = ${skip}`);
   return done;
 }
 
