@@ -23,9 +23,9 @@ from rushlight.models.ahead import read_ahead
 from rushlight.models.loading import from_parts
 from rushlight.web.download import Builder, release
 
-# Tokens of a prompt that are read between two looks for a stop: about two seconds of a small model
-# on the CPU.
-PREFILL = {"cpu": 128, "webgpu": 64}
+# Tokens of a prompt that are read between two looks for a stop: half a second of a small model on
+# the CPU.
+PREFILL = {"cpu": 64, "webgpu": 64}
 
 _models: dict[int, Any] = {}
 _linear: dict[int, str] = {}
