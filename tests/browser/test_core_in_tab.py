@@ -78,7 +78,7 @@ def _collected(arguments: list[str], device: str) -> set[str]:
     )  # fmt: skip
     found = {line for line in done.stdout.splitlines() if line.startswith("tests/")}
     # A module of the tab has one set of instructions, a processor several.
-    return {name for name in found if not re.search(r"[[-]avx\w*[]-]", name)}
+    return {name for name in found if not re.search(r"[\[-]avx\w*[\]-]", name)}
 
 
 @pytest.mark.parametrize(
