@@ -71,8 +71,11 @@ class Link {
     signal?.throwIfAborted();
     if (this.dead) throw this.dead;
     const { port1, port2 } = new MessageChannel();
+    let over = () => {};
+    const reported = new Promise((resolve) => (over = () => resolve(undefined)));
     port1.onmessage = ({ data }) => {
-      if (!signal?.aborted) onProgress?.(data);
+      if (data === "over") over();
+      else if (!signal?.aborted) onProgress?.(data);
     };
     /** @type {(error: Error) => void} */
     let reject = () => {};
@@ -90,6 +93,7 @@ class Link {
       started.catch(() => {}); // the race below may have been decided before
       const reply = /** @type {Reply} */ (await Promise.race([interrupted, started]));
       if (reply.error) throw this.#failure(reply.error);
+      if (reply.reported) await Promise.race([interrupted, reported]);
       return reply.value;
     } finally {
       signal?.removeEventListener("abort", stop);

@@ -72,6 +72,8 @@ export interface Runtime {
 
 /** What a job of the worker comes to. */
 export interface Reply {
+  /** Whether "over" follows the last report on the job's port. */
+  reported?: boolean;
   value?: any;
   error?: {
     name: string;

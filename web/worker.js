@@ -114,7 +114,11 @@ async function run(port, work, { queue = true } = {}) {
   });
   if (queue) tail = turn.catch(() => {});
   try {
-    return await turn;
+    const reply = await turn;
+    // The reply goes another way and may overtake what was reported: this is the last of it.
+    port.postMessage("over");
+    reply.reported = true;
+    return reply;
   } catch (error) {
     return { error: control.signal.aborted ? stopped : describe(error) };
   } finally {

@@ -128,7 +128,7 @@ def test_a_lost_gpu_says_so_and_the_model_can_be_reloaded(
     say(page, "", way)
     assert not page.is_visible("#error"), page.inner_text("#error")
     assert answers(page) == ["tick tock tick tock"]
-    where = "WebGPU (google swiftshader)" if way == "#retry" else "the CPU, NumPy"
+    where = "WebGPU (google swiftshader)" if way == "#retry" else "the CPU, relaxed SIMD"
     assert where in page.inner_text("#device")
     assert [method for method, _ in place.mischief.asked(WEIGHTS) if method == "GET"] == []
 
