@@ -99,8 +99,9 @@ static void qf_one(int type, const float *x, int64_t blocks, uint8_t *to) {
     }
 }
 
-// Rows beyond `rows` of a tile are left as they are.
+// Rows beyond `rows` of a tile are zeros.
 static void qf_tile(int type, const float *const *x, int64_t rows, int64_t blocks, uint8_t *tile) {
+    if (rows < QF_ROWS) rl_zero(tile, (size_t)(blocks * QF_TILE));
     for (int64_t r = 0; r < rows; r++) {
         uint8_t *to = tile + 4 * r;
         for (int64_t b = 0; b < blocks; b++, to += QF_TILE) {
