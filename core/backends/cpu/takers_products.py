@@ -72,8 +72,8 @@ def _conv(kernel: str) -> Any:
     def take(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
         # The second is the weight, or where the weight is the result a gradient.
         fits = _fits(out, *inputs) and inputs[1].layout.is_contiguous
-        # No channels, images or filters: NumPy's kernel knows what that gives.
-        empty = any(x is not None and 0 in x.layout.shape for x in (out, *inputs))
+        # No channels or no filters: NumPy's kernel knows what that gives.
+        empty = any(x is not None and 0 in x.layout.shape[1:] for x in (out, *inputs))
         if empty or not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
             return None
         sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
