@@ -71,9 +71,11 @@ def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
 def _conv(kernel: str) -> Any:
     def take(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
         # The second is the weight, or where the weight is the result a gradient.
-        fits = _fits(out, *inputs) and inputs[1].layout.is_contiguous
-        # No channels or no filters: NumPy's kernel knows what that gives.
+        second = inputs[1].layout
+        fits = _fits(out, *inputs) and second.is_contiguous
+        # No channels or no filters, or a gradient of nothing: NumPy's kernel knows what that gives.
         empty = any(x is not None and 0 in x.layout.shape[1:] for x in (out, *inputs))
+        empty |= 0 in second.shape and 0 in second.strides
         if empty or not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
             return None
         sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
