@@ -4,15 +4,15 @@
 // a memory that grows leaves the old ones empty.
 
 import { find, isSoftware, nameOf } from "./adapter.js";
+import { Plans, SEEN } from "./plans.js";
 
 /**
  * @typedef {{ kind: "lost" | "memory" | "error", message: string, batch: number }} Problem
  * @typedef {{ buffer: GPUBuffer, size: number, mapped: boolean, done: Promise<unknown> }} Reading
+ * @typedef {import("./plans.js").Kept} Kept
  */
 
 const ARENA = 1 << 16;
-const SLOT = 256; // bytes of one dispatch's parameters
-const STRIDE = 6; // words of one dispatch in a plan
 const KEPT = 1 << 20; // staging buffers up to this size are kept
 const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups", "timestamp-query"]);
 
@@ -68,10 +68,9 @@ export class Port {
     this.readings = new Map();
     /** @type {GPUBuffer[]} */
     this.staging = [];
-    /** @type {GPUBuffer | null} */
-    this.arena = null;
-    /** @type {GPUBindGroup | null} */
-    this.arenaGroup = null;
+    this.plans = new Plans(this);
+    /** @type {Map<number, Kept>} */
+    this.kept = new Map();
     device.lost.then(({ reason, message }) => {
       this.lost ||= message || reason;
     });
@@ -133,6 +132,12 @@ export class Port {
     return first ? JSON.stringify(first) : "";
   }
 
+  /** Has a pipeline that did not compile told of. @param {number} handle */
+  checkPipeline(handle) {
+    const message = this.broken.get(handle);
+    if (message) this.problems.push({ kind: "error", message, batch: this.batch });
+  }
+
   /** @param {string} access */
   layout(access) {
     let made = this.layouts.get(access);
@@ -140,7 +145,7 @@ export class Port {
       const kinds = /** @type {Record<string, GPUBufferBindingLayout>} */ ({
         r: { type: "read-only-storage" },
         w: { type: "storage" },
-        u: { type: "uniform", hasDynamicOffset: true, minBindingSize: SLOT },
+        u: { type: "uniform", hasDynamicOffset: true, minBindingSize: SEEN },
       });
       const entries = [...access].map((letter, binding) => ({
         binding,
@@ -232,49 +237,51 @@ export class Port {
    */
   submit(plan, count, uniforms, size) {
     this.batch += 1;
-    this.#scoped(["validation"], "", () => this.#submit(plan, count, uniforms, size), this.batch);
+    const words = this.words(plan, count);
+    const parameters = this.heap.subarray(uniforms, uniforms + size);
+    this.#scoped(["validation"], "", () => this.plans.submit(words, parameters), this.batch);
     return this.batch;
   }
 
-  /** @param {number} plan @param {number} count @param {number} uniforms @param {number} size */
-  #submit(plan, count, uniforms, size) {
-    const { device } = this;
-    if (!this.arena || this.arena.size < size) {
-      const room = Math.max(ARENA, 2 ** Math.ceil(Math.log2(size)));
-      this.arena?.destroy();
-      const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
-      this.arena = device.createBuffer({ size: room, usage });
-      this.arenaGroup = device.createBindGroup({
-        layout: this.layout("u"),
-        entries: [{ binding: 0, resource: { buffer: this.arena, size: SLOT } }],
-      });
-    }
-    this.queue.writeBuffer(this.arena, 0, this.heap, uniforms, size);
-    const words = this.words(plan, count);
-    const encoder = device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    let pipeline = -1;
-    let group = -1;
-    let slot = -1;
-    for (let i = 0; i < count; i += STRIDE) {
-      if (words[i] !== pipeline) {
-        pipeline = words[i];
-        const message = this.broken.get(pipeline);
-        if (message) this.problems.push({ kind: "error", message, batch: this.batch });
-        pass.setPipeline(/** @type {GPUComputePipeline} */ (this.pipelines.get(pipeline)));
-      }
-      if (words[i + 1] !== group) {
-        group = words[i + 1];
-        pass.setBindGroup(0, /** @type {GPUBindGroup} */ (this.groups.get(group)));
-      }
-      if (words[i + 2] !== slot) {
-        slot = words[i + 2];
-        pass.setBindGroup(1, this.arenaGroup, words, i + 2, 1);
-      }
-      pass.dispatchWorkgroups(words[i + 3], words[i + 4], words[i + 5]);
-    }
-    pass.end();
-    this.queue.submit([encoder.finish()]);
+  /**
+   * Keeps a plan with its parameters; returns its number.
+   * @param {number} plan  address @param {number} count  words of it
+   * @param {number} uniforms  address @param {number} size  bytes of them
+   */
+  retain(plan, count, uniforms, size) {
+    const words = this.words(plan, count).slice();
+    const parameters = this.heap.subarray(uniforms, uniforms + size);
+    const made = this.#scoped(["validation", "out-of-memory"], "a plan: ", () =>
+      this.plans.keep(words, parameters),
+    );
+    this.kept.set(++this.next, made);
+    return this.next;
+  }
+
+  /** Runs a kept plan; returns the batch's number. @param {number} handle */
+  replay(handle) {
+    const plan = /** @type {Kept} */ (this.kept.get(handle));
+    this.batch += 1;
+    this.#scoped(["validation"], "", () => this.plans.replay(plan), this.batch);
+    return this.batch;
+  }
+
+  /** @param {number} handle @param {number} dispatch @param {number} group */
+  patch(handle, dispatch, group) {
+    this.plans.patch(/** @type {Kept} */ (this.kept.get(handle)), dispatch, group);
+  }
+
+  /** @param {number} handle @param {number} offset @param {number} address
+   *  @param {number} size */
+  patchUniforms(handle, offset, address, size) {
+    const { buffer } = /** @type {Kept} */ (this.kept.get(handle)).arena;
+    this.queue.writeBuffer(buffer, offset, this.heap, address, size);
+  }
+
+  /** @param {number} handle */
+  forget(handle) {
+    this.kept.get(handle)?.arena.buffer.destroy();
+    this.kept.delete(handle);
   }
 
   /**

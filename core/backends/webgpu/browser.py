@@ -101,6 +101,7 @@ class BrowserPort:
         self.destroyed = {"buffers": 0, "bytes": 0, "groups": 0}
         self._sizes: dict[int, int] = {}
         # The ops of the batches whose errors are not known yet.
+        self._ops: dict[int, Sequence[str]] = {}
         self._batches: deque[tuple[int, Sequence[str]]] = deque(maxlen=1024)
 
     @property
@@ -212,6 +213,34 @@ class BrowserPort:
         self._batches.append((batch, ops))
         if self.lost is not None:
             self._raise()
+
+    def retain(self, plan: array[int], uniforms: bytes, ops: Sequence[str]) -> int:
+        """Keep a plan with its parameters."""
+        data = np.frombuffer(uniforms, np.uint8)
+        address, words = plan.buffer_info()
+        handle: int = self._guard(self.js.retain, address, words, data.ctypes.data, data.size)
+        self._ops[handle] = ops
+        return handle
+
+    def replay(self, plan: int) -> None:
+        """Run a retained plan, with one call."""
+        self._batches.append((self._guard(self.js.replay, plan), self._ops[plan]))
+        if self.lost is not None:
+            self._raise()
+
+    def patch(self, plan: int, dispatch: int, group: int) -> None:
+        """Give one dispatch of a retained plan another bind group."""
+        self._guard(self.js.patch, plan, dispatch, group)
+
+    def patch_uniforms(self, plan: int, offset: int, data: bytes) -> None:
+        """Write parameters of a retained plan."""
+        given = np.frombuffer(data, np.uint8)
+        self._guard(self.js.patchUniforms, plan, offset, given.ctypes.data, given.size)
+
+    def release(self, plan: int) -> None:
+        """Forget a retained plan."""
+        del self._ops[plan]
+        self.js.forget(plan)
 
     def check(self) -> None:
         """Wait for all that was submitted; without a way to wait, the next read tells."""

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rushlight.core.backends import Bytes
-from rushlight.core.backends.webgpu.port import SLOT, STRIDE, Range, lost
+from rushlight.core.backends.webgpu.native_plans import Plans
+from rushlight.core.backends.webgpu.port import SLOT, SPREAD, Range, lost
 from rushlight.core.errors import DeviceError, DeviceMemoryError
 
 R = TypeVar("R")
@@ -26,7 +27,6 @@ _FEATURES = {
     "subgroups": "subgroups",
     "timestamp-query": "timestamp-query",
 }
-_ARENA = 1 << 16
 _WRITTEN = 64 << 20  # bytes that may be on their way to the device
 
 
@@ -125,8 +125,7 @@ class NativePort:
         self._uniform_layout = self._layout("u")
         self._fence: Any = None
         self._written = 0
-        self._arena: Any = None
-        self._arena_group: Any = None
+        self._plans = Plans(self.device, self._uniform_layout, self._pipelines, self._groups)
         self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
         self.destroyed = {"buffers": 0, "bytes": 0, "groups": 0}
 
@@ -162,7 +161,11 @@ class NativePort:
             kinds = {
                 "r": {"type": "read-only-storage"},
                 "w": {"type": "storage"},
-                "u": {"type": "uniform", "has_dynamic_offset": True, "min_binding_size": SLOT},
+                "u": {
+                    "type": "uniform",
+                    "has_dynamic_offset": True,
+                    "min_binding_size": SPREAD * SLOT,
+                },
             }
             entries = [
                 {"binding": i, "visibility": stage, "buffer": kinds[c]}
@@ -328,34 +331,31 @@ class NativePort:
 
     def submit(self, plan: array[int], uniforms: bytes, ops: Sequence[str] = ()) -> None:
         """Run a plan in one pass and one submit."""
-        self._guard(lambda: self._submit(plan, uniforms))
+        self._guard(lambda: self._plans.submit(plan, uniforms))
         self._written = 0
 
-    def _submit(self, plan: array[int], uniforms: bytes) -> None:
-        if self._arena is None or self._arena.size < len(uniforms):
-            u = self._w.BufferUsage
-            size = max(_ARENA, 1 << (len(uniforms) - 1).bit_length())
-            self._arena = self.device.create_buffer(size=size, usage=u.UNIFORM | u.COPY_DST)
-            resource = {"buffer": self._arena, "offset": 0, "size": SLOT}
-            self._arena_group = self.device.create_bind_group(
-                layout=self._uniform_layout, entries=[{"binding": 0, "resource": resource}]
-            )
-        self.device.queue.write_buffer(self._arena, 0, uniforms)
-        encoder = self.device.create_command_encoder()
-        run = encoder.begin_compute_pass()
-        last = (-1, -1, -1)
-        for at in range(0, len(plan), STRIDE):
-            pipeline, group, slot, x, y, z = plan[at : at + STRIDE]
-            if pipeline != last[0]:
-                run.set_pipeline(self._pipelines[pipeline])
-            if group != last[1]:
-                run.set_bind_group(0, self._groups[group])
-            if slot != last[2]:
-                run.set_bind_group(1, self._arena_group, [slot])
-            run.dispatch_workgroups(x, y, z)
-            last = (pipeline, group, slot)
-        run.end()
-        self.device.queue.submit([encoder.finish()])
+    def retain(self, plan: array[int], uniforms: bytes, ops: Sequence[str]) -> int:
+        """Keep a plan with its parameters."""
+        handle = self._id()
+        self._guard(lambda: self._plans.retain(handle, plan, uniforms))
+        return handle
+
+    def replay(self, plan: int) -> None:
+        """Run a retained plan."""
+        self._guard(lambda: self._plans.replay(plan))
+        self._written = 0
+
+    def patch(self, plan: int, dispatch: int, group: int) -> None:
+        """Give one dispatch of a retained plan another bind group."""
+        self._plans.patch(plan, dispatch, group)
+
+    def patch_uniforms(self, plan: int, offset: int, data: bytes) -> None:
+        """Write parameters of a retained plan."""
+        self._guard(lambda: self._plans.arena_of(plan).write(offset, data))
+
+    def release(self, plan: int) -> None:
+        """Forget a retained plan."""
+        self._plans.release(plan)
 
     def check(self) -> None:
         """Wait for all that was submitted."""

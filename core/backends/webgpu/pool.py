@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import insort
 from collections import OrderedDict, deque
 
@@ -33,6 +34,28 @@ class Buffer:
     def __del__(self) -> None:
         # Only noted: the garbage collector may run in the middle of anything.
         self.pool.dead.append((self.handle, self.nbytes))
+
+
+class Virtual:
+    """Memory of a plan in the making: it gets a buffer when the plan is done.
+
+    handle: negative, as no buffer has it.
+    """
+
+    __slots__ = ("handle", "nbytes", "planes")
+    _handles = itertools.count(-1, -1)
+
+    def __init__(self, nbytes: int) -> None:
+        self.handle, self.nbytes = next(self._handles), nbytes
+        self.planes: tuple[int, ...] = ()
+
+
+class Virtuals:
+    """Stands for the pool while a plan is made: gives `Virtual` memory."""
+
+    def take(self, nbytes: int) -> Virtual:
+        """Memory of at least `nbytes` bytes, with any content."""
+        return Virtual(size_class(nbytes))
 
 
 class Pool:

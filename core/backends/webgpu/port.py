@@ -19,6 +19,10 @@ Range = tuple[int, int, int]
 STRIDE = 6
 # Bytes of one slot of parameters: what WebGPU's smallest offset alignment allows for everywhere.
 SLOT = 256
+# Slots that a kernel sees from its offset on: merged kernels have the parameters of several.
+SPREAD = 4
+# Dispatches of a retained plan that are submitted at once: they run while the next are encoded.
+PART = 128
 
 
 class Port(Protocol):
@@ -51,7 +55,7 @@ class Port(Protocol):
         """Compile WGSL whose entry point is `main`.
 
         access: a letter per binding of group 0, "r" for read-only storage and "w" for read-write.
-        Group 1 binding 0 is a uniform slot at the offset that the plan gives.
+        Group 1 binding 0 is SPREAD uniform slots from the offset on that the plan gives.
         """
 
     def bind_group(self, access: str, ranges: Sequence[Range]) -> int:
@@ -65,6 +69,21 @@ class Port(Protocol):
 
         ops: the op of each dispatch, for errors that a browser reports later.
         """
+
+    def retain(self, plan: array[int], uniforms: bytes, ops: Sequence[str]) -> int:
+        """Keep a plan with its parameters, to be replayed; its number."""
+
+    def replay(self, plan: int) -> None:
+        """Run a retained plan, in submits of PART dispatches."""
+
+    def patch(self, plan: int, dispatch: int, group: int) -> None:
+        """Give one dispatch of a retained plan another bind group."""
+
+    def patch_uniforms(self, plan: int, offset: int, data: bytes) -> None:
+        """Write parameters of a retained plan, before its next replay."""
+
+    def release(self, plan: int) -> None:
+        """Forget a retained plan."""
 
     def check(self) -> None:
         """Wait for all that was submitted and raise what went wrong in it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from rushlight.core.backends import Bytes, debugging
-from rushlight.core.backends.webgpu.pool import Buffer, Pool
+from rushlight.core.backends.webgpu.pool import Buffer, Pool, Virtual
 from rushlight.core.backends.webgpu.port import SLOT, Port, Range, summary
 from rushlight.core.errors import DeviceError
 
@@ -31,9 +32,21 @@ class Kernel(NamedTuple):
 class Slice(NamedTuple):
     """A range of a buffer that a dispatch binds, in bytes; the offset a multiple of 256."""
 
-    buffer: Buffer
+    buffer: Buffer | Virtual
     offset: int
     nbytes: int
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """One run of a kernel in a plan that is being made."""
+
+    op: str
+    kernel: Kernel
+    bindings: tuple[Slice, ...]
+    parameters: tuple[int, ...]  # up to SPREAD slots of 64 words
+    groups: tuple[int, int, int]
+    draw: tuple[Any, int] | None = None  # generator and words, of which seed and offset come
 
 
 class Recorder:
@@ -51,6 +64,9 @@ class Recorder:
         self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
         self.dispatches = self.submits = 0
         self.observer: list[tuple[str, str]] | None = None  # (op, kernel label), for tests
+        self.tape: list[Dispatch] | None = None  # where dispatches go while a plan is made
+        # Plans that nothing refers to any more; noted by the garbage collector.
+        self.retired: deque[tuple[int, list[int]]] = deque()
 
     def dispatch(
         self,
@@ -65,13 +81,12 @@ class Recorder:
             return
         if max(groups) > _AXIS:
             raise DeviceError(f"{op}: a grid of {groups} workgroups; an axis holds {_AXIS}")
+        if self.tape is not None:
+            self.tape.append(Dispatch(op, kernel, tuple(bindings), tuple(parameters), groups))
+            return
         try:
-            pipeline = self.pipelines.get(kernel)
-            if pipeline is None:
-                label = f"{op}: {kernel.label}"
-                pipeline = self.port.pipeline(kernel.source, kernel.access, label)
-                self.pipelines[kernel] = pipeline
-            group = self._group(kernel.access, bindings)
+            pipeline = self.pipeline(op, kernel)
+            group = self.group(kernel.access, bindings)
         except DeviceError as error:
             raise error.during(op) from None
         words = struct.pack(f"<{len(parameters)}I", *parameters)
@@ -93,7 +108,17 @@ class Recorder:
         if full or debugging[0]:
             self.flush()
 
-    def _group(self, access: str, bindings: Sequence[Slice]) -> int:
+    def pipeline(self, op: str, kernel: Kernel) -> int:
+        """The pipeline of a kernel; compiled when it is first asked for."""
+        pipeline = self.pipelines.get(kernel)
+        if pipeline is None:
+            label = f"{op}: {kernel.label}"
+            pipeline = self.port.pipeline(kernel.source, kernel.access, label)
+            self.pipelines[kernel] = pipeline
+        return pipeline
+
+    def group(self, access: str, bindings: Sequence[Slice]) -> int:
+        """The bind group of some slices."""
         ranges = tuple((b.buffer.handle, b.offset, b.nbytes) for b in bindings)
         key = (access, ranges)
         group = self.groups.get(key)
@@ -120,6 +145,11 @@ class Recorder:
                     self.port.check()
             except DeviceError as error:
                 raise error.during(summary(ops)) from None
+        while self.retired:
+            number, groups = self.retired.popleft()
+            self.port.release(number)
+            for made in groups:
+                self.port.free_group(made)
         self.pool.trim()
         for handle in self.pool.forget:
             for key in self.of_buffer.pop(handle, ()):

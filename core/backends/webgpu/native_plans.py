@@ -1,0 +1,134 @@
+"""Plans over wgpu-py: how dispatches are encoded, and the plans that are kept to be replayed.
+
+Each call of wgpu-py's looks for errors, which takes longer than what it calls. Encoding goes by the
+C functions below it; what is wrong with a dispatch, the end of the encoder says.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends.webgpu.port import PART, SLOT, SPREAD, STRIDE
+
+_ROOM = 1 << 16
+# Pipeline, bind group, offset of the parameters (None where they are as before), grid x, y, z.
+Row = tuple[Any, Any, Any, int, int, int]
+
+
+class Arena:
+    """Parameters on the device, and SPREAD slots more: so many a kernel sees."""
+
+    def __init__(self, device: Any, layout: Any, nbytes: int) -> None:
+        from wgpu import BufferUsage
+
+        self.nbytes, self.queue = nbytes, device.queue
+        self.buffer = device.create_buffer(
+            size=nbytes + SPREAD * SLOT, usage=BufferUsage.UNIFORM | BufferUsage.COPY_DST
+        )
+        resource = {"buffer": self.buffer, "offset": 0, "size": SPREAD * SLOT}
+        self.group = device.create_bind_group(
+            layout=layout, entries=[{"binding": 0, "resource": resource}]
+        )
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Before everything that is not yet submitted."""
+        self.queue.write_buffer(self.buffer, offset, data)
+
+
+class _Retained:
+    def __init__(self, words: array[int], arena: Arena) -> None:
+        self.words, self.arena = words, arena
+        self.parts: list[list[Row] | None] = [None] * -(-len(words) // (STRIDE * PART))
+
+
+class Plans:
+    """Encodes the plans of one device, whose pipelines and bind groups are known by number."""
+
+    def __init__(
+        self, device: Any, layout: Any, pipelines: Mapping[int, Any], groups: Mapping[int, Any]
+    ) -> None:
+        from wgpu.backends.wgpu_native._ffi import ffi, lib
+
+        self.device, self.layout = device, layout
+        self.pipelines, self.groups = pipelines, groups
+        self._ffi: Any = ffi
+        self._lib: Any = lib
+        self._arena: Arena | None = None
+        self._plans: dict[int, _Retained] = {}
+        self._offsets: dict[int, Any] = {}
+
+    def submit(self, plan: array[int], uniforms: bytes) -> None:
+        """Run a plan once."""
+        if self._arena is None or self._arena.nbytes < len(uniforms):
+            size = max(_ROOM, 1 << (len(uniforms) - 1).bit_length())
+            self._arena = Arena(self.device, self.layout, size)
+        self._arena.write(0, uniforms)
+        self._run(self._rows(plan), self._arena)
+
+    def retain(self, handle: int, plan: array[int], uniforms: bytes) -> None:
+        """Keep a plan under a number."""
+        arena = Arena(self.device, self.layout, max(len(uniforms), SLOT))
+        arena.write(0, uniforms)
+        self._plans[handle] = _Retained(array("I", plan), arena)
+
+    def replay(self, handle: int) -> None:
+        """Run a kept plan, part by part."""
+        kept, size = self._plans[handle], STRIDE * PART
+        for i, rows in enumerate(kept.parts):
+            if rows is None:
+                rows = kept.parts[i] = self._rows(kept.words[i * size : (i + 1) * size])
+            self._run(rows, kept.arena)
+
+    def patch(self, handle: int, dispatch: int, group: int) -> None:
+        """Give a dispatch of a kept plan another bind group."""
+        kept = self._plans[handle]
+        kept.words[dispatch * STRIDE + 1] = group
+        kept.parts[dispatch // PART] = None
+
+    def arena_of(self, handle: int) -> Arena:
+        """The parameters of a kept plan."""
+        return self._plans[handle].arena
+
+    def release(self, handle: int) -> None:
+        """Forget a kept plan."""
+        del self._plans[handle]
+
+    def _rows(self, plan: array[int]) -> list[Row]:
+        rows: list[Row] = []
+        last = (-1, -1, -1)
+        for at in range(0, len(plan), STRIDE):
+            pipeline, group, slot, x, y, z = plan[at : at + STRIDE]
+            first = self.pipelines[pipeline]._internal if pipeline != last[0] else None
+            second = self.groups[group]._internal if group != last[1] else None
+            third = self._offset(slot) if slot != last[2] else None
+            rows.append((first, second, third, x, y, z))
+            last = (pipeline, group, slot)
+        return rows
+
+    def _offset(self, slot: int) -> Any:
+        """C's pointer to the offset of a slot."""
+        if slot not in self._offsets:
+            self._offsets[slot] = self._ffi.new("uint32_t[]", [slot])
+        return self._offsets[slot]
+
+    def _run(self, rows: Sequence[Row], arena: Arena) -> None:
+        """Encode in one pass, and submit."""
+        set_pipeline = self._lib.wgpuComputePassEncoderSetPipeline
+        set_group = self._lib.wgpuComputePassEncoderSetBindGroup
+        dispatch = self._lib.wgpuComputePassEncoderDispatchWorkgroups
+        null = self._ffi.NULL
+        encoder = self.device.create_command_encoder()
+        run = encoder.begin_compute_pass()
+        inner, parameters = run._internal, arena.group._internal
+        for pipeline, group, offset, x, y, z in rows:
+            if pipeline is not None:
+                set_pipeline(inner, pipeline)
+            if group is not None:
+                set_group(inner, 0, group, 0, null)
+            if offset is not None:
+                set_group(inner, 1, parameters, 1, offset)
+            dispatch(inner, x, y, z)
+        run.end()
+        self.device.queue.submit([encoder.finish()])
