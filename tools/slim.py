@@ -13,13 +13,17 @@ import tokenize
 
 _KERNELS = "rushlight/wgsl_kernels/"
 _SCRIPTS = "rushlight/web/"
-# Where the shaders and the scripts go, one after the other: many small files pack badly.
+_BACKENDS = "rushlight/core/backends/"
+# Where shaders, scripts and the backends' modules go, one after the other: many small files pack
+# badly.
 _SHADERS_IN, _SCRIPTS_IN = _KERNELS + "kernels.txt", _SCRIPTS + "scripts.txt"
+_MODULES_IN = _BACKENDS + "modules.txt"
 # What is not called by hand: its docstrings are for who reads the sources.
 INTERNAL = tuple(
     f"rushlight/{place}"
     for place in (
-        "core/backends/cpu/", "core/backends/webgpu/", "core/backends/elementwise", "core/capture",
+        "core/backends/bundle", "core/backends/cpu/", "core/backends/webgpu/",
+        "core/backends/elementwise", "core/capture",
         "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
         "core/layout", "core/op.py", "core/ops/common", "core/plan", "core/pytree", "core/storage",
         "models/gguf_names", "models/turn", "site/", "web/download", "web/session", "wgsl_kernels/",
@@ -32,19 +36,26 @@ def slim(members: dict[str, bytes]) -> dict[str, bytes]:
     slimmed: dict[str, bytes] = {}
     shaders: list[str] = []
     scripts: list[str] = []
+    modules: list[str] = []
     for name, content in members.items():
         if name.startswith(_KERNELS) and name.endswith(".wgsl"):
             place = name.removeprefix(_KERNELS).removesuffix(".wgsl")
             shaders.append(f"//// {place}\n{_script(content).decode()}")
         elif name.endswith(".py"):
-            slimmed[name] = _python(content, keep_docstrings=not name.startswith(INTERNAL))
+            python = _python(content, keep_docstrings=not name.startswith(INTERNAL))
+            place = name.removeprefix(_BACKENDS)
+            if place != name and "/" in place:  # in one of the packages: see bundle.py there
+                modules.append(f"\0{place}\n{python.decode()}")
+            else:
+                slimmed[name] = python
         elif name.startswith(_SCRIPTS) and name.endswith(".js") and "/build/" not in name:
             scripts.append(
                 f"//// {name.removeprefix(_SCRIPTS)}\n{_flat(_script(content).decode())}"
             )
         else:
             slimmed[name] = content
-    for bundle, parts in ((_SHADERS_IN, shaders), (_SCRIPTS_IN, scripts)):
+    bundles = ((_SHADERS_IN, shaders), (_SCRIPTS_IN, scripts), (_MODULES_IN, modules))
+    for bundle, parts in bundles:
         if parts:
             slimmed[bundle] = "".join(sorted(parts)).encode()
     return slimmed

@@ -35,6 +35,19 @@ def _members(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+BUNDLE = "rushlight/core/backends/modules.txt"
+
+
+def _python_files(wheel: Path) -> dict[str, bytes]:
+    """The modules of a wheel by their place, those in the bundle of the backends too."""
+    members = _members(wheel)
+    found = {name: content for name, content in members.items() if name.endswith(".py")}
+    for piece in members[BUNDLE].split(b"\0")[1:]:
+        place, _, content = piece.partition(b"\n")
+        found[f"rushlight/core/backends/{place.decode()}"] = content
+    return found
+
+
 def _tracked(root: Path, *places: str) -> list[str]:
     """The files that git knows below `places`."""
     done = subprocess.run(
@@ -103,7 +116,7 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     sources = {f"rushlight/{name}" for name in _known(root, *ROOMS)}
     assert len(sources) > 150
     # Nothing is left out but types that only the check of the sources reads, and the demo pages;
-    # the shaders are in one file, the scripts in another.
+    # the shaders are in one file, the scripts in another, the backends' modules in a third.
     types = {"rushlight/web/comlink.d.ts", "rushlight/web/types.d.ts"}
     site = {name for name in sources if name.startswith("rushlight/site/")}
     pages = {name for name in site if not name.endswith(".py")}
@@ -114,7 +127,9 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
         name for name in sources
         if name.startswith("rushlight/simd_kernels/") and not name.endswith("/__init__.py")
     }  # fmt: skip
-    assert sources - members == types | pages | shaders | scripts | kernels
+    modules = {name for name in sources if re.match("rushlight/core/backends/.+/.+[.]py$", name)}
+    assert len(modules) > 40 and modules <= set(_python_files(built.wheel))
+    assert sources - members == types | pages | shaders | scripts | kernels | modules
     assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
     # What runs in a page, the types for its authors, and what builds a site of it.
     assert "rushlight/web/client.d.ts" in members
@@ -123,7 +138,7 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     extra = {name for name in members - sources if not name.startswith("rushlight/web/build/")}
     package = {
         "rushlight/__init__.py", "rushlight/py.typed", "rushlight/wgsl_kernels/kernels.txt",
-        "rushlight/web/scripts.txt", *MODULES,
+        "rushlight/web/scripts.txt", BUNDLE, *MODULES,
     }  # fmt: skip
     assert {name for name in extra if ".dist-info/" not in name} == package
 
@@ -184,10 +199,8 @@ def test_its_python_is_the_sources_python(built: Any, root: Path) -> None:
     smaller = 0
     internal = runpy.run_path(str(root / "tools" / "slim.py"))["INTERNAL"]
     assert len(internal) > 10 and not any(name.endswith("core/tensor.py") for name in internal)
-    for name, content in _members(built.wheel).items():
+    for name, content in _python_files(built.wheel).items():
         place = "src/rushlight/__init__.py" if name == "rushlight/__init__.py" else name[10:]
-        if not name.endswith(".py"):
-            continue
         source = (root / place).read_bytes()
         docstrings = not name.startswith(internal)
         got, wanted = (_shape(x, docstrings=docstrings) for x in (content, source))
@@ -276,6 +289,49 @@ def empty(built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in Path(found.origin).parents[1].glob("numpy*"):
         (packages / path.name).symlink_to(path)
     return home / "bin" / "python"
+
+
+_BUNDLED = """
+import importlib, inspect, json, traceback
+from rushlight.core import backends
+from rushlight.core.backends.cpu import numpy_kernels
+from rushlight.core.backends.webgpu import plans, pool
+try:
+    pool.size_class(None)
+except TypeError as error:
+    (*_, frame) = traceback.extract_tb(error.__traceback__)
+try:
+    importlib.import_module("rushlight.core.backends.webgpu.nothing")
+except ModuleNotFoundError as error:
+    missing = error.name
+print(json.dumps([pool.__file__, pool.__spec__.cached, plans.__path__, frame.line, missing,
+    inspect.getsource(pool.size_class)]))
+"""
+
+
+def test_modules_in_the_bundle_are_like_others(empty: Path, tmp_path: Path) -> None:
+    """They have a place, a source for tracebacks, and bytecode that the next start takes."""
+    env = {"PYTHONDONTWRITEBYTECODE": ""}
+    file, cached, path, line, missing, source = _python(empty, _BUNDLED, tmp_path, **env)
+    packages = next(empty.parents[1].glob("lib/python*/site-packages"))
+    home = packages / "rushlight" / "core" / "backends"
+    assert file == str(home / "webgpu" / "pool.py") and path == [str(home / "modules.txt")]
+    assert line == "if nbytes <= _STEP:" and source.startswith("def size_class(nbytes: int)")
+    assert missing == "rushlight.core.backends.webgpu.nothing"
+    assert Path(cached).is_file()
+    # Bytecode of another bundle is not taken, that of this one is.
+    written = Path(cached).read_bytes()
+    Path(cached).write_bytes(written.replace(b"_STEP", b"_STOP"))
+    assert "_STOP" in _python(empty, _CACHED, tmp_path, **env)
+    os.utime(home / "modules.txt", (1_700_000_000, 1_700_000_000))
+    assert "_STEP" in _python(empty, _CACHED, tmp_path, **env)
+
+
+_CACHED = """
+import json
+from rushlight.core.backends.webgpu import pool
+print(json.dumps(pool.size_class.__code__.co_names))
+"""
 
 
 def _python(python: Path, code: str, cwd: Path, **env: str) -> Any:
