@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rushlight.core import capture
 from rushlight.core.backends import Bytes, Device
+from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.cpu import codec
 from rushlight.core.backends.cpu.blocks import stored_view
 from rushlight.core.layout import Layout
@@ -60,6 +61,17 @@ class Reading(Methods):
             capture.read(self)  # type: ignore[arg-type]
         backend = self.device.backend
         return self._shaped(await backend.download_async(self.buffer, *self._span(), self.dtype))
+
+    def coming(self) -> Coming[npt.NDArray[Any]]:
+        """`host_values()` as they are now: begun at once, waited for when they are needed.
+
+        What is computed meanwhile does not wait for them. TypeError for quantized blocks.
+        """
+        self._check_plain()
+        if capture.active:
+            capture.read(self)  # type: ignore[arg-type]
+        found = self.device.backend.begin(self.buffer, *self._span(), self.dtype)
+        return found.then(lambda data: self._decoded(self._shaped(data)))
 
     def _span(self) -> tuple[int, int]:
         """The bytes of the storage that hold the elements: first, and one past the last."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import bundle
+from rushlight.core.backends.coming import Coming, Ready
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout
 
@@ -54,6 +55,9 @@ class Backend(Protocol):
 
     async def download_async(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
         """`download` that waits without blocking."""
+
+    def begin(self, buffer: Any, start: int, stop: int, dtype: DType) -> Coming[Bytes]:
+        """Begin to read bytes start to stop of plain elements, as they are after pending work."""
 
     def supports(self, name: str) -> bool:
         """Whether there is a kernel for the op `name`."""
@@ -100,6 +104,9 @@ class _MetaBackend:
 
     async def download_async(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
         return self.download(buffer, start, stop, dtype)
+
+    def begin(self, buffer: Any, start: int, stop: int, dtype: DType) -> Coming[Bytes]:
+        return Ready(self.download(buffer, start, stop, dtype))
 
     def supports(self, name: str) -> bool:
         return True

@@ -53,6 +53,27 @@ def test_shapes_that_depend_on_data(device: str) -> None:
     asyncio.run(read())
 
 
+def test_values_are_those_of_when_they_were_asked_for(device: str) -> None:
+    x = rl.tensor([[1.5, 2.0], [3.0, 0.0]], device=device)
+    first, narrow, none = x.coming(), x.t()[1].bfloat16().coming(), rl.zeros(0, 3).coming()
+    x.mul_(2)
+    second = x.coming()
+    x.coming()  # nobody waits for it
+
+    async def read() -> None:
+        assert (await second).tolist() == [[3, 4], [6, 0]]
+
+    asyncio.run(read())
+    assert first.wait().tolist() == [[1.5, 2], [3, 0]]
+    assert narrow.wait().tolist() == [2, 0] and none.wait().shape == (0, 3)
+    with pytest.raises(TypeError, match="q8_0 is quantized"):
+        rl.Tensor.from_buffer(bytes(34), rl.q8_0, (1, 32)).to(device).coming()
+    bad = x.index_select(0, rl.tensor([7], device=device)).coming() if device != "cpu" else None
+    if bad is not None:
+        with pytest.raises(IndexError, match="index 7 is out of range for size 2"):
+            bad.wait()
+
+
 def test_others_run_meanwhile(device: str) -> None:
     x = rl.ones(64, 64, device=device)
     seen = []

@@ -64,7 +64,7 @@ def seen(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
         raise AssertionError("an op read from the device")
 
     monkeypatch.setattr(backend.port, "read", refuse)
-    monkeypatch.setattr(backend.port, "read_async", refuse)
+    monkeypatch.setattr(backend.port, "begin", refuse)
     found = Seen(backend)
     found.take()
     yield found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.backends import Bytes, Operand
+from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import Emitter
@@ -82,10 +83,14 @@ class WebGpuBackend:
         """`download` that waits without blocking."""
         if dtype.kind == "q":
             return await self._blocks_async(buffer, start, stop, dtype)
+        return await self.begin(buffer, start, stop, dtype)
+
+    def begin(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Coming[Bytes]:
+        """Begin to read bytes start to stop of plain elements, as they are after pending work."""
         with self.lock:
             ranges, cut = self._ranges(buffer, start, stop, dtype)
-            pending = self.status.read_async(ranges)
-        return _wide(await pending, cut, dtype)
+            pending = self.status.begin(ranges)
+        return pending.then(lambda data: _wide(data, cut, dtype))
 
     def _blocks(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of quantized blocks as a file has them."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rushlight.core.backends import Bytes
+from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.webgpu.port import Range, lost, summary
 from rushlight.core.errors import (
     BlockingReadError,
@@ -155,37 +156,16 @@ class BrowserPort:
 
     def read(self, ranges: Sequence[Range]) -> list[Bytes]:
         """Contents of some ranges; blocks. BlockingReadError where the browser cannot wait."""
-        if not can_wait():
-            raise BlockingReadError(
-                "webgpu: reading values would block, and this browser cannot wait in the middle "
-                "of Python",
-                hint="use `await t.numpy_async()`",
-            )
-        return _run(self.read_async(ranges))
+        _check_waits()
+        return self.begin(ranges).wait()
+
+    def begin(self, ranges: Sequence[Range]) -> _Reading:
+        """Begin to read ranges as they are now; the copy is submitted at once."""
+        return _Reading(self, ranges)
 
     def read_async(self, ranges: Sequence[Range]) -> Coroutine[Any, Any, list[Bytes]]:
-        """`read` that waits without blocking; the copy is submitted at once."""
-        rows = array("I", [word for r in ranges for word in r])
-        total = sum(n for _, _, n in ranges)
-        reading: int = self._guard(self.js.read, rows.buffer_info()[0], len(ranges), total)
-        return self._finish(reading, [n for _, _, n in ranges], total)
-
-    async def _finish(self, reading: int, sizes: Sequence[int], total: int) -> list[Bytes]:
-        try:
-            await self.js.wait(reading)
-            self._raise()
-            # Memory for it is only taken now: nothing writes to it after a cancelled wait.
-            whole = np.empty(total, np.uint8)
-            if total:
-                self._guard(self.js.take, reading, whole.ctypes.data)
-        finally:
-            self.js.release(reading)
-        self._batches.clear()
-        found, at = [], 0
-        for n in sizes:
-            found.append(whole[at : at + n])
-            at += n
-        return found
+        """`read` that waits without blocking."""
+        return self.begin(ranges).later()
 
     def pipeline(self, source: str, access: str, label: str) -> int:
         """Compile WGSL; what the compiler says comes with the next read."""
@@ -255,3 +235,53 @@ class BrowserPort:
     def close(self) -> None:
         """Destroy the device."""
         self.js.close()
+
+
+def _check_waits() -> None:
+    if not can_wait():
+        raise BlockingReadError(
+            "webgpu: reading values would block, and this browser cannot wait in the middle "
+            "of Python",
+            hint="use `await t.numpy_async()`",
+        )
+
+
+class _Reading(Coming[list[Bytes]]):
+    """The contents of some ranges, on their way."""
+
+    def __init__(self, port: BrowserPort, ranges: Sequence[Range]) -> None:
+        self.port, self.ranges = port, ranges
+        self.total = sum(n for _, _, n in ranges)
+        rows = array("I", [word for r in ranges for word in r])
+        self.handle: int = port._guard(port.js.read, rows.buffer_info()[0], len(ranges), self.total)
+        self.last = port._batches[-1][0] if port._batches else -1
+
+    def __del__(self) -> None:
+        if handle := getattr(self, "handle", 0):
+            self.port.js.release(handle)
+
+    def wait(self) -> list[Bytes]:
+        """The contents; blocks."""
+        _check_waits()
+        return _run(self.later())
+
+    async def later(self) -> list[Bytes]:
+        """The contents, without blocking."""
+        port = self.port
+        try:
+            await port.js.wait(self.handle)
+            port._raise()
+            # Memory for it is only taken now: nothing writes to it after a cancelled wait.
+            whole = np.empty(self.total, np.uint8)
+            if self.total:
+                port._guard(port.js.take, self.handle, whole.ctypes.data)
+        finally:
+            handle, self.handle = self.handle, 0
+            port.js.release(handle)
+        while port._batches and port._batches[0][0] <= self.last:
+            port._batches.popleft()
+        found, at = [], 0
+        for _, _, n in self.ranges:
+            found.append(whole[at : at + n])
+            at += n
+        return found

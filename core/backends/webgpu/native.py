@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import tempfile
 from array import array
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from rushlight.core.backends import Bytes
 from rushlight.core.backends.webgpu.native_plans import Plans
+from rushlight.core.backends.webgpu.native_reading import Reading, cut
 from rushlight.core.backends.webgpu.port import SLOT, SPREAD, Range, lost
 from rushlight.core.errors import DeviceError, DeviceMemoryError
 
@@ -84,19 +83,6 @@ def _camel(name: str) -> str:
     return head + "".join(w.capitalize() for w in rest)
 
 
-def _again(error: Exception) -> None:
-    raise error
-
-
-def _cut(whole: Bytes, ranges: Sequence[Range]) -> list[Bytes]:
-    """The contents of each range of what was read in one piece."""
-    out, at = [], 0
-    for _, _, nbytes in ranges:
-        out.append(whole[at : at + nbytes])
-        at += nbytes
-    return out
-
-
 class NativePort:
     """One wgpu-py device. See the protocol in port.py."""
 
@@ -122,6 +108,7 @@ class NativePort:
         self._pipelines: dict[int, Any] = {}
         self._layouts: dict[str, Any] = {}
         self._staging: Any = None
+        self.spare: list[Any] = []  # small staging buffers of readings that have ended
         self._uniform_layout = self._layout("u")
         self._fence: Any = None
         self._written = 0
@@ -231,56 +218,15 @@ class NativePort:
         if staging.size > 64 << 20:  # large ones are not kept
             staging.destroy()
             self._staging = None
-        return _cut(whole, ranges)
+        return cut(whole, ranges)
+
+    def begin(self, ranges: Sequence[Range]) -> Reading:
+        """Begin to read ranges as they are now."""
+        return Reading(self, ranges)
 
     def read_async(self, ranges: Sequence[Range]) -> Coroutine[Any, Any, list[Bytes]]:
         """`read` that lets an event loop run while the device works; without a loop it blocks."""
-        total = sum(n for _, _, n in ranges)
-        u = self._w.BufferUsage
-        staging = self._guard(
-            lambda: self.device.create_buffer(size=max(total, 4), usage=u.MAP_READ | u.COPY_DST)
-        )
-        self._guard(lambda: self._copy(ranges, staging))
-        return self._mapped(ranges, staging, total)
-
-    async def _mapped(self, ranges: Sequence[Range], staging: Any, total: int) -> list[Bytes]:
-        """The ranges that were copied to `staging`."""
-        try:
-            if total == 0:
-                return _cut(np.empty(0, np.uint8), ranges)
-            if asyncio._get_running_loop() is None:
-                self._guard(lambda: staging.map_sync(self._w.MapMode.READ, 0, total))
-                return _cut(np.frombuffer(staging.read_mapped(0, total), np.uint8), ranges)
-            pending = self._guard(lambda: staging.map_async(self._w.MapMode.READ, 0, total))
-            await asyncio.sleep(0)  # also where the values are there already, others get a turn
-            try:
-                await self._settled(pending)
-            except self._w.GPUError as error:
-                self._guard(partial(_again, error))
-            whole = np.frombuffer(staging.read_mapped(0, total), np.uint8)
-        finally:
-            staging.destroy()
-        return _cut(whole, ranges)
-
-    async def _settled(self, pending: Any) -> None:
-        """Wait for a promise, which nobody keeps any more once its device was destroyed."""
-
-        async def kept() -> None:
-            await pending
-
-        waiting = asyncio.ensure_future(kept())
-        try:
-            # wgpu-py's thread that looks after promises ends with the device; reading what was
-            # mapped on it would end the process.
-            while self.device._poller is not None:
-                if (await asyncio.wait({waiting}, timeout=0.1))[0]:
-                    break
-            if self.device._poller is None:
-                self._lost = self._lost or "it was destroyed"
-                raise lost(self._lost)
-            waiting.result()
-        finally:
-            waiting.cancel()
+        return Reading(self, ranges).later()
 
     def _copy(self, ranges: Sequence[Range], staging: Any) -> None:
         """Submit the copies of some ranges, one after another, into a buffer that is mapped."""

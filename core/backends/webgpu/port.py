@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from rushlight.core.backends import Bytes
+from rushlight.core.backends.coming import Coming
 from rushlight.core.errors import DeviceLostError
 
 # (buffer, offset, nbytes): a range of a buffer, in bytes.
@@ -47,6 +48,9 @@ class Port(Protocol):
 
     def read(self, ranges: Sequence[Range]) -> list[Bytes]:
         """Contents of some ranges after all that was submitted; blocks. Sizes in fours."""
+
+    def begin(self, ranges: Sequence[Range]) -> Coming[list[Bytes]]:
+        """Begin to read some ranges: contents as they are when this is called."""
 
     def read_async(self, ranges: Sequence[Range]) -> Coroutine[Any, Any, list[Bytes]]:
         """`read` that waits without blocking: contents as they are when this is called."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.backends import Bytes
+from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.webgpu.pool import Pool
 from rushlight.core.backends.webgpu.recorder import Recorder, Slice
 
@@ -61,21 +62,23 @@ class Status:
 
     def read_async(self, wanted: Slice) -> Coroutine[Any, Any, Bytes]:
         """`read` that waits without blocking; what is pending is submitted at once."""
+        return self.begin(wanted).later()
+
+    def begin(self, wanted: Slice) -> Coming[Bytes]:
+        """Begin to read a range as it is now; what is pending is submitted at once."""
         self.recorder.flush()
         armed, noting = self.armed, self.noting
         ranges = [wanted, Slice(self.buffer, 0, _BYTES)] if armed else [wanted]
-        pending = self.recorder.port.read_async(
-            [(r.buffer.handle, r.offset, r.nbytes) for r in ranges]
-        )
 
-        async def finish() -> Bytes:
-            found = await pending
+        def finish(found: list[Bytes]) -> Bytes:
             _keep = wanted  # its buffer stays out of the pool until it is read
             if armed:
                 self._raise(found[1], noting)
             return found[0]
 
-        return finish()
+        return self.recorder.port.begin(
+            [(r.buffer.handle, r.offset, r.nbytes) for r in ranges]
+        ).then(finish)
 
     def check(self) -> None:
         """Raise what a kernel noted, if any kernel could have."""

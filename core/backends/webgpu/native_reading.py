@@ -1,0 +1,114 @@
+"""Reading from a device of wgpu-py: copies into buffers that are mapped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.backends import Bytes
+from rushlight.core.backends.coming import Coming
+from rushlight.core.backends.webgpu.port import Range, lost
+
+if TYPE_CHECKING:
+    from rushlight.core.backends.webgpu.native import NativePort
+
+_SMALL = 4096  # bytes of a staging buffer that is kept
+
+
+class Reading(Coming[list[Bytes]]):
+    """The contents of some ranges as they are when this is made; its copy is submitted at once."""
+
+    def __init__(self, port: NativePort, ranges: Sequence[Range]) -> None:
+        self.port, self.ranges = port, ranges
+        self.total = sum(n for _, _, n in ranges)
+        self.staging: Any = None
+        if not self.total:
+            return
+        if self.total <= _SMALL and port.spare:
+            self.staging = port.spare.pop()
+        else:
+            u = port._w.BufferUsage
+            size = max(self.total, _SMALL)
+            self.staging = port._guard(
+                lambda: port.device.create_buffer(size=size, usage=u.MAP_READ | u.COPY_DST)
+            )
+        port._guard(lambda: port._copy(ranges, self.staging))
+        # wgpu-py waits for all that was submitted until then: before more is.
+        self.promise = port._guard(
+            lambda: self.staging.map_async(port._w.MapMode.READ, 0, self.total)
+        )
+
+    def wait(self) -> list[Bytes]:
+        """The contents; blocks."""
+        if self.total:
+            self._check()
+            self._again(self.promise.sync_wait)
+        return self._taken()
+
+    async def later(self) -> list[Bytes]:
+        """The contents, while an event loop runs; without a loop it blocks."""
+        if self.total:
+            if asyncio._get_running_loop() is None:
+                return self.wait()
+            await asyncio.sleep(0)  # also where the values are there already, others get a turn
+            await self._settled()
+        return self._taken()
+
+    async def _settled(self) -> None:
+        """Wait for a promise, which nobody keeps any more once its device was destroyed."""
+
+        async def kept() -> None:
+            await self.promise
+
+        waiting = asyncio.ensure_future(kept())
+        try:
+            while self.port.device._poller is not None:
+                if (await asyncio.wait({waiting}, timeout=0.1))[0]:
+                    break
+            self._check()
+            self._again(waiting.result)
+        finally:
+            waiting.cancel()
+
+    def _check(self) -> None:
+        # wgpu-py's thread that looks after promises ends with the device; reading what was
+        # mapped on it would end the process.
+        port = self.port
+        if port.device._poller is None:
+            port._lost = port._lost or "it was destroyed"
+            raise lost(port._lost)
+
+    def _again(self, call: Any) -> None:
+        try:
+            call()
+        except self.port._w.GPUError as error:
+            self.port._guard(partial(_raise, error))
+
+    def _taken(self) -> list[Bytes]:
+        if self.staging is None:
+            return cut(np.empty(0, np.uint8), self.ranges)
+        whole = np.frombuffer(self.staging.read_mapped(0, self.total), np.uint8)
+        if self.staging.size == _SMALL:
+            self.staging.unmap()
+            self.port.spare.append(self.staging)
+        else:
+            self.staging.destroy()
+        self.staging = None
+        return cut(whole, self.ranges)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def cut(whole: Bytes, ranges: Sequence[Range]) -> list[Bytes]:
+    """The parts of `whole` that the ranges make up."""
+    found, at = [], 0
+    for _, _, nbytes in ranges:
+        found.append(whole[at : at + nbytes])
+        at += nbytes
+    return found
