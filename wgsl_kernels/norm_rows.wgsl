@@ -8,7 +8,7 @@
 // Parameters: 0 rows, 1 offset of the result, 2 offset of x, 3 length, 4 stride of x along the
 // row, 5 other dims, 6 stride of the result along the row, 8.. sizes of the other dims, 16.. their
 // strides in x, 24.. in the result, 32 epsilon, 40 and 41 offset and stride of the weight, 42 and
-// 43 of the bias.
+// 43 of the bias, 44.. see plans/epilogue.py.
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     loop { // not `for`: see map.wgsl
       var y = (load_x(from_ + (k + j) * step) - mean) / root;
       y = y * load_weight(P(40u) + (k + j) * P(41u)) + load_bias(P(42u) + (k + j) * P(43u));
-      packed |= encode(y) << (j * BITS);
+      packed |= encode(finished(y, to + k + j, k + j)) << (j * BITS);
       continuing {
         j++;
         break if j >= PER;

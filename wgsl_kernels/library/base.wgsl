@@ -77,3 +77,6 @@ fn walked(i: u32, dims: u32, sizes: u32, strides: u32) -> u32 {
 
 // Where element i of a map's result lies: row-major, unless the map says otherwise.
 fn placed(i: u32) -> u32 { return i; }
+
+// What is stored at `at` in column `column` of a result: v, unless an epilogue says otherwise.
+fn finished(v: f32, at: u32, column: u32) -> f32 { return v; }

@@ -16,6 +16,7 @@ from rushlight.core.backends.webgpu.plans import (
     conv,
     creation,
     experts,
+    fused,
     indexing,
     linear,
     map,
@@ -45,10 +46,13 @@ PLANS: dict[str, Plan] = {
     **quantized.PLANS,  # over `cast`
     **random.PLANS,
     **scan.PLANS,
+    **fused.PLANS,
     **sort.PLANS,
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
-IN_PLACE: frozenset[str] = movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE
+IN_PLACE: frozenset[str] = (
+    movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE | fused.IN_PLACE
+)
 
 
 def plan_of(name: str) -> Plan | None:

@@ -74,18 +74,20 @@ def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if x.dtype is out.dtype:
         move(e, x, out)
         return
-    if out.dtype is int64 and access.value_type(x.dtype) != "i32" and not _fits(x.dtype):
-        # What 32 bits do not hold is not silently something else.
-        expression = "whole_64(a)" if x.dtype.kind == "f" else "unsigned_64(a)"
+    expression = cast_note(x.dtype, out.dtype)
+    if expression:
         code = e.status.code("to", "overflow")
         emit_map(e, expression, [x], out, "cast", extra=[code], notes=True)
         return
     emit_map(e, cast_expression(x.dtype, out.dtype), [x], out, "cast")
 
 
-def _fits(dtype: DType) -> bool:
-    """Whether 32 bits with a sign hold every number of an unsigned or floating dtype."""
-    return dtype.itemsize == 1 and dtype.name != "float8_e5m2"
+def cast_note(source: DType, target: DType) -> str:
+    """WGSL that converts `a` and notes what 32 bits do not hold; "" where they hold everything."""
+    small = source.itemsize == 1 and source.name != "float8_e5m2"
+    if target is not int64 or access.value_type(source) == "i32" or small:
+        return ""
+    return "whole_64(a)" if source.kind == "f" else "unsigned_64(a)"
 
 
 def cast_expression(source: DType, target: DType) -> str:

@@ -16,8 +16,9 @@ from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.blocks import planes_fit
 from rushlight.core.backends.webgpu.emit import ROUNDS, Emitter, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.creation import cast_expression
+from rushlight.core.backends.webgpu.plans.epilogue import Tail, afterwards
 from rushlight.core.backends.webgpu.plans.map import emit_map
-from rushlight.core.backends.webgpu.plans.product import Side, product_kernel, side
+from rushlight.core.backends.webgpu.plans.product import TAIL, Side, product_kernel, side
 from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.dtype import DType, float32
 from rushlight.core.layout import Layout
@@ -153,11 +154,13 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool)
 
 
 def gemm(
-    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None = None, add: bool = False
-) -> None:
+    e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None = None, add: bool = False,
+    tail: Tail | None = None,
+) -> None:  # fmt: skip
     """out = a @ b + bias; a (batch..., n, k), b (batch..., k, m), out and bias (batch..., n, m).
 
-    add: the product is added to what is in `out`, which is float32.
+    add: the product is added to what is in `out`, which is float32. tail: what becomes of it
+    before it is stored, in a kernel of its own where the sums come in parts.
     """
     m = out.layout.shape[-1]
     if m == 1 and out.layout.shape[-2] > 1 and type(b) is Matrix:
@@ -170,6 +173,13 @@ def gemm(
     rows = out.layout.strides[-2] if out.layout.shape[-2] > 1 else 0
     odd = per > 1 and any(n % 4 for n in (out.layout.shape[-1], rows, out.layout.offset))
     odd = odd or (per > 1 and any(s % 4 for s in out.layout.strides[:-2]))
+    if tail is not None:
+        batch = len([n for n in out.layout.shape[:-2] if n > 1])
+        if len(pieces) > 1 or odd or batch > 4 or not all(e.fits(x, x.layout) for x in tail.others):
+            left = e.temporary(out.layout.shape, tail.chain.inputs[0])
+            gemm(e, a, b, matrix(left), bias)
+            afterwards(e, tail, left, out.operand)
+            return
     if per > 1 and (odd or summed or out.layout.strides[-1] != 1):
         # Words would be shared between rows, or sums rounded on the way.
         made = e.temporary(out.layout.shape, float32)
@@ -178,7 +188,7 @@ def gemm(
         emit_map(e, cast_expression(float32, out.dtype), [made], given, "cast")
         return
     for p in pieces:
-        _emit(e, *p)
+        _emit(e, *p, tail)
 
 
 class _Piece(NamedTuple):
@@ -251,7 +261,8 @@ def _halve_sum(p: _Piece) -> list[_Piece]:
     return [first, rest]
 
 
-def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, add: bool) -> None:
+def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, add: bool,
+          tail: Tail | None) -> None:  # fmt: skip
     *batch, n, m = out.layout.shape
     k = a.layout.shape[-1]
     every = [x.layout.strides for x in (a, b, out, *([bias] if bias else ()))]
@@ -271,7 +282,7 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
     half = "shader-f16" in e.features
     kernel = product_kernel(
         config.file, config.lines, left, right, out.dtype, wide, bias and bias.dtype, add, half,
-        k % 4 != 0,
+        k % 4 != 0, tail=tail and tail.key,
     )  # fmt: skip
     a_bound, a_at, a_more = a.bind(e)
     b_bound, b_at, b_more = b.bind(e)
@@ -289,6 +300,10 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
         bound, at = e.bind(bias.operand, bias.layout)
         bindings.append(bound)
         more |= {13: [every[3][-2], at, every[3][-1]], 54: steps[3]}
+    if tail is not None:
+        others, numbers = tail.bind(e, o_at, TAIL)
+        bindings += others
+        more |= {at: [n] for at, n in numbers.items()}
     for base, words in (*more.items(), *a_more.items(), *b_more.items()):
         fill(parameters, base, words)
     e.dispatch(kernel, bindings, parameters, grid(down * across * count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs
+from rushlight.core.backends.webgpu.plans.epilogue import Tail, split
 from rushlight.core.backends.webgpu.plans.gemm import Matrix, gemm, matrix
 from rushlight.core.layout import Layout
 
@@ -19,7 +20,7 @@ def rows_of(x: Operand) -> Layout:
 
 
 def _product(
-    e: Emitter, x: Operand, weight: Matrix, out: Operand, bias: Operand | None = None
+    e: Emitter, x: Operand, weight: Matrix, out: Operand, bias: Operand | None, tail: Tail | None
 ) -> None:
     left = rows_of(x)
     batch = left.shape[:-2]
@@ -28,21 +29,21 @@ def _product(
     result = out.layout.reshape(shape)
     assert result is not None, "out is contiguous"
     more = None if bias is None else matrix(bias, bias.layout.expand(shape))
-    gemm(e, matrix(x, left), right, matrix(out, result), more)
+    gemm(e, matrix(x, left), right, matrix(out, result), more, tail=tail)
 
 
 def linear(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """x @ weight.T + bias."""
-    x, weight, bias = inputs
+    (x, weight, bias), tail = split(inputs, attrs)
     assert x is not None and weight is not None
-    _product(e, x, matrix(weight).turned, out, bias)
+    _product(e, x, matrix(weight).turned, out, bias, tail)
 
 
 def linear_t(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """grad @ weight."""
-    grad, weight = inputs
+    (grad, weight), tail = split(inputs, attrs)
     assert grad is not None and weight is not None
-    _product(e, grad, matrix(weight), out)
+    _product(e, grad, matrix(weight), out, None, tail)
 
 
 PLANS = {"linear": linear, "linear_t": linear_t}

@@ -21,7 +21,7 @@ NAMES = "abc"
 # int64 is held in 32 bits: where a result could be beyond them, the kernel notes it in the status
 # word, and the next read raises OverflowError. P(6) is the code. What the other rows make of
 # integers always fits.
-_CHECKED = {
+CHECKED = {
     "neg": "sub_64(0, a)",
     "abs": "select(a, sub_64(0, a), a < 0)",
     "square": "mul_64(a, a)",
@@ -109,7 +109,7 @@ def emit_map(
     in_place = bool(inputs) and inputs[0].buffer is out.buffer
     per = access.per_word(out.dtype)
     asks = _Asks(label, extra, notes, more)
-    for shape, layouts in _pieces(e, [*inputs, out]):
+    for shape, layouts in pieces(e, [*inputs, out]):
         target = layouts[-1]
         first = target.offset - out.layout.offset
         shares = target is not out.layout and (target.offset % per or target.numel % per)
@@ -158,7 +158,7 @@ def _emit_piece(
     e.dispatch(kernel, bindings, parameters, grid(-(-words // 64)))
 
 
-def _pieces(e: Emitter, operands: Sequence[Operand]) -> Iterator[tuple[Shape, list[Layout]]]:
+def pieces(e: Emitter, operands: Sequence[Operand]) -> Iterator[tuple[Shape, list[Layout]]]:
     """Boxes of the common shape in which every operand can be bound."""
     todo = [[x.layout for x in operands]]
     while todo:
@@ -181,17 +181,19 @@ def _pieces(e: Emitter, operands: Sequence[Operand]) -> Iterator[tuple[Shape, li
 
 def elementwise(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """The plan of every row of the elementwise table."""
-    row = ELEMENTWISE[e.op]
     given = [x for x in inputs if x is not None]
-    kind = given[0].dtype.kind
-    expression = row.wgsl if isinstance(row.wgsl, str) else row.wgsl[kind]
-    if out.dtype is bool_ and row.truth:
-        expression = f"select(0u, 1u, {expression})"
-    if out.dtype is int64 and e.op in _CHECKED:
+    if out.dtype is int64 and e.op in CHECKED:
         code = e.status.code(e.op, "overflow")
-        emit_map(e, _CHECKED[e.op], given, out, e.op, extra=[code], notes=True)
+        emit_map(e, CHECKED[e.op], given, out, e.op, extra=[code], notes=True)
         return
-    emit_map(e, expression, given, out, e.op)
+    emit_map(e, expression(e.op, given[0].dtype, out.dtype), given, out, e.op)
+
+
+def expression(name: str, given: DType, out: DType) -> str:
+    """WGSL of a row of the elementwise table, for operands of dtype `given`."""
+    row = ELEMENTWISE[name]
+    text = row.wgsl if isinstance(row.wgsl, str) else row.wgsl[given.kind]
+    return f"select(0u, 1u, {text})" if out is bool_ and row.truth else text
 
 
 def move(e: Emitter, x: Operand, out: Operand) -> None:
@@ -206,7 +208,7 @@ def scatter_narrow(e: Emitter, made: Operand, out: Operand) -> None:
     Neighbours in a word belong to others, so each element goes in by two atomic operations.
     """
     bits = access.as_bits(out.dtype)
-    for shape, (source, target) in _pieces(e, [made, out]):
+    for shape, (source, target) in pieces(e, [made, out]):
         sizes, strides = e.walk(shape, [source.strides, target.strides])
         from_, start = e.bind(made, source)
         to, at = e.bind(out, target)

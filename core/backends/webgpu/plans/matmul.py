@@ -7,6 +7,7 @@ from functools import cache
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import ROUNDS, Attrs, Emitter, Inputs, fill, grid, view
+from rushlight.core.backends.webgpu.plans.epilogue import split
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.recorder import Kernel
@@ -16,10 +17,10 @@ from rushlight.wgsl_kernels import compose, text
 
 def matmul(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """(batch..., n, k) @ (batch..., k, m); sums of floats are float32."""
-    a, b = inputs
+    (a, b), tail = split(inputs, attrs)
     assert a is not None and b is not None
     if out.dtype.kind == "f":
-        gemm(e, matrix(a), matrix(b), matrix(out))
+        gemm(e, matrix(a), matrix(b), matrix(out), tail=tail)
     else:
         _integers(e, a, b, out)
 

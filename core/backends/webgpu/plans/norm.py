@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid
+from rushlight.core.backends.webgpu.plans.epilogue import Tail, afterwards, split
+from rushlight.core.backends.webgpu.plans.epilogue import lines as epilogue_lines
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.movement import given
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
@@ -19,6 +21,7 @@ LANES = ((256, 32), (2048, 64))
 MOST_LANES = 256
 # On a CPU: what it runs at once, so that a row's lanes never wait for each other.
 CPU_LANES = 4
+_TAIL = range(44, 53)  # the parameters of an epilogue
 
 
 def lanes_for(length: int) -> int:
@@ -28,9 +31,12 @@ def lanes_for(length: int) -> int:
 
 def _rows(
     e: Emitter, file: str, x: Operand, parts: Sequence[tuple[str, Operand | None]], out: Operand,
-    dim: int, lines: Sequence[str], extra: Sequence[int] = (),
+    dim: int, lines: Sequence[str], extra: Sequence[int] = (), tail: Tail | None = None,
 ) -> None:  # fmt: skip
-    """One workgroup per row along `dim`; parts: weights along it, each under a name."""
+    """One workgroup per row along `dim`; parts: weights along it, each under a name.
+
+    tail: what becomes of the result before it is stored.
+    """
     shape = x.layout.shape
     inner = contiguous_strides(shape)[dim]
     per = access.per_word(out.dtype)
@@ -38,10 +44,13 @@ def _rows(
         # Rows share words: computed in float32, then rounded whole word by whole word.
         made = e.temporary(shape, float32)
         _rows(e, file, x, parts, made, dim, lines, extra)
-        emit_map(e, "a", [made], out, "cast")
+        if tail is None:
+            emit_map(e, "a", [made], out, "cast")
+        else:
+            afterwards(e, tail, made, out)
         return
     bindings: list[Slice] = []
-    parameters = [0] * 48
+    parameters = [0] * 63
     declared = []
     for name, part in [("x", x), *parts]:
         if part is None:
@@ -56,7 +65,16 @@ def _rows(
             place = 40 if name == "weight" else 42
             parameters[place : place + 2] = at, part.layout.strides[0]
     bound, parameters[1] = e.bind(out)
+    letters = "r" * len(bindings) + "w"
     declared.append(access.writer(len(bindings), out.dtype))
+    bindings.append(bound)
+    if tail is not None:
+        declared += epilogue_lines(tail.key, len(bindings), _TAIL)
+        others, words = tail.bind(e, parameters[1], _TAIL)
+        for at, n in words.items():
+            parameters[at] = n
+        bindings += others
+        letters += "r" * len(others)
     rest = [d for d in range(len(shape)) if d != dim]
     outer = tuple(shape[d] for d in rest)
     made_strides = contiguous_strides(shape)
@@ -69,10 +87,10 @@ def _rows(
     fill(parameters, 8, sizes, *steps)
     fill(parameters, 32, extra)
     kernel = e.kernel(
-        file, "r" * len(bindings) + "w", *declared, *lines,
+        file, letters, *declared, *lines,
         f"const LANES = {CPU_LANES if e.few_lanes(shape[dim]) else lanes_for(shape[dim])}u;",
     )  # fmt: skip
-    e.dispatch(kernel, [*bindings, bound], parameters, grid(rows))
+    e.dispatch(kernel, bindings, parameters, grid(rows))
 
 
 def _neutral(name: str) -> str:
@@ -88,12 +106,13 @@ def softmax(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 
 def norm(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """layer_norm and rms_norm over the last dim."""
-    x, weight, bias = [*inputs, None][:3]
+    own, tail = split(inputs, attrs)
+    x, weight, bias = [*own, None][:3]
     assert x is not None
     centre = "true" if e.op == "layer_norm" else "false"
     _rows(
         e, "norm_rows", x, (("weight", weight), ("bias", bias)), out, len(x.layout.shape) - 1,
-        [f"const CENTRE = {centre};"], [bits(attrs["eps"])],
+        [f"const CENTRE = {centre};"], [bits(attrs["eps"])], tail,
     )  # fmt: skip
 
 

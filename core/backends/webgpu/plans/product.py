@@ -6,6 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from rushlight.core.backends.webgpu import access, quads
+from rushlight.core.backends.webgpu.plans import epilogue
+from rushlight.core.backends.webgpu.plans.fused import Chain
 from rushlight.core.backends.webgpu.recorder import Kernel
 from rushlight.core.dtype import DType, float32
 from rushlight.core.layout import Layout
@@ -139,13 +141,13 @@ def _window_block(name: str, divided: bool) -> list[str]:
 def product_kernel(
     file: str, more: tuple[str, ...], a: Side, b: Side, out: DType, wide: bool,
     bias: DType | None, add: bool, half: bool, ragged: bool, rows: str = "",
-    index: DType = float32,
+    index: DType = float32, tail: tuple[Chain, str] | None = None,
 ) -> Kernel:  # fmt: skip
     """Kernel `file` completed by `more`, the lines of a configuration.
 
     wide: four elements of the result are stored at once. half: there is shader-f16. ragged: the
     length of the sums is no multiple of four. rows: "index" or "table" where b is one of several
-    matrices; see library/experts.wgsl.
+    matrices; see library/experts.wgsl. tail: what becomes of the result, see epilogue.py.
     """
     at_b = quads.bindings_of(a.dtype)
     at_out = at_b + quads.bindings_of(b.dtype)
@@ -180,7 +182,7 @@ def product_kernel(
         *blocks,
         f"const A_ALONG = {'false' if a.turned else 'true'};",
         f"const B_ALONG = {'true' if b.turned else 'false'};",
-        *_store_lines(at_out, out, wide, add),
+        *_store_lines(at_out, out, wide, add, tail is not None),
         *more,
     ]
     access_ = "r" * at_out + "w"
@@ -194,6 +196,9 @@ def product_kernel(
             "fn biased(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> { let at = bias_base + "
             f"row * P(13u) + column * P(15u); return v + vec4<f32>({reads}); }}"
         )
+    if tail is not None:
+        lines += epilogue.lines(tail, at_out + 1 + (bias is not None), TAIL)
+        access_ += "r" * len(tail[1])
     if rows:
         access_ += {"index": "rw", "table": "r"}[rows]
         lines += _experts_lines(rows, at_out + 1 + (bias is not None), index)
@@ -227,13 +232,19 @@ def _row_line(a: Side, ragged: bool, gathered: bool) -> str:
     return f"fn a_row(p: u32, q: u32) -> vec4<f32> {{ {at}return {read}; }}"
 
 
-def _store_lines(binding: int, out: DType, wide: bool, add: bool) -> list[str]:
+# The parameters of an epilogue; the last of them are free where there are up to four batch dims.
+TAIL = (62, 58, 59, 60, 61, 20, 21, 22, 23)
+
+
+def _store_lines(binding: int, out: DType, wide: bool, add: bool, tail: bool) -> list[str]:
     """WGSL of put(row, column, v): four elements of a row of the result, where they exist."""
+    whole = "biased(value, row, column)"
+    ends = ", ".join(f"finished(u[{i}], at + {i}u * P(12u), column + {i}u)" for i in range(4))
     head = [
         "fn put(row: u32, column: u32, value: vec4<f32>) {",
         "if (row >= row_end() || column >= P(1u)) { return; }",
         "let at = out_start(row) + column * P(12u);",
-        "let v = biased(value, row, column);",
+        f"let u = {whole}; let v = vec4<f32>({ends});" if tail else f"let v = {whole};",
     ]
     if wide:
         store = {4: "vec4<u32>", 2: "vec2<u32>", 1: "u32"}[access.width(out)]

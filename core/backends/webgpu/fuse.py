@@ -1,0 +1,233 @@
+"""The pass "fuse": neighbouring elementwise steps of a captured plan become one, or the end of a
+product's or a norm's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from rushlight.core.backends.webgpu.emit import Emitter
+from rushlight.core.backends.webgpu.plans.epilogue import EPILOGUES, MOST, bindings, follows
+from rushlight.core.backends.webgpu.plans.fused import Chain, Node, node_of, room
+from rushlight.core.dtype import DType
+from rushlight.core.layout import Layout
+
+# A step as `capture.Step`: name, inputs, out, attrs. Backends do not see that module.
+Step = Any
+_MOST = 32  # ops of a chain
+
+
+class Seen:
+    """An operand of a new step: the memory of another's under a layout of its own."""
+
+    __slots__ = ("dtype", "layout", "storage")
+
+    def __init__(self, storage: Any, dtype: DType, layout: Layout) -> None:
+        self.storage, self.dtype, self.layout = storage, dtype, layout
+
+    @property
+    def buffer(self) -> Any:
+        """The buffer that the slot has now."""
+        return self.storage.buffer
+
+
+def fuse(steps: Sequence[Step], keep: Collection[Any], e: Emitter) -> list[Step]:
+    """`steps` with chains of elementwise ops as one step each, in place of their last one.
+
+    An op joins the only ops that read what it makes, unless that is in `keep`; nothing is moved
+    over a write to what it reads. Every value is rounded to its dtype as memory would round it.
+    """
+    return _Fuser(steps, keep, e.limits["maxStorageBuffersPerShaderStage"]).run()
+
+
+class _Fuser:
+    def __init__(self, steps: Sequence[Step], keep: Collection[Any], limit: int) -> None:
+        self.steps, self.limit = list(steps), limit
+        self.readers: dict[Any, list[int]] = {}
+        self.writers: dict[Any, list[int]] = {}
+        for i, step in enumerate(self.steps):
+            for x in step.inputs:
+                if x is not None:
+                    self.readers.setdefault(x.storage, []).append(i)
+            self.writers.setdefault(step.out.storage, []).append(i)
+        self.keep = keep
+        self.nodes: dict[int, Node] = {}
+        for i, s in enumerate(self.steps):
+            if 0 not in s.out.layout.shape and not s.draw:
+                node = node_of(s.name, s.inputs, s.out, s.attrs)
+                if node is not None:
+                    self.nodes[i] = node
+        self.gone: set[int] = set()
+
+    def run(self) -> list[Step]:
+        made: dict[int, Step] = {}
+        for root in reversed(range(len(self.steps))):
+            if root in self.nodes and root not in self.gone:
+                step = self._grow(root)
+                if step is not None:
+                    made[root] = step
+        return [made.get(i, s) for i, s in enumerate(self.steps) if i not in self.gone]
+
+    def _grow(self, root: int) -> Step | None:
+        """The step that ends with number `root`, with all that can be computed on the way."""
+        members = {root}
+        found = self._chain(root, members)
+        if found is None:
+            return None
+        refused: set[int] = set()
+        while True:
+            more = self._producers(members, refused, root)
+            step = next((p for p in more if p in self.nodes), None)
+            if step is None or len(members) == _MOST:
+                break
+            grown = self._chain(root, members | {step})
+            if grown is None:
+                refused.add(step)
+            else:
+                members.add(step)
+                found = grown
+        for p in self._producers(members, refused, root):
+            whole = self._epilogue(root, members, p)
+            if whole is not None:
+                self.gone |= {*members, p} - {root}
+                return whole
+        self.gone |= members - {root}
+        return found if len(members) > 1 else None
+
+    def _producers(self, members: set[int], refused: set[int], root: int) -> list[int]:
+        """Steps whose results only `members` read, which may run where `root` does; last first."""
+        found = set()
+        for m in members:
+            for x in self.steps[m].inputs:
+                if x is None or x.storage in self.keep:
+                    continue
+                slot, writers = x.storage, self.writers.get(x.storage, [])
+                if getattr(slot, "kind", "temp") != "temp" or len(writers) != 1:
+                    continue
+                p = writers[0]
+                if p >= m or p in members or p in refused or p in self.gone:
+                    continue
+                if set(self.readers[slot]) <= members and not self._overtaken(p, root):
+                    found.add(p)
+        return sorted(found, reverse=True)
+
+    def _overtaken(self, p: int, root: int) -> bool:
+        """Whether something that step `p` reads is written between it and `root`."""
+        reads = [x.storage for x in self.steps[p].inputs if x is not None]
+        return any(
+            _same(self.steps[w].out.storage, r) for w in range(p + 1, root) for r in reads
+        )  # fmt: skip
+
+    def _chain(self, root: int, members: set[int], value: int = -1) -> Step | None:
+        """The step of all members; value: the step whose result is the first input."""
+        out = self.steps[root].out
+        shape, order = out.layout.shape, sorted(members)
+        numbers = {self.steps[m].out.storage: ~k for k, m in enumerate(order) if m != root}
+        inputs: list[Seen] = []
+        known: dict[tuple[Any, Layout, DType], int] = {}
+        nodes = []
+        if value >= 0:
+            made = self.steps[value].out
+            known[made.storage, Layout.contiguous(shape), made.dtype] = 0
+            inputs.append(Seen(made.storage, made.dtype, Layout.contiguous(shape)))
+        for m in order:
+            step, node = self.steps[m], self.nodes[m]
+            args = []
+            for x in (x for x in step.inputs if x is not None):
+                k = numbers.get(x.storage)
+                if k is not None:
+                    source = self.steps[order[~k]].out
+                    constant = self.nodes[order[~k]].word is not None
+                    if not (
+                        x.dtype is source.dtype and (constant or _alike(x.layout, source.layout))
+                    ):
+                        return None
+                    args.append(k)
+                    continue
+                layout = x.layout if x.layout.shape == shape else x.layout.reshape(shape)
+                if value >= 0 and x.storage is self.steps[value].out.storage:
+                    if x.dtype is not made.dtype or not _alike(x.layout, made.layout):
+                        return None
+                    layout = Layout.contiguous(shape)
+                if layout is None:
+                    return None
+                key = x.storage, layout, x.dtype
+                if key not in known:
+                    known[key] = len(inputs)
+                    inputs.append(Seen(*(x.storage, x.dtype, layout)))
+                args.append(known[key])
+            nodes.append(node._replace(args=tuple(args)))
+            if step.out.layout.numel != out.layout.numel and node.word is None:
+                return None
+        chain = Chain(tuple(nodes), tuple(x.dtype for x in inputs))
+        if len({n.note for n in nodes if n.note}) > 1:
+            return None  # there is room for one code
+        layouts = [*(x.layout for x in inputs), out.layout]
+        bound = len({(x.storage, x.dtype) for x in inputs if x.storage is not out.storage})
+        if not room(chain, layouts, bound, self.limit):
+            return None
+        return self.steps[root]._replace(
+            name="fused", inputs=tuple(inputs), attrs={"chain": chain}, mode=self.steps[root].mode
+        )  # fmt: skip
+
+    def _epilogue(self, root: int, members: set[int], p: int) -> Step | None:
+        """Step `p` with the members in its epilogue, where its kernel has one for them."""
+        step, out = self.steps[p], self.steps[root].out
+        if step.name not in EPILOGUES or "epilogue" in step.attrs or step.draw:
+            return None
+        if step.out.layout.numel != out.layout.numel or not out.layout.is_contiguous:
+            return None
+        if step.out.dtype.kind != "f" or out.dtype.kind != "f":
+            return None
+        found = self._chain(root, members, p)
+        if found is None or found.attrs["chain"].note is not None:
+            return None
+        chain, others = found.attrs["chain"], []
+        for x in found.inputs[1:]:
+            layout = x.layout.reshape(step.out.layout.shape)
+            if layout is None or not follows(layout):
+                return None
+            others.append(Seen(x.storage, x.dtype, layout))
+        if len(others) + len(chain.words) > MOST:
+            return None
+        used = [x.storage for x in (*step.inputs, *others) if x is not None]
+        if any(_same(x, out.storage) for x in used) or self._merges(step, others):
+            return None
+        if bindings(step.inputs) + len(others) > self.limit:
+            return None
+        if step.out.dtype.itemsize < 4:  # what follows sees the result as it would be in memory
+            first = Node("a", (0,), step.out.dtype)
+            nodes = [n._replace(args=tuple(~0 if i == 0 else i if i > 0 else i - 1 for i in n.args))
+                     for n in chain.nodes]  # fmt: skip
+            chain = chain._replace(nodes=(first, *nodes))
+        inputs = (*step.inputs, *others)
+        target = Seen(out.storage, out.dtype, _at(step.out.layout, out.layout.offset))
+        return step._replace(
+            inputs=inputs, out=target,
+            attrs={**step.attrs, "epilogue": chain, "others": len(others)},
+        )  # fmt: skip
+
+    def _merges(self, step: Step, others: Sequence[Seen]) -> bool:
+        """Whether another product of the same rows is waited for, which could run beside this."""
+        for x in others:
+            for w in self.writers.get(x.storage, ()):
+                other = self.steps[w]
+                if other.name == step.name and other.inputs[0].storage is step.inputs[0].storage:
+                    return True
+        return False
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two slots may be the same memory: an argument may be a tensor from outside, too."""
+    return a is b or {getattr(a, "kind", ""), getattr(b, "kind", "")} == {"arg", "outer"}
+
+
+def _alike(a: Layout, b: Layout) -> bool:
+    """Whether both go through the same elements in the same order."""
+    return a == b or (
+        a.is_contiguous and b.is_contiguous and a.offset == b.offset and a.numel == b.numel
+    )
+
+
+def _at(layout: Layout, offset: int) -> Layout:
+    return Layout(layout.shape, layout.strides, offset)
