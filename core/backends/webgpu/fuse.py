@@ -10,7 +10,7 @@ from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.plans.epilogue import EPILOGUES, MOST, bindings, follows
 from rushlight.core.backends.webgpu.plans.fused import Chain, Node, node_of, room
 from rushlight.core.dtype import DType
-from rushlight.core.layout import Layout
+from rushlight.core.layout import Layout, Shape
 
 # A step as `capture.Step`: name, inputs, out, attrs. Backends do not see that module.
 Step = Any
@@ -120,8 +120,17 @@ class _Fuser:
 
     def _chain(self, root: int, members: set[int], value: int = -1) -> Step | None:
         """The step of all members; value: the step whose result is the first input."""
-        out = self.steps[root].out
-        shape, order = out.layout.shape, sorted(members)
+        # A dim that is repeated goes with the shape of the op that reads it.
+        shapes = [self.steps[m].out.layout.shape for m in (root, *sorted(members))]
+        found = (self._shaped(root, members, value, shape) for shape in dict.fromkeys(shapes))
+        return next((step for step in found if step is not None), None)
+
+    def _shaped(self, root: int, members: set[int], value: int, shape: Shape) -> Step | None:
+        """The step of all members, each element by element in this shape."""
+        order, out = sorted(members), self.steps[root].out
+        target = out.layout if out.layout.shape == shape else out.layout.reshape(shape)
+        if target is None:
+            return None
         numbers = {self.steps[m].out.storage: ~k for k, m in enumerate(order) if m != root}
         inputs: list[Seen] = []
         known: dict[tuple[Any, Layout, DType], int] = {}
@@ -162,12 +171,13 @@ class _Fuser:
         chain = Chain(tuple(nodes), tuple(x.dtype for x in inputs))
         if len({n.note for n in nodes if n.note}) > 1:
             return None  # there is room for one code
-        layouts = [*(x.layout for x in inputs), out.layout]
+        layouts = [*(x.layout for x in inputs), target]
         bound = len({(x.storage, x.dtype) for x in inputs if x.storage is not out.storage})
         if not room(chain, layouts, bound, self.limit):
             return None
         return self.steps[root]._replace(
-            name="fused", inputs=tuple(inputs), attrs={"chain": chain}, mode=self.steps[root].mode
+            name="fused", inputs=tuple(inputs), out=Seen(out.storage, out.dtype, target),
+            attrs={"chain": chain},
         )  # fmt: skip
 
     def _epilogue(self, root: int, members: set[int], p: int) -> Step | None:

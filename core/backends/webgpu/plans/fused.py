@@ -227,16 +227,19 @@ def fused(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 
 def run(e: Emitter, chain: Chain, inputs: Sequence[Operand], out: Operand) -> None:
     """Record the chain in pieces that can be bound; an input may lie in the result's memory."""
-    wide = access.per_word(out.dtype) == 1
     apart = any(
         x.buffer is out.buffer and (x.layout != out.layout or x.dtype is not out.dtype)
         for x in inputs
     )
-    if apart or not (wide or whole_words(out)):
+    if apart or not (access.per_word(out.dtype) == 1 or whole_words(out)):
         made = e.temporary(out.layout.shape, out.dtype)
-        run(e, chain, inputs, made)
+        _run(e, chain, inputs, made)
         place(e, made, out)
-        return
+    else:
+        _run(e, chain, inputs, out)
+
+
+def _run(e: Emitter, chain: Chain, inputs: Sequence[Operand], out: Operand) -> None:
     per = access.per_word(out.dtype)
     for shape, layouts in pieces(e, [*inputs, out]):
         target = layouts[-1]
