@@ -76,12 +76,13 @@ class Step(NamedTuple):
 
 
 class Recorder:
-    """The steps of one run of a function, and the buffers they use.
+    """The steps of one run of a function on a device, and the buffers they use.
 
     why: what makes its calls run as they are, without a plan; None where nothing does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, where: Device | None) -> None:
+        self.device = where
         self.steps: list[Step] = []
         self.slots: list[Slot] = []
         self.tensors: list[weakref.ref[Tensor]] = []
@@ -122,7 +123,13 @@ class Recorder:
         recorded: bool,
     ) -> None:
         """Note an op that is about to run."""
-        if out.storage.device.type != "cpu":
+        self.device = self.device or out.storage.device
+        if out.storage.device is not self.device:
+            # Python values are made ready on cpu before they go to the device, once for all runs.
+            ready = all(t is not None and is_fixed(self, t) for t in inputs) and not inplace
+            if ready and self._draw is None:
+                self.see(out).fixed = True
+                return
             self.why = f"{name} runs on {out.storage.device}"
             return
         slot = self.see(out)
@@ -226,19 +233,32 @@ def accumulated(leaf: Tensor) -> None:
         found.why = "backward() fills in .grad of a tensor from outside"
 
 
-def moving(source: Device, target: Device) -> None:
+def moving(tensor: Tensor, target: Device) -> None:
     """A tensor is about to be copied to another device, by way of its values."""
     found = current()
-    if found is not None:
-        found.why = f"it moves a tensor from {source} to {target}"
+    if found is not None and not is_fixed(found, tensor):
+        found.why = f"it moves a tensor from {tensor.device} to {target}"
+
+
+def is_fixed(found: Recorder, tensor: Tensor) -> bool:
+    """Whether a tensor was made from Python values, and nothing else."""
+    slot = found.find(tensor.storage)
+    return slot is not None and slot.kind == "const" and slot.fixed
+
+
+def copied(tensor: Tensor, copy: Tensor) -> None:
+    """A tensor was copied to another device."""
+    found = current()
+    if found is not None and is_fixed(found, tensor):
+        found.see(copy).fixed = True
 
 
 def read(tensor: Tensor) -> None:
     """Values of `tensor` are about to go to Python: CaptureError, as they change with each call."""
     found = current()
-    if found is None:
+    if found is None or is_fixed(found, tensor):
         return
-    if tensor.storage.device.type != "cpu":
+    if found.device not in (None, tensor.storage.device):
         found.why = f"it reads from {tensor.storage.device}"
         return
     slot = found.find(tensor.storage)

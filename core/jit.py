@@ -11,14 +11,14 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar, overload
 
-import numpy as np
-
 from rushlight.core import autograd, capture
-from rushlight.core.backends import device, get_linear_mode
-from rushlight.core.capture import Operand, Recorder, Slot
+from rushlight.core.backends import Device, device, get_linear_mode
+from rushlight.core.capture import Recorder, Slot
+from rushlight.core.errors import DeviceMemoryError
 from rushlight.core.nn.module import Module
-from rushlight.core.plan import PASSES, Plan, Pool, address, vacate
+from rushlight.core.plan import PASSES, Plan, Pool, make_plan
 from rushlight.core.pytree import Leaf, Signature, mapped
+from rushlight.core.stand_ins import Capture
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 
@@ -58,25 +58,6 @@ def _held(entries: list[_Entry]) -> int:
     return sum(p.nbytes for p in plans) + sum(shared.values())
 
 
-class _Bound(Storage):
-    """An argument's memory during a capture: told from other tensors over the same memory."""
-
-    __slots__ = ("base",)
-
-    def __init__(self, base: Storage) -> None:
-        for name in ("device", "buffer", "nbytes", "packing", "moves", "_address"):
-            setattr(self, name, getattr(base, name))
-        self.base = base
-
-
-def _through(name: str) -> property:
-    return property(lambda s: getattr(s.base, name), lambda s, v: setattr(s.base, name, v))
-
-
-for _name in ("version", "history"):
-    setattr(_Bound, _name, _through(_name))
-
-
 class _Entry:
     """What a function keeps for one signature: a plan with its bindings, or why there is none."""
 
@@ -111,13 +92,14 @@ class _Body:
         self, recorder: Recorder, args: list[tuple[Slot, int]], result: Any,
         leaves: list[Leaf], reuse: bool, passes: Collection[str], pool: Pool,
     ) -> None:  # fmt: skip
-        self.lock = pool.lock
+        self.lock, self.device = pool.lock, recorder.device or _CPU
         self.epoch, self.grad = capture.epoch, autograd.is_grad_enabled()
         self.args, self.result = args, result
         made = {x.slot for x in leaves if x.slot is not None and x.slot.kind == "temp"}
         self.fresh = [] if reuse else list(made)
-        self.plan = Plan(recorder, {*self.fresh, *(s for s, _ in args)}, made, passes, pool)
-        self.kept = {s: Storage(_CPU, s.buffer, s.nbytes) for s in made} if reuse else {}
+        variable = {*self.fresh, *(s for s, _ in args)}
+        self.plan: Plan = make_plan(self.device, recorder, variable, made, passes, pool)
+        self.kept = {s: Storage(self.device, s.buffer, s.nbytes) for s in made} if reuse else {}
         self.outer = [s for s in recorder.slots if s.kind == "outer"]
         self.written = [(s.ref, s.writes) for s in self.outer if s.writes]
         inside = {id(t) for ref in recorder.views.values() if (t := ref()) is not None}
@@ -141,6 +123,8 @@ class _Body:
     def is_current(self) -> bool:
         """Whether what it reaches from outside has the memory, and needs no gradient, as before."""
         epoch = capture.epoch
+        if not self.plan.alive:
+            return False
         if self.epoch != epoch:
             for slot in self.outer:
                 storage = slot.ref()
@@ -157,17 +141,10 @@ class _Body:
             made = dict(self.kept)
             try:
                 for slot, i in self.args:
-                    t = args[i]
-                    if slot.writes and not t.buffer.flags.writeable:
-                        raise ValueError(f"jit: argument {i} is written to, but is read-only")
-                    start = t.dtype.nbytes(t.layout.offset)
-                    slot.buffer = t.buffer[start:] if start else t.buffer
-                    slot.address = t.storage.address + start
-                    t.storage.version += slot.writes
+                    self.plan.bind(slot, args[i])
+                    args[i].storage.version += slot.writes
                 for slot in self.fresh:
-                    buffer = np.empty(slot.nbytes, np.uint8)
-                    slot.buffer, slot.address = buffer, address(buffer)
-                    made[slot] = Storage(_CPU, buffer, slot.nbytes)
+                    made[slot] = Storage(self.device, self.plan.fresh(slot), slot.nbytes)
                 for ref, writes in self.written:
                     if (storage := ref()) is not None:
                         storage.version += writes
@@ -175,8 +152,7 @@ class _Body:
                     storage.version += 1
                 self.plan.run()
             finally:
-                for slot in self.plan.variable:
-                    vacate(slot)
+                self.plan.vacate()
 
         def give(leaf: Leaf) -> Tensor:
             if leaf.index >= 0:
@@ -189,109 +165,18 @@ class _Body:
                 return found
             slot = leaf.slot
             assert slot is not None
-            held = made.get(slot) or slot.ref() or Storage(_CPU, slot.buffer, slot.nbytes)
+            held = made.get(slot) or slot.ref() or Storage(self.device, slot.buffer, slot.nbytes)
             return leaf.over(held, 0)
 
         return mapped(self.result, give)
 
 
-class _Capture:
-    """One run of a function with stand-ins for its arguments, over memory that is told apart."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self.recorder = Recorder()
-        self.slots: list[tuple[Slot, int]] = []  # with the argument it begins at
-        self.pairs: dict[int, tuple[Tensor, Tensor, int]] = {}  # by the original's id
-        self.leaves: list[Leaf] = []
-        bound: dict[int, _Bound] = {}
-        for i in sorted(range(len(tensors)), key=lambda i: tensors[i].layout.offset):
-            storage = tensors[i].storage
-            if id(storage) not in bound:
-                bound[id(storage)] = _Bound(storage)
-                slot = self.recorder.add("arg", bound[id(storage)], tensors[i].layout.offset)
-                self.slots.append((slot, i))
-        for i, t in enumerate(tensors):
-            if id(t) not in self.pairs:
-                new = type(t).__new__(type(t))
-                Tensor.__init__(new, bound[id(t.storage)], t.dtype, t.layout)
-                _copy_state(t, new)
-                self.pairs[id(t)] = t, new, i
-
-    def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """What `fn` gives, in tensors for the caller."""
-
-        def stand_in(t: Tensor) -> Tensor:
-            return self.pairs[id(t)][1]
-
-        given, named = mapped(args, stand_in), mapped(kwargs, stand_in)
-        storages = [new.storage for _, new, _ in self.pairs.values()]
-        with capture.recording(self.recorder):
-            result = fn(*given, **named)
-        for (t, new, _), storage in zip(self.pairs.values(), storages, strict=True):
-            if any(getattr(t, n) is not getattr(new, n) for n in ("node", "grad", "requires_grad")):
-                self.refuse("it changes what an argument is")
-                _copy_state(new, t)
-            if new.storage is not storage:
-                self.refuse("it gives an argument other memory")
-                t.set_(new)
-        originals = {id(new): (t, i) for t, new, i in self.pairs.values()}
-        return mapped(result, lambda t: self._own(t, originals))
-
-    def refuse(self, why: str) -> None:
-        """Make no plan; the first reason stays."""
-        self.recorder.why = self.recorder.why or why
-
-    def _own(self, t: Tensor, originals: dict[int, tuple[Tensor, int]]) -> Tensor:
-        """A tensor of the result for the caller; notes how a replay gives it."""
-        if id(t) in originals:
-            t, i = originals[id(t)]
-            self.leaves.append(Leaf(t, i, None))
-            return t
-        if t.device is not _CPU:
-            self.refuse(f"its result is on {t.device}")
-        view = self.recorder.views.get(id(t))
-        slot = self.recorder.find(t.storage) if view is not None and view() is t else None
-        viewed, slot = slot is not None, slot or self.recorder.see(t)
-        leaf = Leaf(t, -1, slot)
-        self.leaves.append(leaf)
-        if isinstance(t.storage, _Bound):
-            leaf.index = next(i for s, i in self.slots if s is slot)
-            leaf.layout = Operand(slot, t.dtype, t.layout).layout
-            t.storage = t.storage.base
-        elif slot.kind == "const":
-            self.refuse("its result is made from Python values")
-        elif slot.kind == "outer" and not viewed:
-            leaf.ref = weakref.ref(t)
-        if t.requires_grad and leaf.ref is None:
-            self.refuse("its result needs a gradient")
-        return t
-
-    def lost(self) -> str | None:
-        """What a replay could not do that the run did to Python's objects, if anything."""
-        self.pairs.clear()
-        mine = {leaf.slot for leaf in self.leaves}
-        for slot in self.recorder.slots:
-            storage = slot.ref()
-            if slot.kind == "outer" and (storage is None or storage.moves != slot.moves):
-                return "it replaces a tensor that it reads"
-            if slot.kind == "arg" and storage is not None:
-                return "it keeps an argument"
-            if slot.kind == "temp" and storage is not None and slot not in mine:
-                return "it keeps a tensor that it makes without giving it as a result"
-        return None
-
-
-def _copy_state(source: Tensor, target: Tensor) -> None:
-    for name in ("requires_grad", "grad", "node", "is_view", "frozen_view", "_stamp"):
-        setattr(target, name, getattr(source, name))
-
-
 def _captured(
-    run: Callable[[_Capture], Any], signature: Signature, entry: _Entry, reuse: bool,
-    passes: Collection[str], pool: Pool,
+    run: Callable[[Capture], Any], where: Device | None, signature: Signature, entry: _Entry,
+    reuse: bool, passes: Collection[str], pool: Pool,
 ) -> Any:  # fmt: skip
     """The result of a captured run; `entry` gets a plan, or the reason why it has none."""
-    taken = _Capture(signature.tensors)
+    taken = Capture(where, signature.tensors)
     result = run(taken)
     recorder = taken.recorder
     if recorder.why is None:
@@ -302,7 +187,11 @@ def _captured(
         else:
             leaves = iter(taken.leaves)
             form = mapped(result, lambda t: next(leaves))
-            body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes, pool)
+            try:
+                body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes, pool)
+            except DeviceMemoryError as error:
+                entry.why = str(error)
+                return result
             body.watch(entry)
             entry.body = body
             _evict()
@@ -363,9 +252,12 @@ def jit(
         grad = autograd.is_grad_enabled()
         signature = Signature(grad, get_linear_mode(), args, kwargs)
         tensors = signature.tensors
+        where = tensors[0].storage.device if tensors else None
         for t in tensors:
-            if t.storage.device is not _CPU or (grad and t.requires_grad):
+            if t.storage.device is not where or (grad and t.requires_grad):
                 return run(*args, **kwargs)
+        if where is not None and where.type == "meta":
+            return run(*args, **kwargs)
         key = tuple(signature.key)
         entry = entries.get(key)
         strikes = 0
@@ -386,7 +278,7 @@ def jit(
             entries.pop(next(iter(entries)))
         entry = _Entry(strikes, signature.modules)
         result = _captured(
-            lambda c: c.run(run, args, kwargs), signature, entry, reuse_outputs, passes, pool
+            lambda c: c.run(run, args, kwargs), where, signature, entry, reuse_outputs, passes, pool
         )
         entries[key] = entry
         return result

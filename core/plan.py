@@ -8,13 +8,16 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from rushlight.core.backends import device, get_linear_mode, linear_mode
+from rushlight.core.backends import Device, device, get_linear_mode, linear_mode
 from rushlight.core.backends.cpu import simd, takers
 from rushlight.core.capture import Recorder, Slot, Step
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor import Tensor
 
 PASSES = frozenset({"fold", "reuse"})
 _FOLDED = 2**16  # bytes of a value that is kept instead of being computed in each run
@@ -32,19 +35,55 @@ class Pool:
         """Those that a plan still has."""
         return [b for ref in self._buffers if (b := ref()) is not None]
 
-    def add(self, nbytes: int) -> Any:
+    def add(self, new: Any) -> None:
         """One more."""
-        new = np.empty(nbytes, np.uint8)
         self._buffers = [*map(weakref.ref, self.buffers()), weakref.ref(new)]
-        return new
 
 
-class Plan:
+class Plan(Protocol):
     """The calls of one captured run, for one thread at a time.
 
-    variable: the slots that get a buffer for each run, before `run`. nbytes: of what is its own;
-    shared: the buffers of the pool that it uses, by address.
+    nbytes: of what is its own; shared: the buffers of the pool that it uses.
     """
+
+    nbytes: int
+    shared: dict[int, Any]
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be run at all."""
+
+    def bind(self, slot: Slot, tensor: Tensor) -> None:
+        """Give an argument's slot the memory of a tensor, for the next run."""
+
+    def fresh(self, slot: Slot) -> Any:
+        """A new buffer for a result of the next run."""
+
+    def run(self) -> None:
+        """All of it, once."""
+
+    def vacate(self) -> None:
+        """Let go of what was bound for a run."""
+
+
+def make_plan(
+    where: Device, recorder: Recorder, variable: set[Slot], results: set[Slot],
+    passes: Collection[str], pool: Pool,
+) -> Plan:  # fmt: skip
+    """The plan of a device; variable: the slots that get a buffer for each run."""
+    if where is _CPU:
+        return CpuPlan(recorder, variable, results, passes, pool)
+    from rushlight.core.backends.webgpu import replay
+
+    backend: Any = where.backend
+    steps, slots = recorder.steps, recorder.slots
+    return replay.Plan(backend, steps, slots, variable, results, passes, pool)
+
+
+class CpuPlan:
+    """The plan of the cpu device: calls in order that know their buffers."""
+
+    alive = True
 
     def __init__(self, recorder: Recorder, variable: set[Slot], results: set[Slot],
                  passes: Collection[str], pool: Pool) -> None:  # fmt: skip
@@ -69,6 +108,26 @@ class Plan:
         self.calls: list[Callable[[], None]] = []
         self.messages = 0
         self._bind(steps)
+
+    def bind(self, slot: Slot, tensor: Tensor) -> None:
+        """Give an argument's slot the memory of a tensor. ValueError where it cannot be written."""
+        if slot.writes and not tensor.buffer.flags.writeable:
+            raise ValueError(
+                f"jit: an argument of shape {tensor.shape} is written to, but is read-only"
+            )
+        start = tensor.dtype.nbytes(tensor.layout.offset)
+        slot.buffer = tensor.buffer[start:] if start else tensor.buffer
+        slot.address = tensor.storage.address + start
+
+    def fresh(self, slot: Slot) -> Any:
+        """A new buffer for a result."""
+        _place(slot, np.empty(slot.nbytes, np.uint8))
+        return slot.buffer
+
+    def vacate(self) -> None:
+        """Let go of what was bound for a run."""
+        for slot in self.variable:
+            vacate(slot)
 
     def run(self) -> None:
         """All of it, once."""
@@ -117,7 +176,9 @@ class Plan:
                     self._own(slot)
                 else:
                     fits = at < len(free) and (free[at][0] <= 2 * size + 256 or free[at][1] in old)
-                    _place(slot, free.pop(at)[2] if fits else pool.add(size))
+                    _place(slot, free.pop(at)[2] if fits else np.empty(size, np.uint8))
+                    if not fits:
+                        pool.add(slot.buffer)
                     self.shared[slot.address] = slot.buffer
             for s in {x.storage for x in (*step.inputs, step.out) if x is not None}:
                 if last[s] == i and s.kind == "temp" and s.address in self.shared:

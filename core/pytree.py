@@ -55,12 +55,23 @@ class Signature:
             sign(value, self)
 
 
+def words(tensor: Tensor) -> int:
+    """How many elements of a tensor of a webgpu device lie in one word; 1 on cpu."""
+    narrow = tensor.device.type == "webgpu" and tensor.dtype.itemsize < 4
+    return 4 // tensor.dtype.itemsize if narrow else 1
+
+
 def sign(value: Any, into: Signature) -> None:
     """Add what `value` is to a signature. TypeError for what can be in none."""
     key, kind = into.key, type(value)
     if isinstance(value, Tensor):
         layout, storage, tensors = value.layout, value.storage, into.tensors
         key += (layout.shape, layout.strides, value.dtype, value.requires_grad, storage.device)
+        if storage.device.type == "webgpu":
+            if value.dtype.kind == "q":  # planes begin where they do by the size of the whole
+                key += (layout.offset, storage.nbytes)
+            elif value.dtype.itemsize < 4:
+                key.append(layout.offset % words(value))
         first = into.seen.setdefault(id(storage), len(tensors))
         if first < len(tensors):  # views of one memory stand as far apart in every call
             key += (first, layout.offset - tensors[first].layout.offset)

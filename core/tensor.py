@@ -284,7 +284,7 @@ TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
 def _transfer(x: Tensor, device: Device) -> Tensor:
     layout = Layout.contiguous(x.shape)
     if capture.active:
-        capture.moving(x.device, device)
+        capture.moving(x, device)
     if device.type == "meta":
         storage = Storage.allocate(device, x.nbytes, x.dtype)
     else:
@@ -293,6 +293,8 @@ def _transfer(x: Tensor, device: Device) -> Tensor:
             data = data.copy()
         storage = Storage(device, device.backend.upload(data, x.dtype), data.size)
     out = Tensor(storage, x.dtype, layout)
+    if capture.active:
+        capture.copied(x, out)
     if autograd.is_grad_enabled():
         TRANSFER.record(out, (x,), {"source": x.device})
     return out

@@ -32,11 +32,6 @@ class Counted:
         return self.fn(*args, **kwargs)
 
 
-def once(device: str, calls: int = 3) -> int:
-    """How often a function runs that is called so often: webgpu calls it each time so far."""
-    return 1 if device == "cpu" else calls
-
-
 def data(device: str, *shape: int, seed: int = 0) -> rl.Tensor:
     values = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
     return rl.from_numpy(values).to(device)
@@ -53,7 +48,7 @@ def same(fn: Callable[..., Any], device: str, *shapes: tuple[int, ...], **option
         pairs = [(want, got)] if isinstance(want, rl.Tensor) else zip(want, got, strict=True)
         for w, g in pairs:
             assert g.tolist() == w.tolist() and g.shape == w.shape and g.dtype is w.dtype
-    assert counted.runs == once(device)
+    assert counted.runs == 1
     return counted
 
 
@@ -67,7 +62,7 @@ def plans() -> Iterator[None]:
 
 @pytest.fixture(params=["cpu"])
 def cpu(request: pytest.FixtureRequest) -> str:
-    """What only captures can do: the device that has them."""
+    """For what is NumPy's memory, and for the two modes of products."""
     name: str = request.param
     return name
 
@@ -113,10 +108,10 @@ def test_pytrees_in_and_out(device: str) -> None:
         assert got["sum"][0].tolist() == (a + b).tolist()
         assert got["sum"][1][0].tolist() == (a * 0.5).tolist()
         assert got["sum"][1][1:] == (7, None) and got["same"] is a
-    assert counted.runs == once(device)
+    assert counted.runs == 1
 
 
-def test_other_objects_are_refused_by_name(cpu: str) -> None:
+def test_other_objects_are_refused_by_name(device: str) -> None:
     captured: Any = rl.jit(lambda *x: x[0])
     with pytest.raises(TypeError, match="jit: a Cache is no argument"):
         captured(Cache(1, 1, 1, 2, limit=8))
@@ -136,10 +131,10 @@ def test_other_objects_are_refused_by_name(cpu: str) -> None:
 # --- the signature ------------------------------------------------------------------------------
 
 
-def test_shape_stride_dtype_and_values_make_a_signature(cpu: str) -> None:
+def test_shape_stride_dtype_and_values_make_a_signature(device: str) -> None:
     counted = Counted(lambda x, k=1, name="a": x * k)
     captured: Any = rl.jit(counted)
-    square = rl.ones(3, 3)
+    square = rl.ones(3, 3, device=device)
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         ((square,), {}), ((square[:2],), {}), ((square[:2].t(),), {}), ((square.long(),), {}),
         ((square, 2), {}), ((square, 2.0), {}), ((square, True), {}), ((square, -0.0), {}),
@@ -157,8 +152,8 @@ def test_shape_stride_dtype_and_values_make_a_signature(cpu: str) -> None:
     assert counted.runs == len(calls) + 1
 
 
-def test_offsets_are_bound_and_views_of_one_memory_stay_so(cpu: str) -> None:
-    base = data(cpu, 6, 4)
+def test_offsets_are_bound_and_views_of_one_memory_stay_so(device: str) -> None:
+    base = data(device, 6, 4)
     counted = Counted(lambda x, y: x.add_(y[0, 0]) * 1)
     captured: Any = rl.jit(counted)
     for i in range(3):
@@ -186,19 +181,19 @@ def test_replay_sees_writes_to_parameters(device: str) -> None:
             layer.weight.copy_(data(device, 3, 4, seed=seed))
             x = data(device, 2, 4, seed=seed + 5)
             assert captured(x).tolist() == counted.fn(x).tolist()
-    assert counted.runs == once(device)
+    assert counted.runs == 1
 
 
 @pytest.mark.parametrize("how", ["set_", "assign", "attribute", "kept", "to", "list"])
-def test_other_memory_is_captured_anew(cpu: str, how: str) -> None:
-    layer = rl.nn.Linear(4, 3).init_()
-    held = [data(cpu, 2, 3)]
+def test_other_memory_is_captured_anew(device: str, how: str) -> None:
+    layer = rl.nn.Linear(4, 3).init_(device)
+    held = [data(device, 2, 3)]
     counted = Counted(lambda x: layer(x) + held[0])
     captured: Any = rl.jit(counted)
     old = []
     with rl.no_grad():
         for seed in range(3):
-            x, weight = data(cpu, 2, 4, seed=seed), data(cpu, 3, 4, seed=seed + 5)
+            x, weight = data(device, 2, 4, seed=seed), data(device, 3, 4, seed=seed + 5)
             for _ in range(2):
                 assert captured(x).tolist() == counted.fn(x).tolist()
             if how == "set_":
@@ -206,9 +201,9 @@ def test_other_memory_is_captured_anew(cpu: str, how: str) -> None:
             elif how == "assign":
                 layer.load_state_dict({**layer.state_dict(), "weight": weight}, assign=True)
             elif how == "to":
-                layer.to(rl.float64).to(rl.float32)
+                layer.to(rl.float16).to(rl.float32)
             elif how == "list":
-                held[0] = data(cpu, 2, 3, seed=seed)
+                held[0] = data(device, 2, 3, seed=seed)
             else:
                 if how == "kept":
                     old.append(layer.weight)
@@ -217,28 +212,28 @@ def test_other_memory_is_captured_anew(cpu: str, how: str) -> None:
     assert counted.runs == 4
 
 
-def test_the_end_of_what_is_reached_is_the_end_of_the_plan(cpu: str) -> None:
-    held = {"w": data(cpu, 64)}
+def test_the_end_of_what_is_reached_is_the_end_of_the_plan(device: str) -> None:
+    held = {"w": data(device, 64)}
     captured: Any = rl.jit(lambda x: x * held["w"])
-    x = rl.ones(64)
+    x = rl.ones(64, device=device)
     assert captured(x).tolist() == held["w"].tolist()
     (entry,) = captured.plans.values()
     assert entry.body is not None
-    held["w"] = data(cpu, 64, seed=1)
+    held["w"] = data(device, 64, seed=1)
     assert entry.body is None
     assert captured(x).tolist() == held["w"].tolist()
 
 
-def test_a_module_in_anothers_place_is_another(cpu: str) -> None:
+def test_a_module_in_anothers_place_is_another(device: str) -> None:
     @rl.jit
     def run(layer: Any, x: rl.Tensor) -> rl.Tensor:
         found: rl.Tensor = layer(x)
         return found
 
-    x = data(cpu, 2, 4)
+    x = data(device, 2, 4)
     with rl.no_grad():
         for _ in range(8):  # as one goes, the next is likely to get its id
-            layer = rl.nn.Linear(4, 3).init_()
+            layer = rl.nn.Linear(4, 3).init_(device)
             assert run(layer, x).tolist() == layer(x).tolist()
         for _ in range(3):
             run(layer, x)
@@ -257,7 +252,7 @@ def test_a_grown_cache_is_captured_anew(device: str) -> None:
             assert_close(captured(x), counted.fn(x).numpy())
         cache.longest = cache.capacity
         cache.reserve(1)
-    assert counted.runs == (3 if device == "cpu" else 6)
+    assert counted.runs == 3
 
 
 def test_a_switch_to_evaluation_is_noticed(device: str) -> None:
@@ -328,12 +323,12 @@ def test_results_may_share_memory(device: str) -> None:
         assert x.tolist() == [[4] * 3] * 2
 
 
-def test_reused_results_are_overwritten(cpu: str) -> None:
+def test_reused_results_are_overwritten(device: str) -> None:
     captured: Any = rl.jit(lambda x: x * 2, reuse_outputs=True)
-    captured(rl.ones(2))
-    first = captured(rl.ones(2))
+    captured(rl.ones(2, device=device))
+    first = captured(rl.ones(2, device=device))
     version = first.storage.version
-    second = captured(rl.full((2,), 5.0))
+    second = captured(rl.full((2,), 5.0, device=device))
     assert first.tolist() == second.tolist() == [10, 10]
     assert second.storage is first.storage and first.storage.version > version
 
@@ -409,7 +404,7 @@ def test_draws_are_those_of_eager(device: str) -> None:
     want = run(f)
     assert want[0] != want[1]
     assert run(captured) == want and run(captured) == want
-    assert counted.runs == once(device, 8)
+    assert counted.runs == 1
 
 
 def test_a_generator_of_ones_own(device: str) -> None:
@@ -437,32 +432,32 @@ READS: dict[str, Callable[[rl.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_reads_raise_and_name_the_line(cpu: str, name: str) -> None:
+def test_reads_raise_and_name_the_line(device: str, name: str) -> None:
     fn = READS[name]
     captured: Any = rl.jit(fn)
     line = fn.__code__.co_firstlineno
     for _ in range(2):
         with pytest.raises(rl.CaptureError, match=rf"test_jit\.py:{line} reads the values"):
-            captured(rl.ones(3))
-    assert (rl.ones(2) * 2).tolist() == [2, 2]  # nothing is captured any more
+            captured(rl.ones(3, device=device))
+    assert (rl.ones(2, device=device) * 2).tolist() == [2, 2]  # nothing is captured any more
 
 
-def test_a_read_of_a_parameter_raises_too(cpu: str) -> None:
-    scale = rl.ones(1)
+def test_a_read_of_a_parameter_raises_too(device: str) -> None:
+    scale = rl.ones(1, device=device)
     with pytest.raises(rl.CaptureError, match=r"test_jit\.py:\d+ reads the values of a tensor of"):
-        rl.jit(lambda x: x * scale.item())(rl.ones(3))
+        rl.jit(lambda x: x * scale.item())(rl.ones(3, device=device))
 
 
-def test_printing_shows_no_values(cpu: str) -> None:
+def test_printing_shows_no_values(device: str) -> None:
     shown = []
-    rl.jit(lambda x: shown.append(repr(x)))(rl.ones(3))
+    rl.jit(lambda x: shown.append(repr(x)))(rl.ones(3, device=device))
     assert shown == ["tensor(..., shape=(3,), dtype=rushlight.float32, values not read)"] or (
         "values not read" in shown[0]
     )
 
 
 @pytest.mark.parametrize("enabled", [False, True])
-def test_a_switch_of_grad_mode_raises(cpu: str, enabled: bool) -> None:
+def test_a_switch_of_grad_mode_raises(device: str, enabled: bool) -> None:
     def with_context(x: rl.Tensor) -> rl.Tensor:
         with rl.enable_grad() if enabled else rl.no_grad():
             return x * 2
@@ -480,9 +475,9 @@ def test_a_switch_of_grad_mode_raises(cpu: str, enabled: bool) -> None:
         with rl.autograd.GradMode(not enabled):
             said = f"test_jit.py:\\d+ switches grad mode {'on' if enabled else 'off'}"
             with pytest.raises(rl.CaptureError, match=said):
-                captured(rl.ones(2))
+                captured(rl.ones(2, device=device))
         with rl.autograd.GradMode(enabled):  # where it switches nothing it is no switch
-            assert [captured(rl.ones(2)).tolist() for _ in range(3)] == [[2, 2]] * 3
+            assert [captured(rl.ones(2, device=device)).tolist() for _ in range(3)] == [[2, 2]] * 3
 
 
 def test_the_librarys_own_switches_are_fine(device: str) -> None:
@@ -507,13 +502,13 @@ def test_errors_pass_through(device: str) -> None:
             failing(rl.ones(2, device=device))
 
 
-def test_an_error_in_a_replay_names_the_op(cpu: str) -> None:
-    table = data(cpu, 4, 2)
+def test_an_error_in_a_replay_names_the_op(device: str) -> None:
+    table = data(device, 4, 2)
     captured: Any = rl.jit(lambda i: rl.nn.functional.embedding(i, table) * 2)
-    assert captured(rl.tensor([1, 2])).tolist() == (table[1:3] * 2).tolist()
+    assert captured(rl.tensor([1, 2], device=device)).tolist() == (table[1:3] * 2).tolist()
     with pytest.raises(IndexError, match="embedding"):
-        captured(rl.tensor([1, 4]))
-    assert captured(rl.tensor([0, 3])).tolist() == (table[::3] * 2).tolist()
+        captured(rl.tensor([1, 4], device=device)).tolist()
+    assert captured(rl.tensor([0, 3], device=device)).tolist() == (table[::3] * 2).tolist()
 
 
 # --- gradients ----------------------------------------------------------------------------------
@@ -556,7 +551,7 @@ def test_gradients_inside(device: str) -> None:
     for seed in range(3):
         x = data(device, 2, 3, seed=seed)
         assert captured(x).tolist() == f(x).tolist()
-    assert counted.runs == once(device)
+    assert counted.runs == 1
 
 
 @pytest.mark.parametrize("kind", ["SGD", "AdamW"])
@@ -598,9 +593,9 @@ def test_an_optimizers_step_alone(device: str) -> None:
 # --- what cannot be replayed --------------------------------------------------------------------
 
 
-def test_state_that_is_replaced_stays_right(cpu: str) -> None:
+def test_state_that_is_replaced_stays_right(device: str) -> None:
     class Model:
-        h = rl.zeros(2)
+        h = rl.zeros(2, device=device)
 
     history = []
 
@@ -611,11 +606,11 @@ def test_state_that_is_replaced_stays_right(cpu: str) -> None:
         return Model.h * 1
 
     for i in range(6):
-        assert step(rl.ones(2)).tolist() == [i + 1] * 2
+        assert step(rl.ones(2, device=device)).tolist() == [i + 1] * 2
     assert [h.tolist()[0] for h in history] == list(range(6))
 
 
-def test_an_argument_that_is_kept_stays_right(cpu: str) -> None:
+def test_an_argument_that_is_kept_stays_right(device: str) -> None:
     kept: list[rl.Tensor] = []
 
     @rl.jit
@@ -623,24 +618,24 @@ def test_an_argument_that_is_kept_stays_right(cpu: str) -> None:
         kept.append(x)
         return x * 2
 
-    xs = [data(cpu, 2, seed=i) for i in range(5)]
+    xs = [data(device, 2, seed=i) for i in range(5)]
     for x in xs:
         captured(x)
     assert [k.tolist() for k in kept] == [x.tolist() for x in xs]
 
 
-def test_a_value_computed_on_first_use_is_captured_after_it(cpu: str) -> None:
+def test_a_value_computed_on_first_use_is_captured_after_it(device: str) -> None:
     lazy: dict[str, rl.Tensor] = {}
 
     def f(x: rl.Tensor) -> rl.Tensor:
         if "mask" not in lazy:
-            lazy["mask"] = rl.ones(3, 3).tril() * 1
+            lazy["mask"] = rl.ones(3, 3, device=device).tril() * 1
         return x * lazy["mask"]
 
     counted = Counted(f)
     captured: Any = rl.jit(counted)
     for seed in range(4):
-        x = data(cpu, 3, 3, seed=seed)
+        x = data(device, 3, 3, seed=seed)
         assert captured(x).tolist() == x.tril().tolist()
     assert counted.runs == 2
 
@@ -655,15 +650,15 @@ def test_values_made_inside(device: str) -> None:
     same(f, device, (3,))
 
 
-def test_a_tensor_of_python_values_that_is_written_to(cpu: str) -> None:
+def test_a_tensor_of_python_values_that_is_written_to(device: str) -> None:
     def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
-        total = rl.tensor([1, 2])
+        total = rl.tensor([1, 2], device=device)
         total += 1
-        return total, rl.tensor([5, 6]), x * 2
+        return total, rl.tensor([5, 6], device=device), x * 2
 
     captured = rl.jit(f)
     for i in range(3):
-        total, plain, _ = captured(data(cpu, 2, seed=i))
+        total, plain, _ = captured(data(device, 2, seed=i))
         assert total.tolist() == [2, 3] and plain.tolist() == [5, 6]
         total.zero_()
         plain.zero_()
@@ -723,17 +718,17 @@ def test_one_inside_another(device: str) -> None:
     for seed in range(3):
         x = data(device, 3, seed=seed)
         assert captured(x).tolist() == (x * 2 + (x + 1) * 2).tolist()
-    assert outer.runs == once(device) and inner.runs == 2 * outer.runs
+    assert outer.runs == 1 and inner.runs == 2 * outer.runs
     assert nested(x).tolist() == (x * 2).tolist()
 
 
-def test_recursion_by_a_number(cpu: str) -> None:
+def test_recursion_by_a_number(device: str) -> None:
     @rl.jit
     def power(x: rl.Tensor, n: int) -> rl.Tensor:
         return x * power(x, n - 1) if n else x.ones_like()
 
     for i in range(3):
-        assert power(rl.full((2,), float(i)), 3).tolist() == [i**3] * 2
+        assert power(rl.full((2,), float(i), device=device), 3).tolist() == [i**3] * 2
 
 
 def test_threads(device: str) -> None:
@@ -784,13 +779,13 @@ def test_a_capture_is_of_its_own_thread(device: str) -> None:
 # --- memory and passes --------------------------------------------------------------------------
 
 
-def test_plans_are_bounded_and_the_unused_go_first(cpu: str, plans: None) -> None:
+def test_plans_are_bounded_and_the_unused_go_first(device: str, plans: None) -> None:
     counted = Counted(lambda x: (x + 1) * 2)
     captured: Any = rl.jit(counted)
-    xs = [rl.ones(2500 + i) for i in range(4)]  # each plan holds one buffer of 10 KB
+    xs = [rl.ones(2500 + 500 * i, device=device) for i in range(4)]  # each plan holds one buffer
     gc.collect()
     rl.set_plan_memory(0)
-    rl.set_plan_memory(35_000)
+    rl.set_plan_memory(50_000)
     for x in xs[:3]:
         captured(x)
     captured(xs[0])
@@ -804,64 +799,68 @@ def test_plans_are_bounded_and_the_unused_go_first(cpu: str, plans: None) -> Non
         rl.set_plan_memory(-1)
 
 
-def test_what_is_too_large_runs_as_it_is(cpu: str, plans: None) -> None:
+def test_what_is_too_large_runs_as_it_is(device: str, plans: None) -> None:
     captured: Any = rl.jit(lambda x: (x + 1) * 2)
     rl.set_plan_memory(100)
     for i in range(6):
-        assert captured(rl.full((500,), float(i))).tolist() == [2 * i + 2] * 500
+        assert captured(rl.full((500,), float(i), device=device)).tolist() == [2 * i + 2] * 500
     assert not any(e.body for e in captured.plans.values())
     rl.set_plan_memory(10_000)
-    captured(rl.ones(500))
+    captured(rl.ones(500, device=device))
     assert any(e.body for e in captured.plans.values())
 
 
-def test_plans_go_with_their_function(cpu: str) -> None:
+def test_plans_go_with_their_function(device: str) -> None:
     captured: Any = rl.jit(lambda x: (x + 1) * 2)
-    captured(rl.ones(5))
+    captured(rl.ones(5, device=device))
     before = len(jitting._entries)
     del captured
     gc.collect()
     assert len(jitting._entries) < before
 
 
-def test_buffers_belong_to_the_plan_until_it_is_dropped(cpu: str) -> None:
-    weight = data(cpu, 50, 50)
+def test_buffers_belong_to_the_plan_until_it_is_dropped(device: str) -> None:
+    weight = data(device, 50, 50)
     captured: Any = rl.jit(lambda x: ((x @ weight).exp() @ weight).tanh())
-    x = data(cpu, 50, 50)
+    x = data(device, 50, 50)
     want = captured(x).tolist()
     (entry,) = captured.plans.values()
-    buffers = [weakref.ref(s.buffer) for s in entry.body.plan.slots if s.kind == "temp"]
+    plan = entry.body.plan
+    temporaries = [s.buffer for s in plan.slots if s.kind == "temp"]
+    buffers = [*map(weakref.ref, temporaries if device == "cpu" else plan.held)]
     for _ in range(3):
-        others = [rl.ones(50, 50) * i for i in range(20)]  # would land in memory that is free
+        others = [
+            rl.ones(50, 50, device=device) * i for i in range(20)
+        ]  # would land in memory that is free
         assert captured(x).tolist() == want
         assert others[3].tolist() == [[3] * 50] * 50
     assert sum(b() is not None for b in buffers) >= len(buffers) - 1  # all but the result's
-    del captured, entry
+    del captured, entry, plan, temporaries
     gc.collect()
     assert all(b() is None or b() is NOTHING for b in buffers)
 
 
-def test_a_captured_prompt_does_not_hold_every_intermediate(cpu: str) -> None:
+def test_a_captured_prompt_does_not_hold_every_intermediate(device: str) -> None:
     config = Config(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=8,
                     num_attention_heads=4, num_key_value_heads=2)  # fmt: skip
-    model = LlamaForCausalLM(config).init_()
+    model = LlamaForCausalLM(config).init_(device)
     held = []
     for passes in (("reuse",), ()):
         step: Any = rl.jit(lambda ids: model(ids, last=True), passes=passes)
         with rl.no_grad():
-            step(rl.zeros(1, 128, dtype=rl.int64))
+            step(rl.zeros(1, 128, dtype=rl.int64, device=device))
         (entry,) = step.plans.values()
         held.append(entry.nbytes)
     assert held[0] < held[1] / 8
 
 
-def test_plans_of_one_function_share_their_buffers(cpu: str) -> None:
-    weight = data(cpu, 40, 40)
+def test_plans_of_one_function_share_their_buffers(device: str) -> None:
+    weight = data(device, 40, 40)
     chosen: list[dict[str, Any]] = [{}, {"reuse_outputs": True}]
     for options in chosen:
         counted = Counted(lambda x: ((x @ weight).exp() @ weight).tanh() @ weight)
         captured: Any = rl.jit(counted, **options)
-        inputs = [data(cpu, n, 40) * 0.1 for n in (64, 9, 30, 64, 9, 30)]
+        inputs = [data(device, n, 40) * 0.1 for n in (64, 9, 30, 64, 9, 30)]
         for _ in range(2):
             for x in inputs:
                 assert captured(x).tolist() == counted.fn(x).tolist()
@@ -879,21 +878,21 @@ def _deep(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
     kept = early * 2
     for i in range(20):
         kept = kept.add_(1) if i % 5 == 0 else (kept * 0.5).sin()
-        x = (x @ x.t() @ x).tanh() + kept * rl.arange(x.shape[1])
+        x = (x @ x.t() @ x).tanh() + kept * rl.arange(x.shape[1], device=x.device)
     return x, kept[:, 1:] + early[:, :-1]
 
 
 @pytest.mark.parametrize("passes", [(), ("reuse",), ("fold",), ("fold", "reuse")])
-def test_passes_change_nothing(cpu: str, passes: tuple[str, ...]) -> None:
-    same(_deep, cpu, (4, 4), passes=passes)
+def test_passes_change_nothing(device: str, passes: tuple[str, ...]) -> None:
+    same(_deep, device, (4, 4), passes=passes)
 
 
-def test_reuse_takes_less_memory(cpu: str) -> None:
+def test_reuse_takes_less_memory(device: str) -> None:
     held = {}
     for passes in ((), ("reuse",)):
         captured: Any = rl.jit(_deep, passes=passes)
         with rl.no_grad():
-            captured(data(cpu, 64, 64))
+            captured(data(device, 64, 64))
         (held[passes],) = [e.nbytes for e in captured.plans.values()]
     assert held["reuse",] < held[()] / 4
     with pytest.raises(ValueError, match="jit: no pass 'fuse'; there are: fold, reuse"):
@@ -944,7 +943,7 @@ def test_a_decode_step_over_a_cache(device: str, passes: tuple[str, ...]) -> Non
         return found
 
     assert decode(counted) == decode(counted.fn)
-    assert counted.runs == once(device, 8)
+    assert counted.runs == 1
 
 
 # --- random programs ----------------------------------------------------------------------------
@@ -1022,6 +1021,6 @@ def test_random_programs(device: str, seed: int) -> None:
                 data(device, 4, 4, seed=i), data(device, 4, 4, seed=i + 5))  # fmt: skip
             said.append([t.tolist() for t in [*call(x, y), *state, x, y, base]])
         found.append(said)
-        if option is not None and device == "cpu":
+        if option is not None:
             assert all(e.body and e.replays == 2 for e in call.plans.values())
     assert all(f == found[0] for f in found[1:])

@@ -94,7 +94,7 @@ class WebGpuBackend:
 
     def _blocks(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of quantized blocks as a file has them."""
-        self._check_alive("read", buffer)
+        self.check_alive("read", buffer)
         found = []
         for first, count in blocks.parts(self, start, stop, dtype):
             with self.lock:
@@ -103,7 +103,7 @@ class WebGpuBackend:
         return blocks.cut(found, start, stop, dtype)
 
     async def _blocks_async(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
-        self._check_alive("read", buffer)
+        self.check_alive("read", buffer)
         found = []
         for first, count in blocks.parts(self, start, stop, dtype):
             with self.lock:
@@ -121,7 +121,8 @@ class WebGpuBackend:
         """Records dispatches for `op`; hold the lock meanwhile."""
         return Emitter(op, self.recorder, self.pool, self.status)
 
-    def _check_alive(self, name: str, buffer: Buffer) -> None:
+    def check_alive(self, name: str, buffer: Buffer) -> None:
+        """DeviceLostError for a buffer of a device that was closed."""
         if buffer.pool is not self.pool:
             raise DeviceLostError(
                 f"{name}: this tensor was on a device that has been closed or lost since",
@@ -131,7 +132,7 @@ class WebGpuBackend:
     def _ranges(
         self, buffer: Buffer, start: int, stop: int, dtype: DType
     ) -> tuple[Slice, tuple[int, int]]:
-        self._check_alive("read", buffer)
+        self.check_alive("read", buffer)
         first, last = _held(start, dtype), _held(stop, dtype)
         low, high = first // 4 * 4, -(-last // 4) * 4
         return Slice(buffer, low, high - low), (first - low, last - low)
@@ -194,14 +195,26 @@ class WebGpuBackend:
         with self.lock:
             for x in (*inputs, out):
                 if x is not None:
-                    self._check_alive(name, x.buffer)
-            e = Emitter(name, self.recorder, self.pool, self.status)
-            if name in IN_PLACE or not _needs_copy(name, inputs, out):
-                plan(e, inputs, out, attrs)
-                return
-            made = e.temporary(out.layout.shape, out.dtype)
-            plan(e, inputs, made, attrs)
-            store(e, made, out)
+                    self.check_alive(name, x.buffer)
+            self.emit(self.emitter(name), inputs, out, attrs)
+
+    def emit(
+        self,
+        e: Emitter,
+        inputs: Sequence[Operand | None],
+        out: Operand,
+        attrs: Mapping[str, Any],
+    ) -> None:
+        """Have the emitter's op record its dispatches; hold the lock meanwhile."""
+        plan = plan_of(e.op)
+        if plan is None or 0 in out.layout.shape:
+            return
+        if e.op in IN_PLACE or not _needs_copy(e.op, inputs, out):
+            plan(e, inputs, out, attrs)
+            return
+        made = e.temporary(out.layout.shape, out.dtype)
+        plan(e, inputs, made, attrs)
+        store(e, made, out)
 
 
 def _held(nbytes: int, dtype: DType) -> int:

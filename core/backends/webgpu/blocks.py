@@ -46,13 +46,19 @@ PLANES: dict[DType, tuple[Plane, ...]] = {
 
 def allocate(backend: WebGpuBackend, numel: int, dtype: DType) -> Buffer:
     """A buffer with planes for `numel` elements; `planes` says where they begin."""
+    nbytes, starts = places(numel, dtype)
+    buffer = backend.pool.take(nbytes)
+    buffer.planes = starts
+    return buffer
+
+
+def places(numel: int, dtype: DType) -> tuple[int, tuple[int, ...]]:
+    """Bytes of a buffer for `numel` elements, and where its planes begin."""
     count, at, starts = numel // dtype.block, 0, []
     for plane in PLANES[dtype]:
         starts.append(at)
         at += -(-count * plane.nbytes // ALIGN) * ALIGN
-    buffer = backend.pool.take(max(at, 4))
-    buffer.planes = tuple(starts)
-    return buffer
+    return max(at, 4), tuple(starts)
 
 
 def plane_value(x: Operand, index: int, layout: Layout, dtype: DType) -> Value:

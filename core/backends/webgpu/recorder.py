@@ -7,12 +7,15 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.backends import Bytes, debugging
 from rushlight.core.backends.webgpu.pool import Buffer, Pool, Virtual
-from rushlight.core.backends.webgpu.port import SLOT, Port, Range, summary
+from rushlight.core.backends.webgpu.port import SLOT, SPREAD, STRIDE, Port, Range, summary
 from rushlight.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from rushlight.core.backends.webgpu.replay import Plan
 
 # A batch is submitted when it has this many dispatches, or touches this many bytes.
 MOST_DISPATCHES = 512
@@ -116,6 +119,26 @@ class Recorder:
             pipeline = self.port.pipeline(kernel.source, kernel.access, label)
             self.pipelines[kernel] = pipeline
         return pipeline
+
+    def replay(self, plan: Plan) -> None:
+        """Run a plan that the port keeps, after everything that waits (`flush` before)."""
+        self.dispatches += len(plan.ops)
+        self.submits += 1
+        if self.observer is not None:
+            self.observer += plan.labels
+        what: Sequence[str] = plan.ops
+        try:
+            if not debugging[0]:
+                self.port.replay(plan.number)
+                return
+            for i, op in enumerate(plan.ops):
+                what = [op]
+                words = plan.words[i * STRIDE : (i + 1) * STRIDE]
+                slot, words[2] = words[2], 0
+                self.port.submit(words, bytes(plan.uniforms[slot : slot + SPREAD * SLOT]), what)
+                self.port.check()
+        except DeviceError as error:
+            raise error.during(summary(what)) from None
 
     def group(self, access: str, bindings: Sequence[Slice]) -> int:
         """The bind group of some slices."""

@@ -11,6 +11,10 @@ from rushlight.core.dtype import int64
 # As many bits as the dtype holds exactly: more would round up to 1.
 _UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 
+# Where kernels of these labels have seed and offset among their parameters: four words.
+STATE_AT = 16
+STATEFUL = frozenset({"rand", "randn", "randint"})
+
 
 def _state(attrs: Attrs) -> list[int]:
     seed, offset = attrs["seed"], attrs["offset"]

@@ -1,0 +1,308 @@
+"""What a captured run becomes on webgpu: memory by lifetime, and one flat plan that is replayed.
+
+The steps' plans put their dispatches on a tape, over memory that stands for slots and temporaries;
+then buffers are found for it, and pipelines, bind groups and parameters become a plan of the
+port's, which a replay runs with one call.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rushlight.core.backends.webgpu import access, blocks
+from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
+from rushlight.core.backends.webgpu.plans.map import move
+from rushlight.core.backends.webgpu.plans.random import STATE_AT, STATEFUL
+from rushlight.core.backends.webgpu.pool import Buffer, Virtual, Virtuals
+from rushlight.core.backends.webgpu.port import SLOT, STRIDE
+from rushlight.core.backends.webgpu.recorder import Dispatch, Slice
+from rushlight.core.dtype import DType, uint32
+from rushlight.core.layout import Layout
+
+if TYPE_CHECKING:
+    from rushlight.core.backends.webgpu.backend import WebGpuBackend
+    from rushlight.core.capture import Slot, Step
+
+_FOLDED = 2**16  # bytes of a value that is kept instead of being computed in each run
+_WORDS = SLOT // 4
+
+
+class _Moving(NamedTuple):
+    """A dispatch whose buffers are others in each run."""
+
+    at: int
+    access: str
+    bindings: tuple[Slice, ...]
+
+
+class Plan:
+    """The dispatches of one captured run, for one thread at a time; see core/plan.py.
+
+    variable: the slots that get a buffer for each run. nbytes: of what is its own; shared: the
+    buffers it has from `pool`, by id.
+    """
+
+    def __init__(
+        self, backend: WebGpuBackend, steps: Sequence[Step], slots: Sequence[Slot],
+        variable: set[Slot], results: set[Slot], passes: Collection[str], pool: Any,
+    ) -> None:  # fmt: skip
+        self.backend, self.variable, self.slots = backend, variable, slots
+        self.nbytes, self.number = 0, 0  # the port's; none without dispatches
+        self.shared: dict[int, Any] = {}
+        self.bound: dict[int, tuple[Buffer, int]] = {}  # by handle: buffer, and byte it begins at
+        self.back: list[tuple[Value, Value]] = []
+        self.dtypes: dict[Slot, DType] = {}
+        with backend.lock:
+            self._build(list(steps), results, passes, pool)
+
+    def __del__(self) -> None:
+        if self.number:  # the garbage collector may run in the middle of anything
+            self.backend.recorder.retired.append((self.number, self.own_groups))
+
+    # Making it.
+
+    def _build(
+        self, steps: list[Step], results: set[Slot], passes: Collection[str], pool: Any
+    ) -> None:
+        for step in steps:
+            self.dtypes.setdefault(step.out.storage, step.out.dtype)
+        if "fold" in passes:
+            steps = self._fold(steps, results)
+        self._memory(steps, results)
+        noting = self.backend.status.noting
+        tape = self._tape(steps)
+        self.notes = self.backend.status.noting - noting
+        self.backend.status.noting = noting
+        self.before = len(tape)
+        real = self._place(tape, pool if "reuse" in passes else None)
+        self._retain(tape, real)
+
+    def _fold(self, steps: list[Step], results: set[Slot]) -> list[Step]:
+        """Run what gives the same in every run now, where it is small; gives the other steps."""
+        written: dict[Slot, int] = {}
+        for step in steps:
+            written[step.out.storage] = written.get(step.out.storage, 0) + 1
+        rest = []
+        for step in steps:
+            out = step.out.storage
+            given = (x is None or x.storage.fixed for x in step.inputs)
+            if (written[out] > 1 or out.nbytes > _FOLDED or step.draw or out in results
+                    or not all(given)):  # fmt: skip
+                rest.append(step)
+                continue
+            self._own(out)
+            out.fixed = True
+            self.backend.run(step.name, step.inputs, step.out, step.attrs)
+        return rest
+
+    def _own(self, slot: Slot) -> None:
+        slot.buffer = self.backend.allocate(slot.nbytes, self.dtypes[slot])
+        self.nbytes += slot.buffer.nbytes
+
+    def _memory(self, steps: list[Step], results: set[Slot]) -> None:
+        """Buffers for results that are kept; what stands for buffers, for the rest."""
+        reach: dict[Slot, int] = {}
+        for step in steps:
+            for x in (*step.inputs, step.out):
+                if x is None or x.storage.kind != "arg":
+                    continue
+                if x.dtype.kind == "q":
+                    x.storage.buffer = x.storage.buffer or _like(x.storage)
+                    continue
+                size = -(-x.layout.extent[1] * access.width(x.dtype) // 4) * 4
+                reach[x.storage] = max(reach.get(x.storage, 4), size)
+        for slot, size in reach.items():
+            slot.buffer = Virtual(size)
+        for slot, dtype in self.dtypes.items():
+            if slot.kind != "temp" or slot.buffer is not None:
+                continue
+            if slot in results and slot not in self.variable:
+                self._own(slot)
+            elif dtype.kind == "q":
+                slot.buffer = Virtual(0)
+                slot.buffer.nbytes, slot.buffer.planes = blocks.places(
+                    slot.nbytes // dtype.itemsize * dtype.block, dtype
+                )
+            else:
+                slot.buffer = Virtual(max(_held(slot.nbytes, dtype), 4))
+
+    def _tape(self, steps: list[Step]) -> list[Dispatch]:
+        backend, recorder = self.backend, self.backend.recorder
+        tape: list[Dispatch] = []
+        recorder.tape = tape
+        pool: Any = Virtuals()
+        try:
+            for step in steps:
+                first = len(tape)
+                e = Emitter(step.name, recorder, pool, backend.status)
+                backend.emit(e, step.inputs, step.out, step.attrs)
+                for d in tape[first:] if step.draw else ():
+                    if d.kernel.label in STATEFUL:
+                        d.draw = step.draw
+        finally:
+            recorder.tape = None
+        return tape
+
+    def _place(self, tape: list[Dispatch], pool: Any) -> dict[int, Buffer]:
+        """Buffers for all that is not bound in each run: one serves several, one after another.
+
+        By handle. Without a pool each has its own.
+        """
+        moving = {s.buffer.handle for s in self.variable if s.buffer is not None}
+        last: dict[int, int] = {}
+        for i, d in enumerate(tape):
+            for s in d.bindings:
+                if isinstance(s.buffer, Virtual) and s.buffer.handle not in moving:
+                    last[s.buffer.handle] = i
+        real: dict[int, Buffer] = {}
+        # Small values leave large buffers alone, unless they are there already.
+        free = sorted((b.nbytes, b.handle, b) for b in (pool.buffers() if pool else ()))
+        old = {handle for _, handle, _ in free}
+        for i, d in enumerate(tape):
+            for s in d.bindings:
+                v = s.buffer
+                if v.handle in last and v.handle not in real:
+                    at = bisect_left(free, (v.nbytes,))
+                    fits = at < len(free) and (
+                        free[at][0] <= 2 * v.nbytes + ALIGN or free[at][1] in old
+                    )
+                    if fits:
+                        real[v.handle] = free.pop(at)[2]
+                    else:
+                        real[v.handle] = made = self.backend.pool.take(v.nbytes)
+                        if pool:
+                            pool.add(made)
+                        else:
+                            self.nbytes += made.nbytes
+                    if pool:
+                        self.shared[id(real[v.handle])] = real[v.handle]
+            for handle in {s.buffer.handle for s in d.bindings}:
+                if pool and last.get(handle) == i:
+                    b = real[handle]
+                    insort(free, (b.nbytes, b.handle, b))
+        return real
+
+    def _retain(self, tape: list[Dispatch], real: dict[int, Buffer]) -> None:
+        recorder, port = self.backend.recorder, self.backend.port
+        self.ops = [d.op for d in tape]
+        self.labels = [(d.op, d.kernel.label) for d in tape]
+        self.words, uniforms = array("I"), bytearray()
+        self.moving: list[_Moving] = []
+        self.draws: dict[int, tuple[Any, int, list[int]]] = {}
+        self.held = list(real.values())
+        self.own_groups: list[int] = []
+        slots: dict[bytes, int] = {}
+        groups: dict[Any, int] = {}
+        for i, d in enumerate(tape):
+            data = struct.pack(f"<{len(d.parameters)}I", *d.parameters)
+            slot = None if d.draw else slots.get(data)
+            if slot is None:
+                slot = len(uniforms)
+                uniforms += data.ljust(-(-len(data) // SLOT) * SLOT or SLOT, b"\0")
+                if d.draw is None:
+                    slots[data] = slot
+                else:
+                    self.draws.setdefault(id(d.draw), (*d.draw, []))[2].append(slot + 4 * STATE_AT)
+            bindings = tuple(
+                s._replace(buffer=real.get(s.buffer.handle, s.buffer)) for s in d.bindings
+            )
+            group = 0
+            if any(isinstance(s.buffer, Virtual) for s in bindings):
+                self.moving.append(_Moving(i, d.kernel.access, bindings))
+            else:
+                ranges = tuple((s.buffer.handle, s.offset, s.nbytes) for s in bindings)
+                group = groups.get((d.kernel.access, ranges), 0)
+                if not group:
+                    group = port.bind_group(d.kernel.access, ranges)
+                    groups[d.kernel.access, ranges] = group
+                    self.own_groups.append(group)
+            self.words.extend((recorder.pipeline(d.op, d.kernel), group, slot, *d.groups))
+        self.uniforms = uniforms
+        if tape:
+            self.number = port.retain(self.words, bytes(uniforms), self.ops)
+        self.nbytes += len(uniforms)
+
+    # Running it.
+
+    @property
+    def alive(self) -> bool:
+        """Whether the device that it was made for is still open."""
+        return self.backend.port.lost is None
+
+    def bind(self, slot: Slot, tensor: Any) -> None:
+        """Give an argument's slot the memory of a tensor, or a copy where it cannot be bound."""
+        virtual, buffer = slot.buffer, tensor.buffer
+        if virtual is None:  # no step has to do with it
+            return
+        self.backend.check_alive("jit", buffer)
+        if tensor.dtype.kind == "q":
+            self.bound[virtual.handle] = buffer, 0
+            return
+        per = access.per_word(tensor.dtype)
+        start = tensor.layout.offset // per * per * access.width(tensor.dtype)
+        if start % ALIGN == 0:
+            self.bound[virtual.handle] = buffer, start
+            return
+        count = virtual.nbytes // 4
+        with self.backend.lock:
+            made = self.backend.pool.take(virtual.nbytes)
+            there = Value(buffer, Layout((count,), (1,), start // 4), uint32)
+            here = Value(made, Layout.contiguous((count,)), uint32)
+            move(self.backend.emitter("jit"), there, here)
+        self.bound[virtual.handle] = made, 0
+        if slot.writes:
+            self.back.append((here, there))
+
+    def fresh(self, slot: Slot) -> Any:
+        """A new buffer for a result."""
+        made = self.backend.allocate(slot.nbytes, self.dtypes[slot])
+        self.bound[slot.buffer.handle] = made, 0
+        return made
+
+    def run(self) -> None:
+        """All of it, once."""
+        backend, recorder = self.backend, self.backend.recorder
+        with backend.lock:
+            recorder.flush()
+            for at, kinds, bindings in self.moving:
+                group = recorder.group(kinds, [self._bound(s) for s in bindings])
+                if group != self.words[STRIDE * at + 1]:
+                    self.words[STRIDE * at + 1] = group
+                    backend.port.patch(self.number, at, group)
+            for generator, words, places in self.draws.values():
+                state = struct.pack("<2Q", *generator.reserve(words))
+                for place in places:
+                    self.uniforms[place : place + len(state)] = state
+                    backend.port.patch_uniforms(self.number, place, state)
+            backend.status.noting += self.notes
+            if self.number:
+                recorder.replay(self)
+            for here, there in self.back:
+                move(backend.emitter("jit"), here, there)
+
+    def _bound(self, s: Slice) -> Slice:
+        found = self.bound.get(s.buffer.handle)
+        return s if found is None else Slice(found[0], found[1] + s.offset, s.nbytes)
+
+    def vacate(self) -> None:
+        """Let go of what was bound for a run."""
+        self.bound.clear()
+        self.back.clear()
+
+
+def _held(nbytes: int, dtype: DType) -> int:
+    """Bytes on the device for bytes of elements, in whole words."""
+    return -(-nbytes // dtype.itemsize * access.width(dtype) // 4) * 4
+
+
+def _like(slot: Slot) -> Virtual:
+    """What stands for the blocks of an argument: another one's planes begin at the same places."""
+    storage = slot.ref()
+    assert storage is not None, "arguments live while they are captured"
+    made = Virtual(storage.buffer.nbytes)
+    made.planes = storage.buffer.planes
+    return made

@@ -1,0 +1,127 @@
+"""One run of a function that is captured, with stand-ins for the tensors it is given."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.core import capture
+from rushlight.core.backends import Device
+from rushlight.core.capture import Operand, Recorder, Slot
+from rushlight.core.pytree import Leaf, mapped, words
+from rushlight.core.storage import Storage
+from rushlight.core.tensor import Tensor
+
+
+class _Bound(Storage):
+    """An argument's memory during a capture: told from other tensors over the same memory."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, base: Storage) -> None:
+        for name in ("device", "buffer", "nbytes", "packing", "moves", "_address"):
+            setattr(self, name, getattr(base, name))
+        self.base = base
+
+
+def _through(name: str) -> property:
+    return property(lambda s: getattr(s.base, name), lambda s, v: setattr(s.base, name, v))
+
+
+for _name in ("version", "history"):
+    setattr(_Bound, _name, _through(_name))
+
+
+class Capture:
+    """One run of a function with stand-ins for its arguments, over memory that is told apart."""
+
+    def __init__(self, where: Device | None, tensors: list[Tensor]) -> None:
+        self.recorder = Recorder(where)
+        self.slots: list[tuple[Slot, int]] = []  # with the argument it begins at
+        self.pairs: dict[int, tuple[Tensor, Tensor, int]] = {}  # by the original's id
+        self.leaves: list[Leaf] = []
+        bound: dict[int, _Bound] = {}
+        for i in sorted(range(len(tensors)), key=lambda i: tensors[i].layout.offset):
+            storage = tensors[i].storage
+            if id(storage) not in bound:
+                bound[id(storage)] = _Bound(storage)
+                first = tensors[i].layout.offset
+                blocks = tensors[i].dtype.kind == "q" and storage.packing == "planes"
+                first = 0 if blocks else first - first % words(tensors[i])
+                slot = self.recorder.add("arg", bound[id(storage)], first)
+                self.slots.append((slot, i))
+        for i, t in enumerate(tensors):
+            if id(t) not in self.pairs:
+                new = type(t).__new__(type(t))
+                Tensor.__init__(new, bound[id(t.storage)], t.dtype, t.layout)
+                _copy_state(t, new)
+                self.pairs[id(t)] = t, new, i
+
+    def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What `fn` gives, in tensors for the caller."""
+
+        def stand_in(t: Tensor) -> Tensor:
+            return self.pairs[id(t)][1]
+
+        given, named = mapped(args, stand_in), mapped(kwargs, stand_in)
+        storages = [new.storage for _, new, _ in self.pairs.values()]
+        with capture.recording(self.recorder):
+            result = fn(*given, **named)
+        for (t, new, _), storage in zip(self.pairs.values(), storages, strict=True):
+            if any(getattr(t, n) is not getattr(new, n) for n in ("node", "grad", "requires_grad")):
+                self.refuse("it changes what an argument is")
+                _copy_state(new, t)
+            if new.storage is not storage:
+                self.refuse("it gives an argument other memory")
+                t.set_(new)
+        originals = {id(new): (t, i) for t, new, i in self.pairs.values()}
+        return mapped(result, lambda t: self._own(t, originals))
+
+    def refuse(self, why: str) -> None:
+        """Make no plan; the first reason stays."""
+        self.recorder.why = self.recorder.why or why
+
+    def _own(self, t: Tensor, originals: dict[int, tuple[Tensor, int]]) -> Tensor:
+        """A tensor of the result for the caller; notes how a replay gives it."""
+        if id(t) in originals:
+            t, i = originals[id(t)]
+            self.leaves.append(Leaf(t, i, None))
+            return t
+        if self.recorder.device not in (None, t.device):
+            self.refuse(f"its result is on {t.device}")
+        view = self.recorder.views.get(id(t))
+        slot = self.recorder.find(t.storage) if view is not None and view() is t else None
+        viewed, slot = slot is not None, slot or self.recorder.see(t)
+        leaf = Leaf(t, -1, slot)
+        self.leaves.append(leaf)
+        if isinstance(t.storage, _Bound):
+            leaf.index = next(i for s, i in self.slots if s is slot)
+            leaf.layout = Operand(slot, t.dtype, t.layout).layout
+            t.storage = t.storage.base
+        elif slot.kind == "const":
+            self.refuse("its result is made from Python values")
+        elif slot.kind == "outer" and not viewed:
+            leaf.ref = weakref.ref(t)
+        if t.requires_grad and leaf.ref is None:
+            self.refuse("its result needs a gradient")
+        return t
+
+    def lost(self) -> str | None:
+        """What a replay could not do that the run did to Python's objects, if anything."""
+        self.pairs.clear()
+        mine = {leaf.slot for leaf in self.leaves}
+        for slot in self.recorder.slots:
+            storage = slot.ref()
+            if slot.kind == "outer" and (storage is None or storage.moves != slot.moves):
+                return "it replaces a tensor that it reads"
+            if slot.kind == "arg" and storage is not None:
+                return "it keeps an argument"
+            if slot.kind == "temp" and storage is not None and slot not in mine:
+                return "it keeps a tensor that it makes without giving it as a result"
+        return None
+
+
+def _copy_state(source: Tensor, target: Tensor) -> None:
+    for name in ("requires_grad", "grad", "node", "is_view", "frozen_view", "_stamp"):
+        setattr(target, name, getattr(source, name))
