@@ -8,7 +8,8 @@ import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, overload
 
 from rushlight.core import autograd, capture
@@ -90,9 +91,11 @@ class _Body:
 
     def __init__(
         self, recorder: Recorder, args: list[tuple[Slot, int]], result: Any,
-        leaves: list[Leaf], reuse: bool, passes: Collection[str], pool: Pool,
+        leaves: list[Leaf], reuse: bool, passes: Collection[str], pools: Mapping[Device, Pool],
     ) -> None:  # fmt: skip
-        self.lock, self.device = pool.lock, recorder.device or _CPU
+        self.device = recorder.device or _CPU
+        pool = pools[self.device]
+        self.lock = pool.lock
         self.epoch, self.grad = capture.epoch, autograd.is_grad_enabled()
         self.args, self.result = args, result
         made = {x.slot for x in leaves if x.slot is not None and x.slot.kind == "temp"}
@@ -173,7 +176,7 @@ class _Body:
 
 def _captured(
     run: Callable[[Capture], Any], where: Device | None, signature: Signature, entry: _Entry,
-    reuse: bool, passes: Collection[str], pool: Pool,
+    reuse: bool, passes: Collection[str], pools: Mapping[Device, Pool],
 ) -> Any:  # fmt: skip
     """The result of a captured run; `entry` gets a plan, or the reason why it has none."""
     taken = Capture(where, signature.tensors)
@@ -188,7 +191,7 @@ def _captured(
             leaves = iter(taken.leaves)
             form = mapped(result, lambda t: next(leaves))
             try:
-                body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes, pool)
+                body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes, pools)
             except DeviceMemoryError as error:
                 entry.why = str(error)
                 return result
@@ -244,7 +247,7 @@ def jit(
         raise TypeError(f"jit: {fn!r} runs in parts; jit the function that computes one of them")
     run: Callable[..., Any] = fn
     entries: dict[Any, _Entry] = {}
-    pool = Pool()
+    pools: Mapping[Device, Pool] = defaultdict(Pool)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if capture.active and capture.capturing():
@@ -278,7 +281,13 @@ def jit(
             entries.pop(next(iter(entries)))
         entry = _Entry(strikes, signature.modules)
         result = _captured(
-            lambda c: c.run(run, args, kwargs), where, signature, entry, reuse_outputs, passes, pool
+            lambda c: c.run(run, args, kwargs),
+            where,
+            signature,
+            entry,
+            reuse_outputs,
+            passes,
+            pools,
         )
         entries[key] = entry
         return result

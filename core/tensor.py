@@ -238,7 +238,10 @@ class Tensor(Reading):
         if array.size and array.dtype.kind not in "bui":
             raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
-        return from_numpy(array.astype(kind)).to(self.device)
+        made = from_numpy(array.astype(kind))
+        if capture.active:
+            capture.owned(made)
+        return made.to(self.device)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         ops.setitem(self, key, value)

@@ -24,8 +24,7 @@ class Turn:
     def __init__(self, cache: Cache) -> None:
         self.ids: list[int] = []
         self.cache = cache
-        # Captured on the CPU: the cache's shapes stay the same until it grows.
-        cache.static = cache.device.type == "cpu"
+        cache.static = True  # its shapes stay the same until it grows, as captures ask for
         self.step = jit(_stepper(cache), reuse_outputs=True)
         # What the step does with the logits, in the same capture; None gives them as they are.
         self.pick: Callable[[Tensor], Tensor] | None = None

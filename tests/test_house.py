@@ -62,7 +62,10 @@ LAYERS: list[tuple[str, str]] = [
     ("op", r"rushlight\.core\.(op|autograd|random)"),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
     ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing|reading)"),
-    ("library", r"rushlight\.(core\.(nn|optim|io|jit|plan|pytree|testing)(\..+)?|web\.download)"),
+    (
+        "library",
+        r"rushlight\.(core\.(nn|optim|io|jit|plan|pytree|stand_ins|testing)(\..+)?|web\.download)",
+    ),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
 ]
