@@ -81,7 +81,7 @@ class Recorder:
     why: what makes its calls run as they are, without a plan; None where nothing does.
     """
 
-    def __init__(self, where: Device | None) -> None:
+    def __init__(self, where: Device | None = None) -> None:
         self.device = where
         self.steps: list[Step] = []
         self.slots: list[Slot] = []
