@@ -227,10 +227,12 @@ def jit(
       that is not the library's own (an optimizer's step may be inside), raise CaptureError.
     - What a replay could not repeat runs as it is in every call: results that need a gradient,
       `backward()` into tensors from outside, tensors kept elsewhere than in the result, and
-      anything on another device than `cpu`.
+      what computes on two devices.
 
     reuse_outputs: the next call may overwrite the results of this one. passes: "reuse" lets
-    buffers serve several intermediates and signatures, "fold" computes what never changes once.
+    buffers serve several intermediates and signatures, "fold" computes what never changes once; on
+    webgpu "fuse" makes one kernel of elementwise ops and what they follow, "merge" one dispatch of
+    several that do not depend on each other.
     Plans hold memory: see `set_plan_memory`. Inside a captured function another one is a part of
     it.
 

@@ -19,7 +19,8 @@ from rushlight.core.capture import Recorder, Slot, Step
 if TYPE_CHECKING:
     from rushlight.core.tensor import Tensor
 
-PASSES = frozenset({"fold", "reuse"})
+# What may be done to a plan; "fuse" and "merge" are webgpu's.
+PASSES = frozenset({"fold", "fuse", "merge", "reuse"})
 _FOLDED = 2**16  # bytes of a value that is kept instead of being computed in each run
 _CPU = device("cpu")
 

@@ -781,7 +781,7 @@ def test_a_capture_is_of_its_own_thread(device: str) -> None:
 
 def test_plans_are_bounded_and_the_unused_go_first(device: str, plans: None) -> None:
     counted = Counted(lambda x: (x + 1) * 2)
-    captured: Any = rl.jit(counted)
+    captured: Any = rl.jit(counted, passes=("reuse",))
     xs = [rl.ones(2500 + 500 * i, device=device) for i in range(4)]  # each plan holds one buffer
     gc.collect()
     rl.set_plan_memory(0)
@@ -895,8 +895,10 @@ def test_reuse_takes_less_memory(device: str) -> None:
             captured(data(device, 64, 64))
         (held[passes],) = [e.nbytes for e in captured.plans.values()]
     assert held["reuse",] < held[()] / 4
-    with pytest.raises(ValueError, match="jit: no pass 'fuse'; there are: fold, reuse"):
-        rl.jit(_deep, passes=("fuse",))
+    with pytest.raises(
+        ValueError, match="jit: no pass 'tile'; there are: fold, fuse, merge, reuse"
+    ):
+        rl.jit(_deep, passes=("tile",))
 
 
 # --- models -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
+from rushlight.core.backends.webgpu.fuse import fuse
 from rushlight.core.backends.webgpu.plans.map import move
 from rushlight.core.backends.webgpu.plans.random import STATE_AT, STATEFUL
 from rushlight.core.backends.webgpu.pool import Buffer, Virtual, Virtuals
@@ -72,12 +73,14 @@ class Plan:
             self.dtypes.setdefault(step.out.storage, step.out.dtype)
         if "fold" in passes:
             steps = self._fold(steps, results)
+        if "fuse" in passes:
+            keep = {s for s in self.slots if s.kind != "temp"} | results
+            steps = fuse(steps, keep, self.backend.emitter("fuse"))
         self._memory(steps, results)
         noting = self.backend.status.noting
         tape = self._tape(steps)
         self.notes = self.backend.status.noting - noting
         self.backend.status.noting = noting
-        self.before = len(tape)
         real = self._place(tape, pool if "reuse" in passes else None)
         self._retain(tape, real)
 
