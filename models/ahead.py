@@ -22,10 +22,15 @@ def read_ahead(
     if len(ids) >= model.config.max_position_embeddings:
         return
     turn = model._resume(ids)
+    turn.linear = linear
+    # Where a step takes as long whatever its width, as many tokens as go together.
+    chunk = chunk if turn.software else CHUNK
     try:
         yield len(turn.ids)
-        while len(turn.ids) < len(ids) - 1:
-            model._read(turn, ids[: min(len(turn.ids) + chunk, len(ids) - 1)], linear)
-            yield len(turn.ids)
+        while (done := len(turn.ids)) < len(ids) - 1:
+            end = min(done + chunk, len(ids) - 1)
+            while len(turn.ids) < end:
+                turn.read(model, ids[len(turn.ids) : end])
+            yield end
     finally:
         model._turn = turn

@@ -1,121 +1,168 @@
 """Sampling where the logits are: the rules of `sampling` in tensor ops, without reading logits.
 
 Three numbers come back per token: its id, the logarithm of its probability, the largest score.
+The token itself stays on the device as well, where the next step takes it from.
 """
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
+
+import numpy as np
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import Generator as Random
-from rushlight.core.convert import tensor
-from rushlight.core.dtype import bool_
+from rushlight.core.dtype import int64
 from rushlight.core.jit import jit
-from rushlight.core.tensor import Tensor
-from rushlight.models.sampling import Array, Options, checked_bias
+from rushlight.core.tensor import Tensor, from_numpy
+from rushlight.models.sampling import Array, Options, checked
+
+# The score of a token that the mask leaves out: finite, as WGSL may take infinity for anything.
+HIDDEN = -1e30
 
 
-def _facts(scores: Tensor, token: Tensor) -> Tensor:
-    """(3,): the token, the logarithm of its probability, the largest score."""
-    top = scores.amax(0, keepdim=True)
-    shifted = scores - top
-    log_total = shifted.exp().sum(0, keepdim=True).log()
-    # float32 holds every id below 2**24 exactly.
-    return ops.cat([token.float(), shifted.gather(0, token) - log_total, top])
+class Rules(NamedTuple):
+    """Which rules there are: what decides about the ops. Their numbers lie on the device."""
 
-
-@jit
-def _greedy(logits: Tensor) -> Tensor:
-    scores = logits.float()
-    return _facts(scores, scores.argmax(0, keepdim=True))
+    drawn: bool = False
+    biased: bool = False
+    penalized: bool = False
+    counted: bool = False
+    top_k: int = 0
+    top_p: bool = False
+    min_p: bool = False
 
 
 class DeviceSampler:
-    """`Sampler` on a device, in float32; what the penalties need of the past stays there, too."""
+    """Chooses token after token in float32; what the rules need of the past stays on the device.
 
-    def __init__(self, options: Options, vocab: int, prompt: Sequence[int], device: Device) -> None:
-        self.options, self.device = options, device
-        self.random = Random(options.seed or 0)
-        checked_bias(options, vocab)
-        self.bias: Tensor | None = None
-        if options.logit_bias:
-            bias = [0.0] * vocab
-            for token, value in options.logit_bias.items():
-                bias[token] = float(value)
-            self.bias = tensor(bias, device=device)
-        self.seen: Tensor | None = None
-        if options.repetition_penalty != 1:
-            seen = [False] * vocab
-            for token in prompt:
-                seen[token] = True
-            self.seen = tensor(seen, device=device)
-        self.counts: Tensor | None = None
-        if options.frequency_penalty or options.presence_penalty:
-            self.counts = ops.zeros(vocab, device=device)
-        self._captured = jit(partial(DeviceSampler._chosen, weakref.proxy(self)))
+    token: (1, 1), the one that was chosen last. It serves one answer after the other: its tensors
+    keep their memory, so that captured steps go on with them.
+    """
+
+    def __init__(self, vocab: int, device: Device) -> None:
+        self.vocab, self.device = vocab, device
+        self.token = ops.zeros(1, 1, dtype=int64, device=device)
+        self.rules = Rules()
+        self.mask: Tensor | None = None  # which tokens are allowed
+        self._random = Random(0)
+        self._held: dict[str, Tensor] = {}
+        self._captured = jit(partial(DeviceSampler.choose, weakref.proxy(self)))
+
+    def begin(self, options: Options, prompt: Sequence[int]) -> None:
+        """Get ready for an answer to `prompt` by `options`. ValueError for tokens not there."""
+        o, vocab = options, self.vocab
+        checked(o, vocab, self.device)
+        self._random.manual_seed(o.seed or 0)
+        if o.logit_bias:
+            bias = np.zeros(vocab, np.float32)
+            bias[list(o.logit_bias)] = list(o.logit_bias.values())
+            self._hold("bias", bias.clip(HIDDEN))
+        penalized = o.repetition_penalty != 1
+        if penalized:
+            seen = np.zeros(vocab, np.bool_)
+            seen[list(prompt)] = True
+            self._hold("seen", seen)
+        counted = bool(o.frequency_penalty or o.presence_penalty)
+        if counted:
+            self._hold("counts", np.zeros(vocab, np.float32))
+        numbers = (o.temperature, o.repetition_penalty, o.frequency_penalty, o.presence_penalty,
+                   o.top_p, o.min_p)  # fmt: skip
+        self._hold("numbers", np.array(numbers, np.float32))
+        if o.token_mask is None or isinstance(o.token_mask, Tensor):
+            self.mask = o.token_mask  # the caller's own: what it writes to it holds at once
+        else:
+            self.mask = self._hold("mask", np.asarray(o.token_mask))
+        self.rules = Rules(
+            o.temperature != 0, bool(o.logit_bias), penalized, counted,
+            o.top_k if o.top_k < vocab else 0, o.top_p < 1, o.min_p > 0,
+        )  # fmt: skip
+
+    def _hold(self, name: str, values: Array) -> Tensor:
+        """Keep values, in the memory that those of the last answer had."""
+        new = from_numpy(values).to(self.device)
+        if name in self._held:
+            return self._held[name].copy_(new)
+        # On cpu the array is the caller's.
+        self._held[name] = new.clone()
+        return self._held[name]
+
+    def put(self, token: int) -> None:
+        """Say which token was last, where it was not chosen here."""
+        self.token.copy_(from_numpy(np.array([[token]], np.int64)).to(self.device))
 
     def pick(self, logits: Tensor) -> Tensor:
         """Choose by logits (vocab,): (3,) float32, to be read and given to `taken`."""
-        return (self.plain or self._captured)(logits)
+        return self._captured(logits, self.rules, self.mask)
 
-    def _chosen(self, logits: Tensor) -> Tensor:
-        scores = self._adjusted(logits.float())
-        drawn = self.options.temperature != 0
-        token = self._draw(scores) if drawn else scores.argmax(0, keepdim=True)
-        if self.seen is not None:
-            self.seen.copy_(self.seen.scatter(0, token, True))
-        if self.counts is not None:
-            one = ops.ones(1, device=self.device)
-            self.counts.copy_(self.counts.index_add(0, token, one))
-        return _facts(scores, token)
-
-    @property
-    def plain(self) -> Callable[[Tensor], Tensor] | None:
-        """`pick` as a function of the logits alone: for the likeliest token, of scores as given."""
-        changed = (self.bias, self.seen, self.counts)
-        unchanged = self.options.temperature == 0 and all(x is None for x in changed)
-        return _greedy if unchanged else None
+    def choose(self, logits: Tensor, rules: Rules, mask: Tensor | None) -> Tensor:
+        """`pick`, as a part of what is captured."""
+        scores = self._adjusted(logits.float(), rules, mask)
+        token = self._draw(scores, rules) if rules.drawn else scores.argmax(0, keepdim=True)
+        if rules.penalized:
+            seen = self._held["seen"]
+            seen.copy_(seen.scatter(0, token, True))
+        if rules.counted:
+            counts = self._held["counts"]
+            counts.copy_(counts.index_add(0, token, ops.ones(1, device=self.device)))
+        self.token.copy_(token.reshape(1, 1))
+        top = scores.amax(0, keepdim=True)
+        shifted = scores - top
+        log_total = shifted.exp().sum(0, keepdim=True).log()
+        # float32 holds every id below 2**24 exactly.
+        return ops.cat([token.float(), shifted.gather(0, token) - log_total, top])
 
     def taken(self, values: Array) -> tuple[int, float]:
-        """The token and the logarithm of its probability from what `pick` gave, read."""
+        """The token and the logarithm of its probability from what `pick` gave, read.
+
+        The probability is the model's own: before temperature and cuts, after bias and penalties,
+        among the tokens that the mask allows.
+        """
         token, logprob, top = values.tolist()
         if not math.isfinite(top):
             raise FloatingPointError("generate: the logits are not finite; the weights are damaged")
+        if top <= HIDDEN / 2:
+            raise ValueError("generate: token_mask allows no token")
         return int(token), logprob
 
-    def _adjusted(self, scores: Tensor) -> Tensor:
-        o = self.options
-        if self.bias is not None:
-            scores = scores + self.bias
-        if self.seen is not None:
-            p = o.repetition_penalty
-            scores = ops.where(self.seen, ops.where(scores < 0, scores * p, scores / p), scores)
-        if self.counts is not None:
-            used = (self.counts > 0).float()
-            scores = scores - (self.counts * o.frequency_penalty + used * o.presence_penalty)
-        return scores
+    def _number(self, name: str) -> Tensor:
+        names = ("temperature", "repetition", "frequency", "presence", "top_p", "min_p")
+        at = names.index(name)
+        return self._held["numbers"][at : at + 1]
 
-    def _draw(self, scores: Tensor) -> Tensor:
+    def _adjusted(self, scores: Tensor, rules: Rules, mask: Tensor | None) -> Tensor:
+        if rules.biased:
+            scores = scores + self._held["bias"]
+        if rules.penalized:
+            p = self._number("repetition")
+            turned = ops.where(scores < 0, scores * p, scores / p)
+            scores = ops.where(self._held["seen"], turned, scores)
+        if rules.counted:
+            counts = self._held["counts"]
+            used = (counts > 0).float()
+            scores = scores - (counts * self._number("frequency") + used * self._number("presence"))
+        return scores if mask is None else ops.where(mask, scores, HIDDEN)
+
+    def _draw(self, scores: Tensor, rules: Rules) -> Tensor:
         """A token (1,) int64: the weights in falling order, cut, then the place of one draw."""
-        o = self.options
-        if 0 < o.top_k < scores.shape[0]:
-            values, order = scores.topk(o.top_k, 0)
+        if rules.top_k:
+            values, order = scores.topk(rules.top_k, 0)
         else:
             values, order = scores.sort(0, descending=True)
-        weights = ((values - values[:1]) / o.temperature).exp()
+        weights = ((values - values[:1]) / self._number("temperature")).exp()
         weights = weights / weights.sum(0, keepdim=True)
-        stay = ops.ones(weights.shape, dtype=bool_, device=self.device)
-        if o.top_p < 1:
-            stay = weights.cumsum(0) - weights < o.top_p
-        if o.min_p > 0:
-            stay = stay & (weights >= weights[:1] * o.min_p)
+        stay = weights > 0
+        if rules.top_p:
+            stay = stay & (weights.cumsum(0) - weights < self._number("top_p"))
+        if rules.min_p:
+            stay = stay & (weights >= weights[:1] * self._number("min_p"))
         weights = ops.where(stay, weights, 0.0)
-        drawn = ops.rand(1, generator=self.random, device=self.device)
+        drawn = ops.rand(1, generator=self._random, device=self.device)
         point = drawn * weights.sum(0, keepdim=True)
         place = (weights.cumsum(0) <= point).long().sum(0, keepdim=True)
         last = stay.long().sum(0, keepdim=True) - 1

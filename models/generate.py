@@ -12,13 +12,12 @@ from rushlight.core.convert import tensor
 from rushlight.core.io.template import ChatTemplate, load_template
 from rushlight.core.io.tokenizer import load_tokenizer
 from rushlight.core.ops import stack
-from rushlight.core.tensor import Tensor
 from rushlight.models.batch import Row
 from rushlight.models.cache import Cache
 from rushlight.models.device_sampling import DeviceSampler
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model
-from rushlight.models.sampling import Options
+from rushlight.models.sampling import Options, checked
 from rushlight.models.steps import Asking, Token, blocking, texts, waiting
 from rushlight.models.streaming import Pieces
 from rushlight.models.turn import CHUNK, Turn
@@ -116,7 +115,8 @@ class Generator(Model):
         chosen = Options(**options)
         ids = self.prompt_ids(prompt)
         self.check_length(ids, chosen)
-        return self._run(ids, chosen, self.sampler(chosen, ids))
+        checked(chosen, self.config.vocab_size, self.device)
+        return self._run(ids, chosen)
 
     def linear_in_use(self, asked: str) -> str:
         """The mode in which products with quantized weights run, where `asked` is asked for."""
@@ -125,7 +125,9 @@ class Generator(Model):
 
     def sampler(self, options: Options, ids: Sequence[int]) -> DeviceSampler:
         """A sampler that works where the logits are: few numbers are read back."""
-        return DeviceSampler(options, self.config.vocab_size, ids, self.device)
+        sampler = DeviceSampler(self.config.vocab_size, self.device)
+        sampler.begin(options, ids)
+        return sampler
 
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each as `generate` gives it.
@@ -135,7 +137,7 @@ class Generator(Model):
         """
         rows, chosen = self._rows(prompts, options)
         for _ in blocking(self._run_rows(rows, chosen)):
-            pass  # there is nothing but tensors
+            pass  # there is nothing but values
         return ["".join(row.texts) for row in rows]
 
     async def generate_batch_async(
@@ -156,14 +158,14 @@ class Generator(Model):
         return [Row(self, self.prompt_ids(p), chosen) for p in prompts], chosen
 
     def _run_rows(self, rows: list[Row], options: Options) -> Asking:
-        """The steps of a batch: gives tensors whose values it is to be sent."""
+        """The steps of a batch: gives values on their way, which it is to be sent."""
         cache = self.new_cache(len(rows))
         while live := [row for row in rows if not row.done]:
             with autograd.no_grad(), linear_mode(options.linear):
                 while any(row.unread for row in live):
                     self._read_rows(rows, cache)
                 picked = stack([row.picked() for row in live])
-            for row, values in zip(live, (yield picked), strict=True):
+            for row, values in zip(live, (yield picked.coming()), strict=True):
                 row.step(values, self.eos_ids, options.max_new_tokens)
 
     def _read_rows(self, rows: list[Row], cache: Cache) -> None:
@@ -213,36 +215,45 @@ class Generator(Model):
         """
         turn, self._turn = self._turn, None
         if turn is None:
-            return Turn(self.new_cache())
+            return Turn(self)
         common = 0
         # One token is left to read, for the logits after it.
         for a, b in zip(turn.ids, ids[:-1], strict=False):
             if a != b:
                 break
             common += 1
-        turn.cache.truncate(common)
-        del turn.ids[common:]
+        turn.restart(common)
         return turn
 
-    def _read(self, turn: Turn, ids: list[int], linear: str) -> Tensor:
-        """Feed the tokens of `ids` that the turn lacks; gives logits (vocab,) after the last."""
-        logits: Tensor | None = None
-        with autograd.no_grad(), linear_mode(linear):
-            while len(turn.ids) < len(ids):
-                logits = turn.read(self, ids[len(turn.ids) : len(turn.ids) + CHUNK])
-        assert logits is not None, "there is always one token left to read"
-        return logits
-
-    def _run(self, ids: list[int], options: Options, sampler: DeviceSampler) -> Asking:
-        """The steps of one answer. Gives tokens, and tensors whose values it is to be sent."""
-        limit = self.config.max_position_embeddings
-        if len(ids) >= limit:
-            ids = _shifted(ids, limit)
+    def _run(self, ids: list[int], options: Options) -> Asking:
+        """The steps of one answer: gives tokens, and values on their way, which it is sent."""
+        prompt, limit = ids, self.config.max_position_embeddings
+        ids = _shifted(ids, limit) if len(ids) >= limit else list(ids)
         turn = self._resume(ids)
         pieces = Pieces(self.tokenizer, options.stops)
-        turn.pick = sampler.plain
         try:
-            for step in range(options.max_new_tokens):
+            turn.begin(options, prompt)
+            picked = turn.feed(self, ids)
+            for made in range(1, options.max_new_tokens + 1):
+                last = made == options.max_new_tokens
+                coming = picked.coming()
+                # The next step begins before this one's token is read.
+                ahead = turn.ahead and not last and turn.cache.longest < limit
+                if ahead:
+                    picked = turn.step(self)
+                token, logprob = turn.sampler.taken((yield coming))
+                ids.append(token)
+                if ahead:
+                    turn.ids.append(token)
+                if token in self.eos_ids:
+                    yield Token(token, pieces.finish(), logprob, "eos")
+                    return
+                text, hit = pieces.add(token)
+                if hit or last:
+                    rest = "" if hit else pieces.finish()
+                    yield Token(token, text + rest, logprob, "stop" if hit else "length")
+                    return
+                yield Token(token, text, logprob)
                 if len(ids) > limit:
                     if options.overflow == "error":
                         raise ValueError(
@@ -250,22 +261,11 @@ class Generator(Model):
                             'overflow="shift" to drop the oldest, or fewer max_new_tokens'
                         )
                     ids = _shifted(ids, limit)
-                    turn.cache.truncate(0)
-                    turn.ids.clear()
-                with autograd.no_grad():
-                    read = self._read(turn, ids, options.linear)
-                    picked = sampler.pick(read) if turn.pick is None else read
-                token, logprob = sampler.taken((yield picked))
-                if token in self.eos_ids:
-                    yield Token(token, pieces.finish(), logprob, "eos")
-                    return
-                text, hit = pieces.add(token)
-                ids = [*ids, token]
-                if hit or step + 1 == options.max_new_tokens:
-                    rest = "" if hit else pieces.finish()
-                    yield Token(token, text + rest, logprob, "stop" if hit else "length")
-                    return
-                yield Token(token, text, logprob)
+                    turn.restart()
+                    picked = turn.feed(self, ids)
+                elif not ahead:
+                    picked = turn.step(self)
+                    turn.ids.append(token)
         finally:
             # Also where the caller broke off: the next turn goes on from what was read.
             self._turn = turn

@@ -1,8 +1,8 @@
 """Sampling: from the logits of a step to the next token, by the published rules.
 
 Applied in this order: logit bias; repetition penalty (Keskar et al., 2019); frequency and
-presence penalties (as in OpenAI's API); temperature; top-k (Fan et al., 2018); top-p (Holtzman et
-al., 2019); min-p (Nguyen et al., 2024).
+presence penalties (as in OpenAI's API); token mask; temperature; top-k (Fan et al., 2018); top-p
+(Holtzman et al., 2019); min-p (Nguyen et al., 2024).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core import ops
-from rushlight.core.backends import Generator as Random
+from rushlight.core.backends import Device
+from rushlight.core.dtype import bool_
 from rushlight.core.tensor import Tensor
 
 Array = npt.NDArray[Any]
@@ -27,9 +27,11 @@ class Options:
     """How to choose tokens and when to stop; ValueError or TypeError for what is out of range.
 
     temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 leave all tokens in. logit_bias: token
-    id -> number added to its logit. stop: text that ends the answer and is not part of it.
-    overflow: "error" raises where the context is full, "shift" drops the oldest half. linear: the
-    mode of products with quantized weights, see `rl.set_linear_mode`.
+    id -> number added to its logit. token_mask: a truth value for each token, false for those that
+    are not allowed; a tensor on the model's device may be written to between two tokens, and the
+    next one obeys it (no step begins before it is asked for, then). stop: text that ends the answer
+    and is not part of it. overflow: "error" raises where the context is full, "shift" drops the
+    oldest half. linear: the mode of products with quantized weights, see `rl.set_linear_mode`.
     """
 
     max_new_tokens: int = 256
@@ -41,6 +43,7 @@ class Options:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    token_mask: Tensor | Sequence[bool] | Array | None = field(default=None, compare=False)
     seed: int | None = None
     stop: str | Sequence[str] = ()
     overflow: str = "error"
@@ -86,74 +89,22 @@ def _within(name: str, value: Any, low: float, high: float, *, open_low: bool = 
         raise ValueError(f"generate: {name} is {value}; it must be from {low} to {high}")
 
 
-def checked_bias(options: Options, vocab: int) -> None:
-    """ValueError for a logit bias of a token that is not there."""
+def checked(options: Options, vocab: int, device: Device) -> None:
+    """TypeError or ValueError for a bias or a mask that does not fit the model's tokens."""
     bad = [i for i in options.logit_bias if not 0 <= i < vocab]
     if bad:
         raise ValueError(f"generate: logit_bias names token {bad[0]}; there are {vocab}")
-
-
-class Sampler:
-    """Chooses token after token by `options`; keeps what the penalties need of the past."""
-
-    def __init__(self, options: Options, vocab: int, prompt: Sequence[int]) -> None:
-        self.options, self.vocab = options, vocab
-        self.seen = set(prompt)
-        self.counts: dict[int, int] = {}
-        self.random = Random(options.seed or 0)
-        checked_bias(options, vocab)
-
-    def pick(self, logits: Tensor) -> Tensor:
-        """What is to be read of logits (vocab,) and given to `taken`: all of them."""
-        return logits.float()
-
-    def taken(self, values: Array) -> tuple[int, float]:
-        """`choose` under the name that samplers on other devices share."""
-        return self.choose(values)
-
-    def choose(self, logits: Array) -> tuple[int, float]:
-        """The next token for logits (vocab,), and the logarithm of its probability.
-
-        The probability is the model's own: before temperature and cuts, after bias and penalties.
-        """
-        scores = self._adjusted(logits.astype(np.float64))
-        if not np.isfinite(scores.max()):
-            raise FloatingPointError("generate: the logits are not finite; the weights are damaged")
-        shifted = scores - scores.max()
-        log_total = np.log(np.exp(shifted).sum())
-        token = int(scores.argmax()) if self.options.temperature == 0 else self._draw(scores)
-        self.seen.add(token)
-        self.counts[token] = self.counts.get(token, 0) + 1
-        return token, float(shifted[token] - log_total)
-
-    def _adjusted(self, scores: Array) -> Array:
-        o = self.options
-        for token, bias in o.logit_bias.items():
-            scores[token] += bias
-        if o.repetition_penalty != 1 and self.seen:
-            seen = np.fromiter(self.seen, np.int64)
-            old = scores[seen]
-            scores[seen] = np.where(old < 0, old * o.repetition_penalty, old / o.repetition_penalty)
-        if (o.frequency_penalty or o.presence_penalty) and self.counts:
-            tokens = np.fromiter(self.counts, np.int64)
-            counts = np.fromiter(self.counts.values(), np.float64)
-            scores[tokens] -= counts * o.frequency_penalty + o.presence_penalty
-        return scores
-
-    def _draw(self, scores: Array) -> int:
-        o = self.options
-        order = np.argsort(-scores, kind="stable")
-        if 0 < o.top_k < order.size:
-            order = order[: o.top_k]
-        weights = np.exp((scores[order] - scores[order[0]]) / o.temperature)
-        weights /= weights.sum()
-        if o.top_p < 1:
-            # The smallest set that holds top_p: a token stays while those before it hold less.
-            keep = int((np.cumsum(weights) - weights < o.top_p).sum())
-            order, weights = order[:keep], weights[:keep]
-        if o.min_p > 0:
-            stay = weights >= o.min_p * weights[0]
-            order, weights = order[stay], weights[stay]
-        point = float(ops.rand(1, generator=self.random).item()) * weights.sum()
-        return int(order[min(int(np.searchsorted(np.cumsum(weights), point, "right")),
-                             order.size - 1)])  # fmt: skip
+    mask = options.token_mask
+    if mask is None:
+        return
+    place = mask.device if isinstance(mask, Tensor) else device
+    truths = mask if isinstance(mask, Tensor) else np.asarray(mask)
+    if truths.dtype not in (bool_, np.bool_):
+        raise TypeError("generate: token_mask must hold a truth value for each token")
+    if truths.shape != (vocab,):
+        raise ValueError(
+            f"generate: token_mask is {tuple(truths.shape)}; it must be ({vocab},), a truth value "
+            "for each token"
+        )
+    if place is not device:
+        raise ValueError(f"generate: token_mask is on {place}, the model is on {device}")

@@ -8,7 +8,7 @@ from collections.abc import Generator as Steps
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.tensor import Tensor
+from rushlight.core.backends.coming import Coming
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Token:
     stopped: str = ""
 
 
-# What a run gives, and is sent for each tensor it gives.
-Asking = Steps[Token | Tensor, Any, None]
+# What a run gives, and is sent for each of the values that are on their way.
+Asking = Steps[Token | Coming[Any], Any, None]
 
 
 def blocking(steps: Asking) -> Steps[Token, None, None]:
@@ -38,7 +38,7 @@ def blocking(steps: Asking) -> Steps[Token, None, None]:
                 yield item
                 item = next(steps, None)
             else:
-                item = _sent(steps, item.host_values())
+                item = _sent(steps, item.wait())
     finally:
         steps.close()
 
@@ -53,12 +53,12 @@ async def waiting(steps: Asking) -> AsyncGenerator[Token, None]:
                 await asyncio.sleep(0)
                 item = next(steps, None)
             else:
-                item = _sent(steps, await item.host_values_async())
+                item = _sent(steps, await item)
     finally:
         steps.close()
 
 
-def _sent(steps: Asking, values: Any) -> Token | Tensor | None:
+def _sent(steps: Asking, values: Any) -> Token | Coming[Any] | None:
     try:
         return steps.send(values)
     except StopIteration:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.tokenizer import load_tokenizer
-from rushlight.models.sampling import Options, Sampler
 from rushlight.models.streaming import Pieces
 from rushlight.models.turn import Turn
 
@@ -70,114 +68,21 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tokens = 0
-        read = Turn.read
+        for name in ("read", "step"):
+            self._count(monkeypatch, name, getattr(Turn, name))
 
-        def counted(turn: Turn, model: Any, part: list[int]) -> rl.Tensor:
-            self.tokens += len(part)
-            return read(turn, model, part)
+    def _count(self, monkeypatch: pytest.MonkeyPatch, name: str, usual: Any) -> None:
+        def counted(turn: Turn, *given: Any) -> rl.Tensor:
+            before = turn.cache.longest
+            found: rl.Tensor = usual(turn, *given)
+            self.tokens += turn.cache.longest - before
+            return found
 
-        monkeypatch.setattr(Turn, "read", counted)
+        monkeypatch.setattr(Turn, name, counted)
 
 
 def ids_of(model: Any, prompt: Any, **options: Any) -> list[int]:
     return [t.id for t in model.tokens(prompt, **options)]
-
-
-# --- sampling ------------------------------------------------------------------------------------
-
-LOGITS = np.array([1.0, 3.0, -2.0, 2.5, 0.0, 2.9, -1.0])
-
-
-def drawn(options: dict[str, Any], prompt: Sequence[int] = (), draws: int = 3000) -> Array:
-    """How often each token is drawn, as a part of one; every draw from a fresh past."""
-    sampler = Sampler(Options(seed=1, **options), LOGITS.size, prompt)
-    counts = np.zeros(LOGITS.size)
-    for _ in range(draws):
-        sampler.seen, sampler.counts = set(prompt), {}
-        counts[sampler.choose(LOGITS)[0]] += 1
-    return counts / draws
-
-
-def softmax(x: Array) -> Array:
-    e: Array = np.exp(x - x.max())
-    total: Array = e / e.sum()
-    return total
-
-
-def test_temperature_zero_takes_the_largest_and_tells_its_probability() -> None:
-    token, logprob = Sampler(Options(), LOGITS.size, []).choose(LOGITS)
-    assert token == 1 and logprob == pytest.approx(np.log(softmax(LOGITS))[1])
-    tie = Sampler(Options(), 3, []).choose(np.array([1.0, 2.0, 2.0]))
-    assert tie[0] == 1
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_temperature(temperature: float) -> None:
-    found = drawn({"temperature": temperature})
-    assert np.abs(found - softmax(LOGITS / temperature)).max() < 0.03
-
-
-def only(keep: list[int]) -> Array:
-    expected = np.zeros(LOGITS.size)
-    expected[keep] = softmax(LOGITS[keep])
-    return expected
-
-
-@pytest.mark.parametrize(
-    ("options", "keep"),
-    [
-        ({"top_k": 1}, [1]),
-        ({"top_k": 3}, [1, 5, 3]),
-        ({"top_k": 99}, list(range(7))),
-        ({"top_p": 1e-9}, [1]),
-        # Probabilities, largest first: .36 .33 .22 .05 ...
-        ({"top_p": 0.35}, [1]),
-        ({"top_p": 0.6}, [1, 5]),
-        ({"top_p": 0.75}, [1, 5, 3]),
-        ({"min_p": 1.0}, [1]),
-        ({"min_p": 0.85}, [1, 5]),
-        ({"min_p": 0.5}, [1, 5, 3]),
-        ({"top_k": 2, "min_p": 0.1}, [1, 5]),
-        ({"top_k": 2, "top_p": 0.5}, [1]),
-    ],
-)
-def test_cuts(options: dict[str, Any], keep: list[int]) -> None:
-    found = drawn({"temperature": 1.0, **options})
-    assert set(np.flatnonzero(found)) <= set(keep)
-    assert np.abs(found - only(keep)).max() < 0.03
-
-
-def adjusted(options: dict[str, Any], prompt: list[int], made: list[int]) -> Array:
-    """The scores that a sampler goes by after some tokens."""
-    sampler = Sampler(Options(**options), LOGITS.size, prompt)
-    for token in made:
-        sampler.choose(np.where(np.arange(LOGITS.size) == token, 1e6, 0.0))
-    found: Array = sampler._adjusted(LOGITS.copy())
-    return found
-
-
-def test_penalties_and_bias() -> None:
-    expected = LOGITS.copy()
-    expected[[1, 3]] /= 1.5  # seen, above zero
-    expected[2] *= 1.5  # seen, below zero
-    found = adjusted({"repetition_penalty": 1.5}, [2, 3], [1])
-    np.testing.assert_allclose(found, expected)
-    # Frequency and presence count what was made, not the prompt.
-    options = {"frequency_penalty": 0.5, "presence_penalty": 0.25}
-    expected = LOGITS.copy()
-    expected[1] -= 2 * 0.5 + 0.25
-    expected[5] -= 0.5 + 0.25
-    np.testing.assert_allclose(adjusted(options, [3], [1, 1, 5]), expected)
-    expected = LOGITS.copy()
-    expected[2] += 7
-    np.testing.assert_allclose(adjusted({"logit_bias": {2: 7.0}}, [], []), expected)
-    banned = Sampler(Options(logit_bias={1: -np.inf}), LOGITS.size, [])
-    assert banned.choose(LOGITS)[0] == 5
-
-
-def test_damaged_logits_are_told() -> None:
-    with pytest.raises(FloatingPointError, match="the logits are not finite"):
-        Sampler(Options(), 2, []).choose(np.array([np.nan, 1.0]))
 
 
 @pytest.mark.parametrize(
@@ -222,13 +127,47 @@ def test_prompts_out_of_range_are_named() -> None:
             m.generate(prompt)
 
 
-def test_seeds() -> None:
-    m = tiny()
+def test_seeds(device: str) -> None:
+    m = tiny(device)
     options: dict[str, Any] = {"temperature": 1.5, "max_new_tokens": 12}
     one = ids_of(m, [1, 2, 3], seed=7, **options)
     assert ids_of(m, [1, 2, 3], seed=7, **options) == one
     others = [ids_of(m, [1, 2, 3], seed=s, **options) for s in (8, 9)]
     assert one not in others and others[0] != others[1]
+    assert one == ids_of(tiny(), [1, 2, 3], seed=7, **options)  # on every device
+
+
+RULES: list[dict[str, Any]] = [
+    {"temperature": 0.9, "top_k": 20, "repetition_penalty": 1.3},
+    {"frequency_penalty": 0.7, "presence_penalty": 0.4, "logit_bias": {100: 3.0}},
+    {"temperature": 1.2, "top_p": 0.9, "min_p": 0.01, "token_mask": np.arange(VOCAB) % 3 > 0},
+    {"token_mask": [i < 94 for i in range(VOCAB)]},
+]
+
+
+def test_rules_hold_on_every_device(device: str) -> None:
+    """One model for all: what was captured for an answer serves, or does not, the next."""
+    here, there = tiny(), tiny(device)
+    for options in [*RULES, {}, *RULES[::-1]]:
+        given = {"max_new_tokens": 8, "seed": 4, **options}
+        found = list(there.tokens("a candle", **given))
+        assert [t.id for t in found] == ids_of(here, "a candle", **given)
+        allowed = given.get("token_mask", [True] * VOCAB)
+        assert all(allowed[t.id] for t in found)
+
+
+def test_a_mask_that_changes_with_each_token(device: str) -> None:
+    """No step begins before the caller has had its say."""
+    m, order = tiny(device), [65, 101, 9, 65, 200]
+    m.eos_ids = frozenset()
+    mask = rl.arange(VOCAB, device=device) == order[0]
+    found = []
+    for token in m.tokens([1, 2], max_new_tokens=5, token_mask=mask):
+        found.append(token.id)
+        mask.copy_(rl.arange(VOCAB, device=device) == (order[len(found) :] or [0])[0])
+    assert found == order
+    with pytest.raises(ValueError, match=r"token_mask is \(3,\); it must be \(280,\)"):
+        m.tokens([1, 2], token_mask=[True] * 3)
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -350,8 +289,10 @@ def test_chat_uses_the_template() -> None:
 # --- the cache between turns, long prompts and batches -------------------------------------------
 
 
-def test_the_beginning_of_the_last_turn_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    m = tiny()
+def test_the_beginning_of_the_last_turn_is_read_once(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = tiny(device)
     m.eos_ids = frozenset()
     prompt = list(range(5, 45))
     fed = Counting(monkeypatch)
@@ -372,9 +313,11 @@ def test_the_beginning_of_the_last_turn_is_read_once(monkeypatch: pytest.MonkeyP
         assert found == ids_of(fresh, more, max_new_tokens=1)
 
 
-def test_captured_steps_give_what_the_whole_prompt_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_steps_give_what_the_whole_prompt_gives(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Greedy over 300 tokens: the cache grows once, and each of its shapes is captured once."""
-    m = tiny()
+    m = tiny(device)
     m.eos_ids = frozenset()
     forward, runs = type(m).forward, [0]
 
@@ -388,15 +331,15 @@ def test_captured_steps_give_what_the_whole_prompt_gives(monkeypatch: pytest.Mon
     made = ids_of(m, ids, max_new_tokens=300)
     assert runs[0] == 1 + 2  # the prompt, and one token at each of two capacities
     with rl.no_grad():
-        logits = forward(m, rl.tensor([ids + made[:-1]])).numpy()[0, 2:]
+        logits = forward(m, rl.tensor([ids + made[:-1]], device=device)).cpu().numpy()[0, 2:]
     best = np.sort(logits, 1)
     for i, token in enumerate(made):
         # Where two are as good as equal, either is.
         assert logits[i].argmax() == token or best[i, -1] - logits[i, token] < 1e-4
 
 
-def test_a_turn_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    m = tiny()
+def test_a_turn_that_was_broken_off_goes_on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = tiny(device)
     m.eos_ids = frozenset()
     expected = ids_of(m, [1, 2, 3, 4], max_new_tokens=6)
     m._turn = None
@@ -404,7 +347,8 @@ def test_a_turn_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
     steps = m.tokens([1, 2, 3, 4], max_new_tokens=6)
     begun = [next(steps).id, next(steps).id]
     steps.close()
-    assert fed.tokens == 5  # stopped at once
+    # Stopped at once; a device that computes by itself was one step ahead.
+    assert fed.tokens == (5 if device == "cpu" else 6)
     assert begun + ids_of(m, [1, 2, 3, 4, *begun], max_new_tokens=4) == expected
     # Two at the same time do not share a cache.
     one, two = m.tokens([1, 2, 3, 4], max_new_tokens=6), m.tokens([1, 2, 9], max_new_tokens=6)
@@ -414,19 +358,41 @@ def test_a_turn_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert [b for _, b in found] == ids_of(m, [1, 2, 9], max_new_tokens=6)
 
 
-def test_long_prompts_are_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_prompts_are_read_in_chunks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = np.random.default_rng(2).integers(0, 276, 300).tolist()
-    m = tiny()
+    m = tiny(device)
     m.eos_ids = frozenset()
     found = ids_of(m, prompt, max_new_tokens=5)
+    assert found == ids_of(tiny(), prompt, max_new_tokens=5)
     for chunk in (1000, 7):
-        monkeypatch.setattr("rushlight.models.generate.CHUNK", chunk)
+        monkeypatch.setattr("rushlight.models.turn.CHUNK", chunk)
+        monkeypatch.setattr("rushlight.models.turn.WIDTHS", (chunk, 5) if chunk == 7 else (64,))
         m._turn = None
         assert ids_of(m, prompt, max_new_tokens=5) == found
 
 
-def test_a_full_context_raises_or_shifts() -> None:
-    m = tiny(max_position_embeddings=24)
+@pytest.mark.parametrize("software", [True, False])
+def test_prompts_of_every_length(
+    device: str, software: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few widths serve them all; up to the end of the context, where no padding fits."""
+    prompt = np.random.default_rng(3).integers(0, 276, 60).tolist()
+    m = tiny(device, max_position_embeddings=60)
+    m.eos_ids = frozenset()
+    with rl.no_grad():
+        ids = rl.tensor([prompt], device=device)
+        best = m(ids).cpu().numpy()[0].argmax(-1)
+    for length in [*range(1, 12), 31, 32, 33, 40, 47, 52, 53, 55, 58, 59]:
+        m._turn = None
+        turn = m._resume(prompt[:length])
+        turn.software, m._turn = software, turn
+        assert ids_of(m, prompt[:length], max_new_tokens=1) == [best[length - 1]]
+        assert turn.ids == prompt[:length] and turn.cache.longest == length
+        assert turn.cache.lengths.tolist() == [length]
+
+
+def test_a_full_context_raises_or_shifts(device: str) -> None:
+    m = tiny(device, max_position_embeddings=24)
     m.eos_ids = frozenset()
     prompt = list(range(10, 30))
     # The last token may come out of a full context; it is not fed.
@@ -436,6 +402,30 @@ def test_a_full_context_raises_or_shifts() -> None:
     assert len(ids_of(m, prompt, max_new_tokens=60, overflow="shift")) == 60
     shifted = ids_of(m, list(range(60)), max_new_tokens=1, overflow="shift")
     assert shifted == ids_of(m, [*range(4), *range(48, 60)], max_new_tokens=1)
+
+
+def test_what_the_cache_holds_is_known(device: str) -> None:
+    """Wherever an answer ends, also one step ahead of it: the next turn reads what is new."""
+    m = tiny(device)
+    m.eos_ids = frozenset()
+    prompt = [1, 2, 3, 4]
+    made = ids_of(m, prompt, max_new_tokens=12, temperature=1.0, seed=3)
+    for options, count in (
+        ({"max_new_tokens": 5}, 5), ({"max_new_tokens": 12}, 12), ({"max_new_tokens": 1}, 1)
+    ):  # fmt: skip
+        m._turn = None
+        assert ids_of(m, prompt, temperature=1.0, seed=3, **options) == made[:count]
+        assert m._turn.ids == (prompt + made)[: m._turn.cache.longest]
+    m.eos_ids, m._turn = frozenset({made[6]}), None
+    first = made.index(made[6])
+    assert ids_of(m, prompt, max_new_tokens=12, temperature=1.0, seed=3) == made[: first + 1]
+    assert m._turn.ids == (prompt + made)[: m._turn.cache.longest]
+    m.eos_ids = frozenset()
+    # What was read ahead is cut off where the next prompt differs from it.
+    other = [*prompt, *made[:first], (made[first] + 1) % 270, 5]
+    found = ids_of(m, other, max_new_tokens=4)
+    m._turn = None
+    assert found == ids_of(m, other, max_new_tokens=4)
 
 
 def test_batches_equal_single_prompts(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
