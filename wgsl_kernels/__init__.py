@@ -6,6 +6,7 @@ in front, and adds those functions of library/*.wgsl that the whole then mention
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from importlib import resources
@@ -32,6 +33,12 @@ def _files() -> dict[str, str]:
         for place in folder.iterdir()
         if place.name.endswith(".wgsl")
     }
+
+
+@cache
+def digest() -> str:
+    """A hash of every shader: what was measured with others says nothing of these."""
+    return hashlib.sha256(repr(sorted(_files().items())).encode()).hexdigest()
 
 
 def text(file: str) -> str:

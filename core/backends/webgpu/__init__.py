@@ -2,6 +2,7 @@
 
 import sys
 
+from rushlight.core.backends.webgpu import tune
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
 from rushlight.core.errors import DeviceError
 
@@ -11,10 +12,16 @@ __all__ = ["WebGpuBackend", "count_adapters", "open_backend", "open_backend_asyn
 def open_backend(index: int) -> WebGpuBackend:
     """The backend of adapter `index`; DeviceError where there is none, with what to install."""
     if sys.platform == "emscripten":
-        from rushlight.core.backends.webgpu import browser as place
-    else:
-        from rushlight.core.backends.webgpu import native as place
-    return WebGpuBackend(place.open_port(index))
+        from rushlight.core.backends.webgpu import browser
+
+        backend = WebGpuBackend(browser.open_port(index))
+        browser._run(tune.recall_in_tab(backend))
+        return backend
+    from rushlight.core.backends.webgpu import native
+
+    backend = WebGpuBackend(native.open_port(index))
+    tune.recall(backend)
+    return backend
 
 
 async def open_backend_async(index: int) -> WebGpuBackend:
@@ -23,7 +30,9 @@ async def open_backend_async(index: int) -> WebGpuBackend:
         return open_backend(index)
     from rushlight.core.backends.webgpu.browser import open_port_async
 
-    return WebGpuBackend(await open_port_async(index))
+    backend = WebGpuBackend(await open_port_async(index))
+    await tune.recall_in_tab(backend)
+    return backend
 
 
 def count_adapters() -> int:

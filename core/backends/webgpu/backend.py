@@ -209,12 +209,16 @@ class WebGpuBackend:
         plan = plan_of(e.op)
         if plan is None or 0 in out.layout.shape:
             return
+        choices = self.recorder.choices
+        choices.asked.clear()
         if e.op in IN_PLACE or not _needs_copy(e.op, inputs, out):
             plan(e, inputs, out, attrs)
-            return
-        made = e.temporary(out.layout.shape, out.dtype)
-        plan(e, inputs, made, attrs)
-        store(e, made, out)
+        else:
+            made = e.temporary(out.layout.shape, out.dtype)
+            plan(e, inputs, made, attrs)
+            store(e, made, out)
+        if choices.asked:
+            choices.note(e.op, inputs, out, attrs)
 
 
 def _held(nbytes: int, dtype: DType) -> int:

@@ -94,6 +94,10 @@ class Emitter:
         """Bytes that one binding may have."""
         return self.limits["maxStorageBufferBindingSize"]
 
+    def pick(self, guess: str, *key: str | int) -> str:
+        """The choice among several kernels for a class of operands; see tune.py."""
+        return self.recorder.choices.pick(key, guess)
+
     def temporary(self, shape: Sequence[int], dtype: DType) -> Value:
         """A contiguous value with any content, freed when the plan lets go of it."""
         layout = Layout.contiguous(shape)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rushlight.core.backends import Bytes, debugging
 from rushlight.core.backends.webgpu.pool import Buffer, Pool, Virtual
 from rushlight.core.backends.webgpu.port import SLOT, SPREAD, STRIDE, Port, Range, summary
+from rushlight.core.backends.webgpu.tune import Choices
 from rushlight.core.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Recorder:
 
     def __init__(self, port: Port, pool: Pool) -> None:
         self.port, self.pool = port, pool
+        self.choices = Choices()
         self.plan: array[int] = array("I")
         self.uniforms = bytearray()
         self.slots: dict[bytes, int] = {}

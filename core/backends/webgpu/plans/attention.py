@@ -19,6 +19,7 @@ from rushlight.core.backends.webgpu.plans.movement import (
     words_view,
 )
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
+from rushlight.core.backends.webgpu.tune import up_to
 from rushlight.core.dtype import float32
 from rushlight.wgsl_kernels import compose, text
 
@@ -59,9 +60,9 @@ MANY = (Tile(64, 32, 16, 64), Tile(128, 16, 32, 32), Tile(256, 8, 32, 32), Tile(
 FEW = (Tile(64, 8, 32, 32), Tile(128, 8, 32, 32), *MANY[2:])
 
 
-def tile_for(features: int, rows: int) -> Tile:
-    """The tile for heads of `features` and `rows` queries that share their keys."""
-    for tile in FEW if rows <= FEW[0].rows else MANY:
+def tile_for(features: int, few: bool) -> Tile:
+    """The tile for heads of `features`, for few queries that share their keys or for many."""
+    for tile in FEW if few else MANY:
         if features <= tile.features:
             return tile
     raise ValueError(
@@ -84,10 +85,19 @@ def schedule(batch: int, heads: int, kv_heads: int, queries: int, keys: int,
     """Few queries: all heads that share keys in one workgroup, and the keys split among several."""
     fold = heads // kv_heads if queries < FEW[0].rows else 1
     rows = fold * queries
-    tile = tile_for(features, rows)
+    tile = tile_for(features, rows <= FEW[0].rows)
     groups = batch * (heads // fold) * -(-rows // tile.rows)
     splits = max(1, min(-(-BUSY // groups), keys // SPLIT_KEYS, 64))
     return Schedule(fold, tile, splits)
+
+
+def candidates(e: Emitter, features: int, rows: int, keys: int, heads: int) -> list[str]:
+    """By rows of scores in memory, or a tile and splits of the keys, for a class of attention."""
+    found = ["rows"] if e.few_lanes(keys) or not e.on_cpu else []
+    for which in ("few", "many"):
+        if which == "few" or tile_for(features, True) != tile_for(features, False):
+            found += [f"{which} {n}" for n in (1, 2, 4, 8, 16, 32, 64) if n == 1 or 32 * n <= keys]
+    return found
 
 
 def attention(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -130,11 +140,22 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
     # On a CPU fusing gains nothing; the kernels of products do.
     most = min(e.binding_limit, ROWS_BYTES) // (4 * batch * heads * keys)
-    if e.few_lanes(keys) and values % 4 == 0 and most:
+    fits, wide = values % 4 == 0 and most > 0, max(features, values)
+    cheap, name = fits and e.few_lanes(keys), "rows"
+    if not cheap or wide <= MANY[-1].features:
+        plan = schedule(batch, heads, kv_heads, queries, keys, wide)
+        guess = f"{'few' if plan.tile in FEW else 'many'} {plan.splits}"
+        name = e.pick(
+            "rows" if cheap else guess, "attention", up_to(wide, 512),
+            up_to(plan.fold * queries, 256), up_to(keys, 1 << 16), up_to(batch * kv_heads, 64),
+        )  # fmt: skip
+    if name == "rows" and fits:
         for first in range(0, queries, most):
             _by_rows(e, inputs, out, attrs, first, min(most, queries - first))
         return
-    plan = schedule(batch, heads, kv_heads, queries, keys, max(features, values))
+    if name != "rows":
+        which, count = name.split()
+        plan = Schedule(plan.fold, tile_for(wide, which == "few"), min(int(count), keys))
     per = access.per_word(out.dtype)
     # Rows that share words are rounded by the kernel that joins the splits.
     splits = plan.splits > 1 or values % per != 0

@@ -20,7 +20,8 @@ from rushlight.core.backends.webgpu.plans.epilogue import Tail, afterwards
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.product import TAIL, Side, product_kernel, side
 from rushlight.core.backends.webgpu.recorder import Slice
-from rushlight.core.dtype import DType, float32
+from rushlight.core.backends.webgpu.tune import up_to
+from rushlight.core.dtype import DTYPES, DType, float32
 from rushlight.core.layout import Layout
 
 
@@ -133,10 +134,37 @@ def matrix(x: Operand, layout: Layout | None = None) -> Matrix:
     return Matrix(x, layout or x.layout)
 
 
-def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool) -> str:
-    """The configuration for a result of this shape. along: b's columns lie side by side in k."""
+def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side) -> str:
+    """The configuration for a result of this shape; right: b."""
     if forced:
         return forced[0]
+    few = next((n for n in (1, 4, 16) if rows <= n), 0)
+    return e.pick(
+        _guess(e, rows, columns, k, batch, right.turned),
+        "product", few or up_to(rows, 1024), up_to(columns, 1 << 17), up_to(k, 1 << 14),
+        up_to(batch, 64), right.dtype.name + " of windows" * bool(right.windows),
+        "along" if right.turned else "across",
+    )  # fmt: skip
+
+
+def candidates(
+    e: Emitter, rows: int, columns: int, k: int, batch: int, kind: str, way: str
+) -> list[str]:
+    """The configurations that may be chosen for a class of products."""
+    found = []
+    if rows <= 16:
+        few = "row" if rows == 1 else "rows"
+        found = [few, f"{few}_split", f"{few}_split_columns"]
+        if rows == 4 and way == "along" and kind in DTYPES and DTYPES[kind].kind == "q":
+            found += BLOCKS
+    if rows > 1:
+        found += ["registers", "tile64"]
+        found += ["quads"] * ("subgroups" in e.features) + ["tile128"] * (not e.on_cpu)
+    return found
+
+
+def _guess(e: Emitter, rows: int, columns: int, k: int, batch: int, along: bool) -> str:
+    """along: b's columns lie side by side in k."""
     if e.on_cpu:
         if rows <= 4:
             return "row" if rows == 1 else "rows"
@@ -272,7 +300,7 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
         count *= size
     # a is read along k, b along its columns.
     left, right = a.side(-1, -2), b.side(-1, -2)
-    name = choose(e, n, m, k, count, right.turned)
+    name = choose(e, n, m, k, count, right)
     blocks = right.dtype.kind == "q" and right.turned and name in BLOCKS
     config = (BLOCKS if blocks else CONFIGS)[name]
     far = out.layout.strides[-2] if n > 1 else 0

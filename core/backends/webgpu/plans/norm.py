@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid
+from rushlight.core.backends.webgpu.emit import ROUNDS, Attrs, Emitter, Inputs, bits, fill, grid
 from rushlight.core.backends.webgpu.plans.epilogue import Tail, afterwards, split
 from rushlight.core.backends.webgpu.plans.epilogue import lines as epilogue_lines
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.movement import given
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
+from rushlight.core.backends.webgpu.tune import up_to
 from rushlight.core.dtype import float32
 from rushlight.core.layout import contiguous_strides
 from rushlight.wgsl_kernels import compose, text
@@ -27,6 +28,19 @@ _TAIL = range(44, 53)  # the parameters of an epilogue
 def lanes_for(length: int) -> int:
     """How many invocations share a row of `length` elements."""
     return next((lanes for most, lanes in LANES if length <= most), MOST_LANES)
+
+
+def candidates(e: Emitter, file: str, length: int, rows: int) -> list[str]:
+    """How many invocations may share a row, for a class of rows."""
+    least = length // ROUNDS if e.on_cpu else 0
+    return [str(n) for n in (4, 8, 16, 32, 64, 128, 256) if least < n <= max(length, 32)]
+
+
+def _lanes(e: Emitter, file: str, length: int, rows: int) -> str:
+    guess = CPU_LANES if e.few_lanes(length) else lanes_for(length)
+    return e.pick(
+        str(guess), "rows", file, up_to(length, 1 << 17), min(8 ** len(f"{rows:o}"), 4096)
+    )
 
 
 def _rows(
@@ -88,7 +102,7 @@ def _rows(
     fill(parameters, 32, extra)
     kernel = e.kernel(
         file, letters, *declared, *lines,
-        f"const LANES = {CPU_LANES if e.few_lanes(shape[dim]) else lanes_for(shape[dim])}u;",
+        f"const LANES = {_lanes(e, file, shape[dim], rows)}u;",
     )  # fmt: skip
     e.dispatch(kernel, bindings, parameters, grid(rows))
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, Value, fill, grid
+from rushlight.core.backends.webgpu.emit import ROUNDS, Attrs, Emitter, Inputs, Value, fill, grid
 from rushlight.core.backends.webgpu.plans.map import emit_map, move
 from rushlight.core.backends.webgpu.recorder import Kernel
+from rushlight.core.backends.webgpu.tune import up_to
 from rushlight.core.dtype import DType, float32, int32, int64, uint32
 from rushlight.core.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
@@ -217,9 +218,19 @@ def _lanes(e: Emitter, layout: Layout, dims: tuple[int, ...], rows: int, n: int)
              if layout.shape[d] > 1 and s and (d in dims) is which), default=1 << 62)
         for which in (True, False)
     ]  # fmt: skip
-    if near[1] < near[0] and rows >= 64:
-        return 1
-    return next((lanes for lanes in LANES[3 * e.few_lanes(n) :] if n >= 2 * lanes), 1)
+    near_rows = near[1] < near[0]
+    guess = next((lanes for lanes in LANES[3 * e.few_lanes(n) :] if n >= 2 * lanes), 1)
+    return int(e.pick(
+        str(1 if near_rows and rows >= 64 else guess),
+        "reduce", up_to(n, 1 << 20), min(8 ** len(f"{rows:o}"), 1 << 15),
+        "neighbours apart" if near_rows else "neighbours together",
+    ))  # fmt: skip
+
+
+def candidates(e: Emitter, length: int, rows: int, way: str) -> list[str]:
+    """How many invocations may share a row, for a class of rows."""
+    least = length // ROUNDS if e.on_cpu else 0
+    return [str(n) for n in (*LANES, 1) if least < n <= length or n == 1]
 
 
 def _emit(
