@@ -22,7 +22,7 @@ from rushlight.core.ops import attention, linear, log_softmax, rms_norm, sum
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.core.testing import assert_close, draws
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], Any]
 
 # Operands in turn, so that they do not stay in the caches of the device: so many bytes in all.
 _BYTES = 64 << 20
@@ -45,7 +45,6 @@ async def tuned(
     assert isinstance(backend, WebGpuBackend)
     choices = backend.recorder.choices
     if work is not None:
-        choices.met.clear()
         if inspect.isawaitable(made := work()):
             await made
     elif not choices.met:
@@ -53,17 +52,20 @@ async def tuned(
     await backend.synchronize_async()
     # Attention and what else is made of products after them.
     todo = sorted(choices.met, key=lambda key: key[0] != "product")
-    rows = []
+    rows: list[Row] = []
+
+    async def tell(done: int, what: str) -> None:
+        if progress is not None and inspect.isawaitable(told := progress(done, len(todo), what)):
+            await told
+
     for i, key in enumerate(todo):
         guess, sample = choices.met[key]
-        if progress is not None:
-            progress(i, len(todo), str(Row(key, "", "", {})))
+        await tell(i, str(Row(key, "", "", {})))
         if sample is None or (row := await _measure(backend, key, guess, sample)) is None:
             continue
         rows.append(row)
         choices.adopt([row])
-    if progress is not None:
-        progress(len(todo), len(todo), "")
+    await tell(len(todo), "")
     await tune.keep(backend)
     return rows
 
@@ -172,7 +174,7 @@ async def _measure(backend: WebGpuBackend, key: Key, guess: str, sample: Sample)
         want = await _result(backend, run, guess, first)
         if key not in choices.met:  # what is around the op made it so
             return None
-        alike = [guess]
+        alike, refused = [guess], {}
         for name in names:
             try:
                 got = await _result(backend, run, name, first)
@@ -181,9 +183,9 @@ async def _measure(backend: WebGpuBackend, key: Key, guess: str, sample: Sample)
                 alike.append(name)
             except DeviceLostError:
                 raise
-            except (AssertionError, DeviceError):
-                pass
-        return Row(key, *await _fastest(backend, run, alike))
+            except (AssertionError, DeviceError) as error:
+                refused[name] = str(error)
+        return Row(key, *await _fastest(backend, run, alike), refused)
     finally:
         choices.met[key] = guess, sample
         choices.table.pop(key, None)
@@ -194,7 +196,9 @@ async def _measure(backend: WebGpuBackend, key: Key, guess: str, sample: Sample)
 async def _result(
     backend: WebGpuBackend, run: Callable[[str, int], Any], name: str, x: _Set
 ) -> Tensor:
-    """What a candidate computes."""
+    """What a candidate computes, where there was something else before."""
+    with backend.lock:
+        backend.recorder.write(x.out.buffer, np.full(x.out.buffer.nbytes, 255, np.uint8))
     await run(name, 1)
     dtype = x.out.dtype
     data = await backend.download_async(x.out.buffer, 0, dtype.nbytes(x.out.layout.numel), dtype)

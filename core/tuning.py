@@ -10,7 +10,7 @@ from rushlight.core.backends import Device
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.tune import Row
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], Any]
 
 
 async def tune_async(
@@ -18,7 +18,10 @@ async def tune_async(
     work: Callable[[], Any] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """`tune` that waits without blocking, as a tab must; `work` may be a coroutine function."""
+    """`tune` that waits without blocking, as a tab must.
+
+    work and progress may be coroutine functions.
+    """
     from rushlight.core.measure import tuned
 
     return await tuned(device, work, progress)
@@ -31,9 +34,10 @@ def tune(
 ) -> list[Row]:
     """Measure which kernels are fastest, decide so from now on, and keep it for later starts.
 
-    work: a function that computes on the device what is to be fast, called once. Without it what
-    the device has computed since it was opened counts, and if that is nothing, what language
-    models of 100 million to a billion parameters compute. progress(done, total, what).
+    What counts is all that the device has computed since it was opened. work: a function that is
+    called first, and computes what is to be fast; without it, and if the device has computed
+    nothing yet, it is what language models of 100 million to a billion parameters compute.
+    progress(done, total, what).
 
     Each candidate's result is compared with that of the kernel taken before; what fails, or differs
     by more than the tolerance table says, is not chosen. Plans that `jit` has made already stay as

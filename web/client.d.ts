@@ -122,6 +122,21 @@ export interface Description {
   notKept: string;
 }
 
+export interface TuneOptions {
+  signal?: AbortSignal;
+  onProgress?: (progress: { stage: "tune"; done: number; total: number; what: string }) => void;
+}
+
+/** A class of operands for which one of several kernels was chosen. */
+export interface Tuned {
+  what: string;
+  /** What is taken where nothing was measured. */
+  guess: string;
+  choice: string;
+  /** By name; what failed or gave other results is missing. */
+  seconds: Record<string, number>;
+}
+
 export interface Model {
   readonly name: string;
   readonly modelType: string;
@@ -156,6 +171,8 @@ export interface Model {
     texts: Iterable<string> | AsyncIterable<string>,
     options?: EncodeOptions,
   ): AsyncGenerator<Float32Array, void, void>;
+  /** `Rushlight.tune` for what this model computes; it must be on webgpu. */
+  tune(options?: TuneOptions): Promise<Tuned[]>;
   /** Gives the memory back. */
   dispose(): Promise<void>;
 }
@@ -205,9 +222,14 @@ export interface Rushlight {
   adapter(): Promise<Adapter>;
   /** Times a float32 matrix product in the worker (half a second). */
   measure(): Promise<{ size: number; gflops: number }>;
+  /** Measures which kernels are fastest on the WebGPU adapter, for what was computed on it so far,
+   *  else for what language models compute; takes a minute or more. They are used from then on, and
+   *  by later starts in this browser. */
+  tune(options?: TuneOptions): Promise<Tuned[]>;
   readonly cache: {
     list(): Promise<CachedFile[]>;
-    /** Forgets kept files (those whose address starts with `prefix`); resolves to bytes freed. */
+    /** Forgets kept files (those whose address starts with `prefix`); resolves to bytes freed.
+     *  Without a prefix also what `tune` measured. */
     clear(prefix?: string): Promise<number>;
   };
   /** False once the worker has ended: open a new runtime then. */

@@ -203,6 +203,11 @@ class Model {
     }
   }
 
+  /** @param {import("./client.d.ts").TuneOptions} [options] */
+  tune(options) {
+    return tune(this.#link, this.#id, options);
+  }
+
   async dispose() {
     if (!this.#link.dead) await this.#link.remote.dispose(this.#id);
   }
@@ -289,6 +294,12 @@ class Runtime {
     return this.#link.call((remote, port) => remote.measure(Comlink.transfer(port, [port])));
   }
 
+  /** @param {import("./client.d.ts").TuneOptions} [options] */
+  async tune(options) {
+    await until(this.ready, options?.signal);
+    return tune(this.#link, 0, options);
+  }
+
   get alive() {
     return this.#link.dead === null;
   }
@@ -296,6 +307,12 @@ class Runtime {
   close() {
     this.#link.die("Rushlight was closed", "Call createRushlight() to start it again.");
   }
+}
+
+/** @param {Link} link @param {number} id @param {import("./client.d.ts").TuneOptions} [options]
+ *  @returns {Promise<import("./client.d.ts").Tuned[]>} */
+function tune(link, id, options) {
+  return link.call((remote, port) => remote.tune(Comlink.transfer(port, [port]), id), options);
 }
 
 /** `promise`, or the signal's rejection if that comes first.

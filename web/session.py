@@ -23,6 +23,8 @@ from rushlight.models.ahead import read_ahead
 from rushlight.models.loading import from_parts
 from rushlight.web.download import Builder, release
 
+# What a model is measured with.
+_TEXT = "A rushlight is a candle made of a rush and a little fat: light anybody could afford. "
 # Tokens of a prompt that are read between two looks for a stop: half a second of a small model on
 # the CPU.
 PREFILL = {"cpu": 64, "webgpu": 64}
@@ -186,6 +188,44 @@ async def generate(
         "stopped": stopped,
         "linear": model.linear_in_use(linear),
     }
+
+
+async def tune(
+    number: int,
+    breathe: Callable[[], Awaitable[bool]],
+    report: Callable[[int, int, str], None],
+) -> list[dict[str, Any]]:
+    """Choose the kernels of the webgpu device by measuring what a model (0: none) computes.
+
+    report(done, total, what). Between two measurements `breathe` lets messages in; it says whether
+    to stop, which raises asyncio.CancelledError.
+    """
+
+    async def tell(*told: Any) -> None:
+        report(*told)
+        if await breathe():
+            raise asyncio.CancelledError
+
+    async def work() -> None:
+        model = _model(number, "encode")
+        if not _generates(model):
+            for _ in model.encode_iter([_TEXT, _TEXT * 5] * 4, 8):
+                await tell(0, 0, "")
+            return
+        for times in (1, 5):
+            ids = model.prompt_ids(_TEXT * times)
+            options = {"max_new_tokens": 4, "temperature": 0, "linear": _linear[number]}
+            async with aclosing(model.tokens_async(ids, **options)) as steps:
+                async for _ in steps:
+                    await tell(0, 0, "")
+
+    if number and _model(number, "encode").device.type != "webgpu":
+        raise ValueError("tune: the model is on the CPU; load it on webgpu")
+    rows = await rl.tune_async("webgpu", work if number else None, tell)
+    return [
+        {"what": str(r), "guess": r.guess, "choice": r.choice, "seconds": dict(r.seconds)}
+        for r in rows
+    ]
 
 
 def dispose(number: int) -> None:

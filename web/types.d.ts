@@ -37,6 +37,11 @@ export interface Session {
     report: (stage: string, ...facts: any[]) => void,
   ): Promise<PyProxy>;
   prompt_ids(id: number, prompt: string | object[], call: string): PyProxy & { length: number };
+  tune(
+    id: number,
+    breathe: () => Promise<boolean>,
+    report: (done: number, total: number, what: string) => void,
+  ): Promise<PyProxy>;
   dispose(id: number): void;
   info(): PyProxy;
   measure(size: number): number;

@@ -7,6 +7,7 @@ import * as Comlink from "./comlink.js";
 import { ask } from "./adapter.js";
 import { flat, list, measure, read } from "./loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
+import * as tables from "./tables.js";
 import { WeightStore } from "./weights.js";
 
 /**
@@ -278,6 +279,14 @@ const api = {
       return { value };
     }),
 
+  /** @param {MessagePort} port @param {number} id  0 without a model */
+  tune: (port, id) =>
+    run(port, async ({ signal, report }) => {
+      /** @param {number} done @param {number} total @param {string} what */
+      const tell = (done, total, what) => report({ stage: "tune", done, total, what });
+      return { value: plain(await ready().session.tune(id, pauseFor(signal), tell)) };
+    }),
+
   /** @param {number} id */
   dispose: (id) => void session?.dispose(id),
 
@@ -308,7 +317,7 @@ const api = {
     run(
       port,
       async () => {
-        if (!prefix) await forget();
+        if (!prefix) await Promise.all([forget(), tables.forget()]);
         return { value: await store.clear(prefix) };
       },
       { queue: false },

@@ -81,7 +81,7 @@ def _app() -> Typer:
     """The commands. Made here, so that a program that imports Rushlight pays nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, site, talk
+    from rushlight.core.cli import commands, site, talk, tune
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
@@ -90,6 +90,7 @@ def _app() -> Typer:
     )
     every: tuple[Callable[..., None], ...] = (
         talk.generate, talk.chat, commands.embed, commands.inspect, commands.fetch, commands.info,
+        tune.tune,
     )  # fmt: skip
     for command in every:
         app.command()(command)

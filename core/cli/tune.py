@@ -42,7 +42,6 @@ def tune(
         print(f"{'removed' if tables.forget(backend) else 'there is no'} {place}")
         return
     if not show:
-        backend.recorder.choices.met.clear()
         _measure(device, _work(model, device) if model else None)
         print(f"kept in {place}" if place.is_file() else f"cannot write {place}", file=sys.stderr)
     rows = list(backend.recorder.choices.rows.values())
@@ -96,4 +95,7 @@ def _print(rows: Sequence[Row]) -> None:
             row.choice, f"{after * 1e3:.3f}", f"{before / after:.2f} times",
         )  # fmt: skip
         table.add_row(str(row), row.guess, f"{before * 1e3:.3f}", *chosen)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    for row in rows:
+        for name, why in row.refused.items():
+            print(f"{row}: {name} is left out: {why.splitlines()[0]}", file=sys.stderr)
+    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)

@@ -56,6 +56,7 @@ class Row(NamedTuple):
     choice: str
     guess: str
     seconds: Mapping[str, float]
+    refused: Mapping[str, str] = {}  # what failed or differed, and how; not kept
 
     def __str__(self) -> str:
         return FAMILIES[str(self.key[0])].format(*self.key)
@@ -167,7 +168,8 @@ def decode(backend: WebGpuBackend, text: str) -> list[Row]:
     for row in rows:
         plain = all(type(part) is int or (type(part) is str and len(part) < 32) for part in row.key)
         names = candidates(e, row.key) if plain and row.key else ()
-        if row.choice not in names and not (names and row.choice == row.guess):
+        told = type(row.choice) is type(row.guess) is str
+        if not told or row.choice not in names and not (names and row.choice == row.guess):
             raise ValueError(f"{str(row.choice)[:32]!r} is no choice for {str(row.key)[:64]}")
     return rows
 
@@ -224,14 +226,11 @@ async def keep(backend: WebGpuBackend) -> str:
     return str(place)
 
 
-async def forget(backend: WebGpuBackend) -> bool:
-    """Guess again, now and later; whether there was a table."""
-    choices, name = backend.recorder.choices, kept_as(backend)
-    choices.table.clear()
-    choices.rows.clear()
-    if sys.platform == "emscripten":
-        return bool(await (await _storage()).forget(name))
-    place = folder() / name
+def forget(backend: WebGpuBackend) -> bool:
+    """Guess again, now and natively later; whether there was a file."""
+    backend.recorder.choices.table.clear()
+    backend.recorder.choices.rows.clear()
+    place = folder() / kept_as(backend)
     there = place.exists()
     place.unlink(missing_ok=True)
     return there
