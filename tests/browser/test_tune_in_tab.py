@@ -67,7 +67,8 @@ def test_a_page_tunes_for_its_model(shared_page: Any, native: Any) -> None:
           const rows = await m.tune({ onProgress: (p) => told.push(p) });
           const vectors = (await m.encode(texts)).map((v) => [...v]);
           const control = new AbortController();
-          const stopped = await m.tune({ signal: control.signal, onProgress: () => control.abort() })
+          const { signal } = control;
+          const stopped = await m.tune({ signal, onProgress: () => control.abort() })
             .catch((error) => error.name);
           await m.dispose();
           const wrong = await model.tune().catch((error) => error.message);

@@ -107,6 +107,29 @@ def test_every_candidate_reads_every_weight(
         assert_close(F.linear(x.to(gpu), there).cpu().float(), want, "several", label=name)
 
 
+def test_every_candidate_takes_what_comes_after_it(
+    gpu: rl.Device, backend: Any, choices: Choices
+) -> None:
+    """Captured, an op may have others in its kernel."""
+    w, x, y = (drawn(gpu, "float32", i, *s) for i, s in enumerate(((40, 33), (3, 33), (3, 40))))
+
+    def linear(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+        return F.silu(F.linear(x, w)) * y
+
+    def norm(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+        return F.silu(F.rms_norm(y, (40,))) + y
+
+    for fn in (linear, norm):
+        choices.met.clear()
+        want = fn(x, y).cpu().double().numpy()
+        ((key, _),) = choices.met.items()
+        for name in tune.candidates(backend.emitter("test"), key):
+            choices.table[key] = name
+            captured = rl.jit(fn)
+            for _ in range(2):
+                assert_close(captured(x, y).cpu(), want, "several", label=name)
+
+
 def test_a_class_is_asked_for_once_and_decided_by_the_table(choices: Choices) -> None:
     assert choices.pick(("rows", "softmax_rows", 64, 8), "4") == "4"
     assert choices.asked == [("rows", "softmax_rows", 64, 8)]
