@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rushlight.core.backends import Operand
-from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu import access, quads
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, grid, view, word
-from rushlight.core.backends.webgpu.plans import creation
+from rushlight.core.backends.webgpu.plans import attention_row, creation
 from rushlight.core.backends.webgpu.plans.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.plans.indexing import storer
 from rushlight.core.backends.webgpu.plans.movement import (
@@ -140,6 +140,9 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
     # On a CPU fusing gains nothing; the kernels of products do.
     most = min(e.binding_limit, ROWS_BYTES) // (4 * batch * heads * keys)
+    if e.few_lanes(keys) and attention_row.suits(q, k, v):
+        _row(e, inputs, out, attrs)
+        return
     fits, wide = values % 4 == 0 and most > 0, max(features, values)
     cheap, name = fits and e.few_lanes(keys), "rows"
     if not cheap or wide <= MANY[-1].features:
@@ -179,9 +182,13 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 
 
 def _operands(
-    e: Emitter, inputs: Inputs, attrs: Attrs, wanted: Sequence[str]
+    e: Emitter, inputs: Inputs, attrs: Attrs, wanted: Sequence[str], fours: bool = False
 ) -> tuple[list[str], list[Slice], list[int]]:
-    """Lines that read the operands in `wanted`, their bindings, and what every kernel is told."""
+    """Lines that read the operands in `wanted`, their bindings, and what every kernel is told.
+
+    fours: q, k and v are read four features at once.
+    """
+    half = "shader-f16" in e.features
     q, k, v = given(*inputs[:3])
     heads, kv_heads = q.layout.shape[1], k.layout.shape[1]
     parameters = [0] * 49
@@ -199,8 +206,12 @@ def _operands(
         if x is None:
             lines.append(_MISSING[name])
             continue
-        lines.append(access.reader(name, len(bindings), x.dtype))
-        bound, at = e.bind(x)
+        if fours and i < 3:
+            lines += quads.lines(name, len(bindings), x.dtype, True, half)
+            (bound,), at, _ = quads.bind(e, x, x.layout)
+        else:
+            lines.append(access.reader(name, len(bindings), x.dtype))
+            bound, at = e.bind(x)
         bindings.append(bound)
         parameters[1 + i] = at
         strides = x.layout.strides
@@ -254,6 +265,20 @@ def _by_rows(
     lines += [access.reader("w", n, float32), access.writer(n + 1, out.dtype)]
     kernel = e.kernel("attention_sum", "r" * (n + 1) + "w", *lines)
     e.dispatch(kernel, [*bindings, bound, target], parameters, grid(-(-total // 4)))
+
+
+def _row(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """One query, in one kernel."""
+    q, k, v = given(*inputs[:3])
+    lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES, fours=True)
+    batch, heads, _, features = q.layout.shape
+    kv_heads, values = k.layout.shape[1], v.layout.shape[3]
+    file, more = attention_row.kernel(e, heads // kv_heads, features, values, out.dtype)
+    bound, parameters[8] = e.bind(out)
+    lines += [*more, access.writer(len(bindings), out.dtype)]
+    parameters[44] = batch * kv_heads
+    kernel = e.kernel(file, "r" * len(bindings) + "w", *dict.fromkeys(lines))
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(batch * kv_heads))
 
 
 # What stands for an operand that was not given.

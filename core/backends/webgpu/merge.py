@@ -1,0 +1,296 @@
+"""The pass "merge": neighbouring dispatches that do not depend on each other become one.
+
+Each becomes a function of one kernel, which chooses by the number of the workgroup; parameters lie
+one behind the other, 64 words for each. Nothing of what they compute changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from rushlight.core.backends.webgpu.emit import grid
+from rushlight.core.backends.webgpu.port import SPREAD
+from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
+
+# How far behind a dispatch others are looked for that can run beside it.
+WINDOW = 24
+_WORDS = 64  # parameters of a part; the last says where its workgroups end
+_TOKEN = re.compile(r"//[^\n]*|\s+|[A-Za-z_]\w*|\d[\w.]*|.", re.S)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DEFINES = re.compile(
+    r"(?:@\w+(?:\([^)]*\))? )*(?:fn|const|alias|override|var(?: ?< ?\w+ ?(?:, ?\w+ ?)?>)?) (\w+)"
+)
+_BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) (var.*)")
+_MAIN = re.compile(
+    r"@compute @workgroup_size\(([\w, ]+)\) "
+    r"fn main\(((?:@builtin\(\w+\) \w+: [\w<>]+,? ?)*)\) \{(.*)\}"
+)
+_BUILTIN = re.compile(r"@builtin\((\w+)\) (\w+): ([\w<>]+)")
+
+
+class _Part(NamedTuple):
+    """A kernel taken apart: its definitions in an order in which each follows what it mentions."""
+
+    enables: tuple[str, ...]
+    definitions: tuple[tuple[str, str], ...]  # name, text
+    bindings: tuple[tuple[str, str], ...]  # name, declaration
+    size: str  # of a workgroup
+    builtins: tuple[tuple[str, str, str], ...]  # what main is given: builtin, name, type
+    body: str
+    shares: bool  # whether its invocations share memory
+
+
+def _declarations(source: str) -> list[str]:
+    """The declarations of a module, each on one line without comments."""
+    found, now, depth = [], "", 0
+    for token in _TOKEN.findall(source):
+        if token.startswith("//"):
+            continue
+        if token.isspace():
+            now += " " if now and not now.endswith(" ") else ""
+            continue
+        now += token
+        depth += (token in "({[") - (token in ")}]")
+        if depth == 0 and token in ";}":
+            found.append(now)
+            now = ""
+    return found
+
+
+@cache
+def _part(kernel: Kernel) -> _Part | None:
+    """The parts of a kernel; None for one that cannot be called as a function."""
+    enables, texts, bindings, main = [], {}, {}, None
+    for line in _declarations(kernel.source):
+        if line.startswith(("enable ", "requires ")):
+            enables.append(line)
+        elif line.startswith("@compute"):
+            main = _MAIN.fullmatch(line)
+        elif found := _BINDING.fullmatch(line):
+            name = _defined(line)
+            bindings[int(found[1])] = name, found[2]
+        elif line.startswith("struct"):
+            return None
+        else:
+            texts[_defined(line)] = line
+    if main is None:
+        return None
+    size = main[1]
+    while size in texts:  # a constant
+        size = texts[size].partition("=")[2].strip(" ;")
+    builtins = tuple(_BUILTIN.findall(main[2]))
+    names = {builtin: name for builtin, name, _ in builtins}
+    group, groups = names.get("workgroup_id", "0"), names.get("num_workgroups", "0")
+    body = main[3].replace(f"group_number({group}, {groups})", "number_of_part")
+    if {group, groups} & set(_NAME.findall(body)):
+        return None
+    builtins = tuple(b for b in builtins if b[0] not in ("workgroup_id", "num_workgroups"))
+    texts.pop("parameters", None)
+    texts.pop("group_number", None)
+    order: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        if name in order or name not in texts:
+            return
+        for other in _NAME.findall(texts[name]):
+            if other != name:
+                visit(other)
+        order[name] = texts[name]
+
+    for name in texts:
+        visit(name)
+    if any("parameters" in _NAME.findall(t) for name, t in order.items() if name != "P"):
+        return None
+    ordered = tuple(bindings[i] for i in sorted(bindings))
+    if any(set(_NAME.findall(text)) & order.keys() for _, text in ordered):
+        return None  # a type that would have to be renamed
+    return _Part(
+        tuple(enables), tuple(order.items()), ordered, size.rstrip("u"), builtins, body,
+        "var<workgroup>" in kernel.source or "subgroup" in kernel.source,
+    )  # fmt: skip
+
+
+def _defined(line: str) -> str:
+    found = _DEFINES.match(line)
+    assert found is not None, line
+    return found[1]
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """`text` with other names; not those behind a dot, which are members."""
+    out, before = [], ""
+    for token in _TOKEN.findall(text):
+        out.append(names.get(token, token) if before != "." else token)
+        before = token
+    return "".join(out)
+
+
+@lru_cache(1024)
+def _kernel(kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...]) -> Kernel:
+    """One kernel of several; places: for each of them its bindings' numbers in the whole."""
+    head: dict[str, None] = {}
+    lines: list[str] = []
+    taken: set[str] = {"main", "parameters", "group_number", "number_of_part"}
+    known: dict[tuple[str, str], str] = {}
+    access: dict[int, str] = {}
+    given: dict[str, tuple[str, str]] = {}
+    calls = []
+
+    def name_for(name: str, j: int) -> str:
+        while name in taken:
+            name += f"_m{j}"
+        taken.add(name)
+        return name
+
+    for j, (kernel, numbers) in enumerate(zip(kernels, places, strict=True)):
+        part = _part(kernel)
+        assert part is not None
+        head.update(dict.fromkeys(part.enables))
+        names: dict[str, str] = {}
+        for letter, number, (name, text) in zip(kernel.access, numbers, part.bindings, strict=True):
+            access[number] = letter
+            key = f"@group(0) @binding({number})", text
+            if key not in known:
+                known[key] = final = name_for(name, j)
+                lines.append(f"{key[0]} {_renamed(text, {name: final})}")
+            names[name] = known[key]
+        for name, text in part.definitions:
+            if name == "P":
+                text = text.replace("i >> 2u", f"(i >> 2u) + {_WORDS // 4 * j}u")
+            key = name, _renamed(text, {**names, name: name})
+            if key not in known:
+                known[key] = final = name_for(name, j)
+                lines.append(_renamed(text, {**names, name: final}))
+            names[name] = known[key]
+        arguments = ["number_of_part: u32"]
+        for builtin, name, type_ in part.builtins:
+            given.setdefault(builtin, (f"the_{builtin}", type_))
+            arguments.append(f"{_renamed(name, names)}: {type_}")
+        entry = name_for("main", j)
+        lines.append(f"fn {entry}({', '.join(arguments)}) {{{_renamed(part.body, names)}}}")
+        start = f" - end_{j - 1}" if j else ""
+        inner = ", ".join([f"at{start}", *(given[b][0] for b, _, _ in part.builtins)])
+        calls.append(f"if (at < end_{j}) {{ {entry}({inner}); }}")
+    size = _part(kernels[0])
+    assert size is not None
+    builtins = "".join(f", @builtin({b}) {name}: {t}" for b, (name, t) in given.items())
+    last = _WORDS // 4
+    ends = [f"let end_{j} = parameters[{last * j + last - 1}].w;" for j in range(len(kernels))]
+    lines += [
+        f"@group(1) @binding(0) var<uniform> parameters: array<vec4<u32>, {last * len(kernels)}>;",
+        f"@compute @workgroup_size({size.size})",
+        "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) "
+        f"groups: vec3<u32>{builtins}) {{",
+        "let at = group.y * groups.x + group.x;", *ends, " else ".join(calls), "}",
+    ]  # fmt: skip
+    labels = list(dict.fromkeys(k.label for k in kernels))
+    letters = "".join(access[i] for i in range(len(access)))
+    return Kernel("\n".join([*head, *lines]) + "\n", letters, "+".join(labels))
+
+
+def _noting(d: Dispatch) -> set[int]:
+    """The numbers of the bindings that are status words, which any number may note in."""
+    part = _part(d.kernel)
+    bindings = part.bindings if part else ()
+    return {i for i, (_, text) in enumerate(bindings) if "atomic" in text and "status" in text}
+
+
+class _Item(NamedTuple):
+    """A dispatch with what it reads and writes, by handle."""
+
+    dispatch: Dispatch
+    reads: frozenset[int]
+    writes: frozenset[int]
+    part: _Part | None
+
+    def conflicts(self, other: _Item) -> bool:
+        """Whether the order of both matters."""
+        return bool(
+            self.writes & other.writes or self.writes & other.reads or self.reads & other.writes
+        )
+
+
+def _item(d: Dispatch) -> _Item:
+    notes = _noting(d)
+    reads: set[int] = set()
+    writes: set[int] = set()
+    for i, (letter, b) in enumerate(zip(d.kernel.access, d.bindings, strict=True)):
+        if i not in notes:
+            (writes if letter == "w" else reads).add(b.buffer.handle)
+    single = d.draw is None and d.groups[2] == 1 and len(d.parameters) <= _WORDS
+    return _Item(d, frozenset(reads), frozenset(writes), _part(d.kernel) if single else None)
+
+
+def _bindings(group: Iterable[Dispatch]) -> tuple[list[Slice], list[tuple[int, ...]]]:
+    """What the whole binds, and for each part which of it."""
+    found: dict[tuple[Slice, str], int] = {}
+    places = []
+    for d in group:
+        part = _part(d.kernel)
+        assert part is not None
+        numbers = []
+        for b, (_, text) in zip(d.bindings, part.bindings, strict=True):
+            # A buffer that is read as two types is bound twice.
+            key = b, re.sub(r" \w+:", ":", text, count=1)
+            numbers.append(found.setdefault(key, len(found)))
+        places.append(tuple(numbers))
+    return [b for b, _ in found], places
+
+
+def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int]) -> bool:
+    """Whether one kernel may do the work of all."""
+    first = group[0].part
+    if first is None or item.part is None or first.size != item.part.size:
+        return False
+    # Different kernels that share memory would need both at once, of registers and of memory.
+    mixed = item.dispatch.kernel != group[0].dispatch.kernel
+    if mixed and (item.part.shares or any(g.part is None or g.part.shares for g in group)):
+        return False
+    bound, _ = _bindings([*(g.dispatch for g in group), item.dispatch])
+    return len(bound) <= limits["maxStorageBuffersPerShaderStage"]
+
+
+def merge(dispatches: Sequence[Dispatch], limits: Mapping[str, int]) -> list[Dispatch]:
+    """`dispatches` with those joined that may run at the same time, at the place of the first.
+
+    One is taken from behind others only where it reads nothing they write, and writes nothing they
+    read or write. limits: of the adapter, by WebGPU's names.
+    """
+    items: list[_Item | None] = [_item(d) for d in dispatches]
+    done: list[Dispatch] = []
+    for i, first in enumerate(items):
+        if first is None:
+            continue
+        group: list[_Item] = [first]
+        passed: list[_Item] = []
+        for j in range(i + 1, min(i + 1 + WINDOW, len(items))):
+            if len(group) == SPREAD or first.part is None:
+                break
+            item = items[j]
+            if item is None:
+                continue
+            free = not any(item.conflicts(x) for x in (*group, *passed))
+            if free and _joins(group, item, limits):
+                group.append(item)
+                items[j] = None
+            else:
+                passed.append(item)
+        done.append(first.dispatch if len(group) == 1 else _one([g.dispatch for g in group]))
+    return done
+
+
+def _one(group: Sequence[Dispatch]) -> Dispatch:
+    """The dispatch that does the work of all."""
+    bound, places = _bindings(group)
+    parameters: list[int] = []
+    total = 0
+    for d in group:
+        total += d.groups[0] * d.groups[1]
+        words = [*d.parameters, *[0] * _WORDS][: _WORDS - 1]
+        parameters += [*words, total]
+    kernel = _kernel(tuple(d.kernel for d in group), tuple(places))
+    op = "+".join(dict.fromkeys(d.op for d in group))
+    return Dispatch(op, kernel, tuple(bound), tuple(parameters), grid(total))
