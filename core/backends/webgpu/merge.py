@@ -7,7 +7,7 @@ one behind the other, 64 words for each. Nothing of what they compute changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
 
 # How far behind a dispatch others are looked for that can run beside it.
 WINDOW = 24
+_ANY = 0  # a handle that no buffer has
 _WORDS = 64  # parameters of a part; the last says where its workgroups end
 _TOKEN = re.compile(r"//[^\n]*|\s+|[A-Za-z_]\w*|\d[\w.]*|.", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -213,14 +214,18 @@ class _Item(NamedTuple):
         )
 
 
-def _item(d: Dispatch) -> _Item:
+def _item(d: Dispatch, alone: Collection[int]) -> _Item:
     notes = _noting(d)
     reads: set[int] = set()
     writes: set[int] = set()
     for i, (letter, b) in enumerate(zip(d.kernel.access, d.bindings, strict=True)):
         if i not in notes:
             (writes if letter == "w" else reads).add(b.buffer.handle)
-    single = d.draw is None and d.groups[2] == 1 and len(d.parameters) <= _WORDS
+    apart = not writes.isdisjoint(alone)
+    reads.add(_ANY)
+    if apart:
+        writes.add(_ANY)
+    single = not (apart or d.draw) and d.groups[2] == 1 and len(d.parameters) <= _WORDS
     return _Item(d, frozenset(reads), frozenset(writes), _part(d.kernel) if single else None)
 
 
@@ -253,13 +258,16 @@ def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int]) -> bool:
     return len(bound) <= limits["maxStorageBuffersPerShaderStage"]
 
 
-def merge(dispatches: Sequence[Dispatch], limits: Mapping[str, int]) -> list[Dispatch]:
+def merge(
+    dispatches: Sequence[Dispatch], limits: Mapping[str, int], alone: Collection[int] = ()
+) -> list[Dispatch]:
     """`dispatches` with those joined that may run at the same time, at the place of the first.
 
     One is taken from behind others only where it reads nothing they write, and writes nothing they
-    read or write. limits: of the adapter, by WebGPU's names.
+    read or write. limits: of the adapter, by WebGPU's names. alone: handles of buffers that may be
+    other ones, too, where they are written: such dispatches stay where they are.
     """
-    items: list[_Item | None] = [_item(d) for d in dispatches]
+    items: list[_Item | None] = [_item(d, alone) for d in dispatches]
     done: list[Dispatch] = []
     for i, first in enumerate(items):
         if first is None:

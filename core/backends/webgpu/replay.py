@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
 from rushlight.core.backends.webgpu.fuse import fuse
+from rushlight.core.backends.webgpu.merge import merge
 from rushlight.core.backends.webgpu.plans.map import move
 from rushlight.core.backends.webgpu.plans.random import STATE_AT, STATEFUL
 from rushlight.core.backends.webgpu.pool import Buffer, Virtual, Virtuals
@@ -79,6 +80,10 @@ class Plan:
         self._memory(steps, results)
         noting = self.backend.status.noting
         tape = self._tape(steps)
+        if "merge" in passes:
+            # An argument may be a tensor from outside, too.
+            given = {s.buffer.handle for s in self.slots if s.kind == "arg" and s.buffer}
+            tape = merge(tape, self.backend.port.limits, given)
         self.notes = self.backend.status.noting - noting
         self.backend.status.noting = noting
         real = self._place(tape, pool if "reuse" in passes else None)

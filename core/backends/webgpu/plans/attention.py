@@ -275,9 +275,11 @@ def _row(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     kv_heads, values = k.layout.shape[1], v.layout.shape[3]
     file, more = attention_row.kernel(e, heads // kv_heads, features, values, out.dtype)
     bound, parameters[8] = e.bind(out)
-    lines += [*more, access.writer(len(bindings), out.dtype)]
+    enables = {s for s in lines if s.startswith("enable ")}  # each is wanted once
+    lines = [*enables, *(s for s in lines if s not in enables), *more]
+    lines.append(access.writer(len(bindings), out.dtype))
     parameters[44] = batch * kv_heads
-    kernel = e.kernel(file, "r" * len(bindings) + "w", *dict.fromkeys(lines))
+    kernel = e.kernel(file, "r" * len(bindings) + "w", *lines)
     e.dispatch(kernel, [*bindings, bound], parameters, grid(batch * kv_heads))
 
 
