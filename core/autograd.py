@@ -12,6 +12,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import ContextDecorator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import capture
@@ -107,10 +108,7 @@ class Node:
     def unpack(self, key: int | str) -> Tensor:
         """A saved value; raises where it was freed or has been written to since."""
         if self.saved is None:
-            raise RuntimeError(
-                f"{self.op.name}: its saved values were freed by an earlier backward; pass "
-                "retain_graph=True to that one to go through the graph twice"
-            )
+            raise _freed(self.op.name)
         value = self.saved[key]
         if version_of(value) != self.versions[key]:
             raise RuntimeError(
@@ -145,6 +143,32 @@ def edge_of(tensor: Tensor | None) -> Node | Tensor | None:
     if tensor is None or not tensor.requires_grad:
         return None
     return tensor.node if tensor.node is not None else tensor
+
+
+def _freed(name: str) -> RuntimeError:
+    return RuntimeError(
+        f"{name}: its saved values were freed by an earlier backward; pass retain_graph=True to "
+        "that one to go through the graph twice"
+    )
+
+
+def ended(node: Node | None) -> str | None:
+    """The op at which a backward through `node` would raise, its saved values freed; or None."""
+    seen: dict[int, Node] = {}
+    stack: list[Node | Tensor | None] = [node]
+    while stack:
+        edge = stack.pop()
+        if isinstance(edge, Node) and id(edge) not in seen:
+            seen[id(edge)] = edge
+            stack.extend(edge.edges)
+    gone = [n for n in seen.values() if n.saved is None and n.op.uses(n.context.needs)]
+    return max(gone, key=lambda n: n.order).op.name if gone else None
+
+
+def end(like: Node, name: str) -> Node:
+    """A node for a result of an op like that of `like`, whose graph was freed: see `ended`."""
+    context = replace(like.context, attrs={"freed": name}, inputs=(), needs=())
+    return Node(like.op, context, [], {})
 
 
 class _Sweep:
@@ -188,11 +212,13 @@ class _Sweep:
             elif key in self.wanted or not isinstance(edge, Node):
                 self.useful[key] = key in self.wanted
             else:
+                # One without edges is the end of a graph that was freed, where `run` says so.
                 todo = [e for e in edge.edges if e is not None and id(e) not in self.useful]
                 if todo:
                     stack.extend(todo)
                 else:
-                    self.useful[key] = any(self.useful[id(e)] for e in edge.edges if e is not None)
+                    found = [self.useful[id(e)] for e in edge.edges if e is not None]
+                    self.useful[key] = any(found) or not edge.edges
         return self.useful[id(root)]
 
     def run(self, keep: bool) -> None:
@@ -204,6 +230,8 @@ class _Sweep:
                 self.found[id(node)] = grad
             for tensor in node.retained:
                 _accumulate(tensor, grad)
+            if not node.edges:
+                raise _freed(node.context.attrs["freed"])
             needs = tuple(self.leads_somewhere(e) for e in node.edges)
             if any(needs):
                 parts = node.op.gradients(node, grad, needs)
@@ -219,8 +247,6 @@ class _Sweep:
 
 
 def _accumulate(leaf: Tensor, grad: Tensor) -> None:
-    if capture.active:
-        capture.accumulated(leaf)
     if leaf.grad is None:
         # A copy: the same gradient may have gone to another leaf, or be a view of a third.
         leaf.grad = grad.clone() if _mode.enabled else grad.detach().clone()

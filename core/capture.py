@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rushlight.core.backends import Device, Generator, get_linear_mode
 from rushlight.core.dtype import DType
@@ -75,10 +75,25 @@ class Step(NamedTuple):
     mode: str
 
 
+class Action(Protocol):
+    """What Python does for each run of a plan, such as an optimizer's count of its steps."""
+
+    def current(self) -> bool:
+        """Whether a run would do what the captured one did."""
+
+    def run(self) -> None:
+        """Do it; what runs before the plan."""
+
+    def undo(self) -> None:
+        """Take `run` back, as the plan raised."""
+
+
 class Recorder:
     """The steps of one run of a function on a device, and the buffers they use.
 
-    why: what makes its calls run as they are, without a plan; None where nothing does.
+    why: what makes its calls run as they are, without a plan; None where nothing does. grads: the
+    tensors from outside whose .grad the run looks at or replaces, with what it was at first, by id.
+    switched: tensors that were told whether they need a gradient. actions: see `each_run`.
     """
 
     def __init__(self, where: Device | None = None) -> None:
@@ -87,6 +102,9 @@ class Recorder:
         self.slots: list[Slot] = []
         self.tensors: list[weakref.ref[Tensor]] = []
         self.views: dict[int, weakref.ref[Tensor]] = {}
+        self.grads: dict[int, tuple[Tensor, Tensor | None]] = {}
+        self.switched: list[weakref.ref[Tensor]] = []
+        self.actions: list[Action] = []
         self.why: str | None = None
         self._index: dict[int, Slot] = {}
         self._known: dict[int, weakref.ref[Tensor]] = {}
@@ -112,6 +130,17 @@ class Recorder:
                 self._known[id(tensor)] = ref = weakref.ref(tensor)
                 self.tensors.append(ref)
         return slot
+
+    def graded(self, tensor: Tensor) -> None:
+        """Note that .grad of `tensor` is about to be looked at or replaced."""
+        view = self.views.get(id(tensor))
+        slot = self.find(tensor.storage)
+        kind = "outer" if slot is None else slot.kind
+        made = kind in ("temp", "const") or (view is not None and view() is tensor)
+        if kind == "arg" and not made:
+            self.why = "it uses .grad of an argument"
+        elif not made:
+            self.grads.setdefault(id(tensor), (tensor, tensor._grad))
 
     def ran(
         self,
@@ -226,11 +255,32 @@ def drew(generator: Generator, words: int) -> None:
         found._draw = generator, words
 
 
-def accumulated(leaf: Tensor) -> None:
-    """A gradient is about to be added to a leaf."""
+def graded(tensor: Tensor) -> None:
+    """The .grad of a tensor is about to be looked at or replaced."""
     found = current()
-    if found is not None and found.see(leaf).kind in ("outer", "arg"):
-        found.why = "backward() fills in .grad of a tensor from outside"
+    if found is not None:
+        found.graded(tensor)
+
+
+def leafed(tensor: Tensor) -> None:
+    """A tensor is told whether it needs a gradient."""
+    found = current()
+    if found is not None:
+        found.switched.append(weakref.ref(tensor))
+
+
+def each_run(action: Action) -> None:
+    """Have every run of the plan begin with `action.run()`; this one's has been done."""
+    found = current()
+    if found is not None:
+        found.actions.append(action)
+
+
+def refuse(why: str) -> None:
+    """Make no plan of what is being captured: its calls run as they are."""
+    found = current()
+    if found is not None:
+        found.why = why
 
 
 def moving(tensor: Tensor, target: Device) -> None:

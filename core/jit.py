@@ -10,12 +10,13 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from types import NoneType
 from typing import Any, TypeVar, overload
 
 from rushlight.core import autograd, capture
 from rushlight.core.backends import Device, device, get_linear_mode
-from rushlight.core.capture import Recorder, Slot
 from rushlight.core.errors import DeviceMemoryError
+from rushlight.core.leaves import Leaves
 from rushlight.core.nn.module import Module
 from rushlight.core.plan import PASSES, Plan, Pool, make_plan
 from rushlight.core.pytree import Leaf, Signature, mapped
@@ -87,28 +88,37 @@ class _Entry:
 
 
 class _Body:
-    """A plan, and what it is bound to: arguments, results, and what it reaches from outside."""
+    """A plan, and what it is bound to: arguments, results, and what it reaches from outside.
+
+    result: how a replay gives the function's result, and what .grad of `leaves` is afterwards.
+    """
 
     def __init__(
-        self, recorder: Recorder, args: list[tuple[Slot, int]], result: Any,
-        leaves: list[Leaf], reuse: bool, passes: Collection[str], pools: Mapping[Device, Pool],
+        self, taken: Capture, result: Any, reuse: bool, passes: Collection[str],
+        pools: Mapping[Device, Pool],
     ) -> None:  # fmt: skip
+        recorder = taken.recorder
         self.device = recorder.device or _CPU
         pool = pools[self.device]
         self.lock = pool.lock
         self.epoch, self.grad = capture.epoch, autograd.is_grad_enabled()
-        self.args, self.result = args, result
-        made = {x.slot for x in leaves if x.slot is not None and x.slot.kind == "temp"}
-        self.fresh = [] if reuse else list(made)
-        variable = {*self.fresh, *(s for s, _ in args)}
+        self.result, self.leaves, self.actions = result, taken.touched, recorder.actions
+        used = {x.storage for s in recorder.steps for x in (*s.inputs, s.out) if x is not None}
+        self.args = [(s, i) for s, i in taken.slots if s in used]
+        made = {x.slot for x in taken.leaves if x.slot is not None and x.slot.kind == "temp"}
+        # Of gradients nobody has said that they may be overwritten.
+        kept = made - {x.slot for x in result[1] if x is not None} if reuse else set()
+        self.fresh = list(made - kept)
+        variable = {*self.fresh, *(s for s, _ in self.args)}
         self.plan: Plan = make_plan(self.device, recorder, variable, made, passes, pool)
-        self.kept = {s: Storage(self.device, s.buffer, s.nbytes) for s in made} if reuse else {}
+        self.kept = {s: Storage(self.device, s.buffer, s.nbytes) for s in kept}
         self.outer = [s for s in recorder.slots if s.kind == "outer"]
         self.written = [(s.ref, s.writes) for s in self.outer if s.writes]
         inside = {id(t) for ref in recorder.views.values() if (t := ref()) is not None}
         self.tensors = [
-            r for r in recorder.tensors if (t := r()) is not None and id(t) not in inside
-        ]
+            (r, t.requires_grad) for r in recorder.tensors
+            if (t := r()) is not None and id(t) not in inside
+        ]  # fmt: skip
         self.watched: list[Any] = []
 
     def watch(self, entry: _Entry) -> None:
@@ -120,7 +130,7 @@ class _Body:
             if found is not None:
                 found.body = None
 
-        reached = [s.ref() for s in self.outer] + [r() for r in self.tensors]
+        reached = [s.ref() for s in self.outer] + [r() for r, _ in self.tensors]
         self.watched = [weakref.ref(x, end) for x in reached if x is not None]
 
     def is_current(self) -> bool:
@@ -134,9 +144,11 @@ class _Body:
                 if storage is None or storage.moves != slot.moves:
                     return False
             self.epoch = epoch
-        return not self.grad or not any(
-            t.requires_grad for r in self.tensors if (t := r()) is not None
-        )
+        if self.grad or self.leaves:
+            for ref, needs in self.tensors:
+                if (t := ref()) is not None and t.requires_grad is not needs:
+                    return False
+        return all(action.current() for action in self.actions)
 
     def replay(self, args: list[Tensor]) -> Any:
         """Run with these arguments; gives the result."""
@@ -153,7 +165,14 @@ class _Body:
                         storage.version += writes
                 for storage in self.kept.values():
                     storage.version += 1
-                self.plan.run()
+                for action in self.actions:
+                    action.run()
+                try:
+                    self.plan.run()
+                except BaseException:
+                    for action in self.actions:
+                        action.undo()
+                    raise
             finally:
                 self.plan.vacate()
 
@@ -171,27 +190,33 @@ class _Body:
             held = made.get(slot) or slot.ref() or Storage(self.device, slot.buffer, slot.nbytes)
             return leaf.over(held, 0)
 
-        return mapped(self.result, give)
+        result, grads = mapped(self.result, give)
+        for leaf, grad in zip(self.leaves, grads, strict=True):
+            if (t := leaf()) is not None:
+                t._grad = grad
+        return result
 
 
 def _captured(
-    run: Callable[[Capture], Any], where: Device | None, signature: Signature, entry: _Entry,
-    reuse: bool, passes: Collection[str], pools: Mapping[Device, Pool],
+    run: Callable[[Capture], Any], taken: Capture, leaves: Leaves, entry: _Entry, reuse: bool,
+    passes: Collection[str], pools: Mapping[Device, Pool],
 ) -> Any:  # fmt: skip
     """The result of a captured run; `entry` gets a plan, or the reason why it has none."""
-    taken = Capture(where, signature.tensors)
-    result = run(taken)
-    recorder = taken.recorder
+    found = run(taken)
+    result, recorder = found[0], taken.recorder
+    leaves.learn(recorder, taken.fresh)
     if recorder.why is None:
         Signature(result)
+        if taken.late:
+            return result  # from the next call on these gradients are arguments
         # Cycles of Python's objects hold tensors that are gone in truth.
         if taken.lost() and gc.collect() >= 0 and (lost := taken.lost()):
             entry.lost = lost
         else:
-            leaves = iter(taken.leaves)
-            form = mapped(result, lambda t: next(leaves))
+            given = iter(taken.leaves)
+            form = mapped(found, lambda t: next(given))
             try:
-                body = _Body(recorder, taken.slots, form, taken.leaves, reuse, passes, pools)
+                body = _Body(taken, form, reuse, passes, pools)
             except DeviceMemoryError as error:
                 entry.why = str(error)
                 return result
@@ -250,12 +275,14 @@ def jit(
     run: Callable[..., Any] = fn
     entries: dict[Any, _Entry] = {}
     pools: Mapping[Device, Pool] = defaultdict(Pool)
+    leaves = Leaves()
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if capture.active and capture.capturing():
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
         signature = Signature(grad, get_linear_mode(), args, kwargs)
+        known = leaves.sign(signature)
         tensors = signature.tensors
         where = tensors[0].storage.device if tensors else None
         for t in tensors:
@@ -284,14 +311,16 @@ def jit(
         entry = _Entry(strikes, signature.modules)
         result = _captured(
             lambda c: c.run(run, args, kwargs),
-            where,
-            signature,
+            Capture(where, tensors, known),
+            leaves,
             entry,
             reuse_outputs,
             passes,
             pools,
         )
-        entries[key] = entry
+        if len(leaves.refs) > len(known):
+            entries.clear()  # the signatures so far lack some gradients
+        entries[key + (None, NoneType) * (len(leaves.refs) - len(known))] = entry
         return result
 
     call.plans = entries  # type: ignore[attr-defined]

@@ -277,6 +277,10 @@ class Op:
                         saved[u] = value
         return saved
 
+    def uses(self, needs: tuple[bool, ...]) -> set[Uses]:
+        """What the gradient rules want saved where these inputs need a gradient."""
+        return {u for r in self._rules(needs) for u in r.uses}
+
     def _uses_out(self, needs: tuple[bool, ...]) -> bool:
         return any("out" in r.uses for r in self._rules(needs))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.autograd import Node
 from rushlight.core.backends import Device
 from rushlight.core.capture import Slot
 from rushlight.core.dtype import DType
@@ -30,6 +31,7 @@ class Leaf:
         self.index, self.slot, self.ref = index, slot, ref
         self.dtype, self.layout = like.dtype, like.layout
         self.flags = like.is_view, like.frozen_view
+        self.ended: Node | None = None  # where a backward through it would raise
 
     def over(self, storage: Storage, shift: int) -> Tensor:
         """The tensor over `storage`."""
@@ -38,6 +40,9 @@ class Leaf:
             layout = Layout(layout.shape, layout.strides, layout.offset + shift)
         out = Tensor(storage, self.dtype, layout)
         out.is_view, out.frozen_view = self.flags
+        if self.ended is not None:
+            out.node = Node(self.ended.op, self.ended.context, [], {})
+            out.requires_grad = True
         return out
 
 

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.core import capture
+from rushlight.core import autograd, capture
 from rushlight.core.backends import Device
 from rushlight.core.capture import Operand, Recorder, Slot
 from rushlight.core.pytree import Leaf, mapped, words
@@ -34,10 +34,23 @@ for _name in ("version", "history"):
 
 
 class Capture:
-    """One run of a function with stand-ins for its arguments, over memory that is told apart."""
+    """One run of a function with stand-ins for its arguments, over memory that is told apart.
 
-    def __init__(self, where: Device | None, tensors: list[Tensor]) -> None:
+    known: the leaves whose gradients are the last of these arguments. touched: all whose gradients
+    the run had to do with; fresh: those of them that were not known, late: if one had a gradient.
+    """
+
+    def __init__(
+        self, where: Device | None, tensors: list[Tensor], known: list[Tensor | None]
+    ) -> None:
         self.recorder = Recorder(where)
+        self.known = known
+        self.touched: list[Callable[[], Tensor | None]] = [
+            _gone if t is None else weakref.ref(t) for t in known
+        ]
+        self.fresh: list[weakref.ref[Tensor]] = []
+        self.late = False
+        self.owned: dict[int, tuple[Tensor, Tensor, Leaf]] = {}
         self.slots: list[tuple[Slot, int]] = []  # with the argument it begins at
         self.pairs: dict[int, tuple[Tensor, Tensor, int]] = {}  # by the original's id
         self.leaves: list[Leaf] = []
@@ -59,24 +72,55 @@ class Capture:
                 self.pairs[id(t)] = t, new, i
 
     def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """What `fn` gives, in tensors for the caller."""
+        """What `fn` gives, in tensors for the caller, and the gradients of what it touched."""
 
         def stand_in(t: Tensor) -> Tensor:
             return self.pairs[id(t)][1]
 
         given, named = mapped(args, stand_in), mapped(kwargs, stand_in)
         storages = [new.storage for _, new, _ in self.pairs.values()]
-        with capture.recording(self.recorder):
-            result = fn(*given, **named)
+        originals = {id(new): (t, i) for t, new, i in self.pairs.values()}
+        for leaf in self.known:
+            if leaf is not None:
+                leaf._grad = mapped(leaf._grad, stand_in)
+        try:
+            with capture.recording(self.recorder):
+                result = fn(*given, **named)
+        except BaseException:
+            self._restore(originals)
+            raise
         for (t, new, _), storage in zip(self.pairs.values(), storages, strict=True):
-            if any(getattr(t, n) is not getattr(new, n) for n in ("node", "grad", "requires_grad")):
+            if any(getattr(t, n) is not getattr(new, n) for n in _CHANGES):
                 self.refuse("it changes what an argument is")
                 _copy_state(new, t)
             if new.storage is not storage:
                 self.refuse("it gives an argument other memory")
                 t.set_(new)
-        originals = {id(new): (t, i) for t, new, i in self.pairs.values()}
-        return mapped(result, lambda t: self._own(t, originals))
+        leaves, seen = list(self.known), {id(t) for t in self.known}
+        for leaf, start in self.recorder.grads.values():
+            if id(leaf) not in seen:
+                leaves.append(leaf)
+                self.fresh.append(weakref.ref(leaf))
+                self.late = self.late or start is not None
+        self.touched += self.fresh
+        ends = [None if t is None else t._grad for t in leaves]
+        found = mapped((result, ends), lambda t: self._own(t, originals))
+        for leaf, end in zip(leaves, found[1], strict=True):
+            if leaf is not None:
+                leaf._grad = end
+        # What is held here would not be seen to be gone.
+        self.known, self.recorder.grads = [], {}
+        self.pairs.clear()
+        self.owned.clear()
+        return found
+
+    def _restore(self, originals: dict[int, tuple[Tensor, int]]) -> None:
+        """After an error: no gradient is a stand-in, or lies in the memory of one."""
+        for leaf in (*self.known, *(t for t, _ in self.recorder.grads.values())):
+            grad = None if leaf is None else leaf._grad
+            if leaf is not None and grad is not None and isinstance(grad.storage, _Bound):
+                leaf._grad, _ = originals.get(id(grad), (grad, 0))
+                grad.storage = grad.storage.base
 
     def refuse(self, why: str) -> None:
         """Make no plan; the first reason stays."""
@@ -84,6 +128,15 @@ class Capture:
 
     def _own(self, t: Tensor, originals: dict[int, tuple[Tensor, int]]) -> Tensor:
         """A tensor of the result for the caller; notes how a replay gives it."""
+        if id(t) in self.owned:
+            _, given, leaf = self.owned[id(t)]
+            self.leaves.append(leaf)
+            return given
+        given = self._first(t, originals)
+        self.owned[id(t)] = t, given, self.leaves[-1]
+        return given
+
+    def _first(self, t: Tensor, originals: dict[int, tuple[Tensor, int]]) -> Tensor:
         if id(t) in originals:
             t, i = originals[id(t)]
             self.leaves.append(Leaf(t, i, None))
@@ -103,13 +156,18 @@ class Capture:
             self.refuse("its result is made from Python values")
         elif slot.kind == "outer" and not viewed:
             leaf.ref = weakref.ref(t)
-        if t.requires_grad and leaf.ref is None:
-            self.refuse("its result needs a gradient")
+        if leaf.ref is None:
+            name = autograd.ended(t.node)
+            if name is not None and t.node is not None:
+                leaf.ended = autograd.end(t.node, name)
+            elif t.requires_grad:
+                self.refuse("its result needs a gradient")
+            if t._grad is not None:
+                self.refuse("its result has a gradient of its own")
         return t
 
     def lost(self) -> str | None:
         """What a replay could not do that the run did to Python's objects, if anything."""
-        self.pairs.clear()
         mine = {leaf.slot for leaf in self.leaves}
         for slot in self.recorder.slots:
             storage = slot.ref()
@@ -119,9 +177,18 @@ class Capture:
                 return "it keeps an argument"
             if slot.kind == "temp" and storage is not None and slot not in mine:
                 return "it keeps a tensor that it makes without giving it as a result"
+        if any(ref() is not None for ref in self.recorder.switched):
+            return "it changes whether a tensor needs a gradient"
         return None
 
 
+def _gone() -> None:
+    """In place of a reference to what has died."""
+
+
+_CHANGES = ("node", "_grad", "requires_grad")
+
+
 def _copy_state(source: Tensor, target: Tensor) -> None:
-    for name in ("requires_grad", "grad", "node", "is_view", "frozen_view", "_stamp"):
+    for name in (*_CHANGES, "is_view", "frozen_view", "_stamp"):
         setattr(target, name, getattr(source, name))

@@ -29,7 +29,7 @@ class Tensor(Reading):
     """
 
     __slots__ = (
-        "_stamp", "frozen_view", "grad", "is_view", "node", "requires_grad", "storage",
+        "_grad", "_stamp", "frozen_view", "is_view", "node", "requires_grad", "storage",
         "__weakref__",
     )  # fmt: skip
     __hash__ = object.__hash__
@@ -39,7 +39,7 @@ class Tensor(Reading):
         super().__init__(dtype, layout)
         self.storage = storage
         self.requires_grad = False
-        self.grad: Tensor | None = None
+        self._grad: Tensor | None = None
         self.node: autograd.Node | None = None
         self.is_view = False
         self.frozen_view = False
@@ -108,6 +108,19 @@ class Tensor(Reading):
     # Autograd.
 
     @property
+    def grad(self) -> Tensor | None:
+        """What `backward` has added up for this leaf, of its shape; None before."""
+        if capture.active:
+            capture.graded(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if capture.active:
+            capture.graded(self)
+        self._grad = value
+
+    @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made this tensor."""
         return self.node is None
@@ -125,6 +138,8 @@ class Tensor(Reading):
             raise RuntimeError("requires_grad: only a leaf can be switched off; use detach()")
         if self.requires_grad and not requires_grad:
             capture.retrained()
+        if capture.active and self.requires_grad is not requires_grad:
+            capture.leafed(self)
         self.requires_grad = requires_grad
         return self
 
@@ -132,6 +147,8 @@ class Tensor(Reading):
         """The same memory without history; no gradient flows through it."""
         out = Tensor(self.storage, self.dtype, self.layout)
         out.is_view, out._stamp = True, None
+        if capture.active:
+            capture.viewed(self, out)
         return out
 
     def retain_grad(self) -> None:

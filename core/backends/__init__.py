@@ -50,6 +50,9 @@ class Backend(Protocol):
     def upload(self, data: Bytes, dtype: DType) -> Any:
         """A buffer that holds `data`, elements of `dtype`; may be `data` itself."""
 
+    def write(self, buffer: Any, data: Bytes) -> None:
+        """Write `data`, elements as a buffer holds them, over its beginning after pending work."""
+
     def download(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of a buffer, after all pending work; may share memory with it."""
 
@@ -94,6 +97,9 @@ class _MetaBackend:
         return None
 
     def upload(self, data: Bytes, dtype: DType) -> Any:
+        return None
+
+    def write(self, buffer: Any, data: Bytes) -> None:
         return None
 
     def download(self, buffer: Any, start: int, stop: int, dtype: DType) -> Bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rushlight.core import capture
 from rushlight.core.optim.optimizer import Optimizer, Params, positive
 from rushlight.core.tensor import Tensor
 
@@ -34,17 +35,24 @@ class AdamW(Optimizer):
         if len(group["betas"]) != 2 or not all(0 <= b < 1 for b in group["betas"]):
             raise ValueError(f"AdamW: betas are {group['betas']}; two numbers in [0, 1)")
 
+    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """What is left of the parameter, of both means and new in them, and the rest of a step."""
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        state["step"] = step = int(state.get("step", 0)) + 1
+        return (
+            1 - lr * group["weight_decay"], 1 - beta1, beta2, 1 - beta2,
+            (1 - beta2**step) ** 0.5, group["eps"], -lr / (1 - beta1**step),
+        )  # fmt: skip
+
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step; state: step, exp_avg, exp_avg_sq."""
-        if not state:
-            state.update(step=0, exp_avg=param.zeros_like(), exp_avg_sq=param.zeros_like())
-        beta1, beta2 = group["betas"]
-        state["step"] = step = int(state["step"]) + 1
+        if "exp_avg" not in state:
+            with capture.recording(None):  # a captured step finds it there in each run
+                state.update(exp_avg=param.zeros_like(), exp_avg_sq=param.zeros_like())
+        keep, new, kept_sq, new_sq, scale, eps, down = group["rates"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         if group["weight_decay"]:
-            param.mul_(1 - group["lr"] * group["weight_decay"])
-        mean.add_(grad - mean, alpha=1 - beta1)
-        square.mul_(beta2).add_(grad * grad, alpha=1 - beta2)
-        scale = (1 - beta2**step) ** 0.5
-        denominator = (square.sqrt() / scale).add_(group["eps"])
-        param.add_(mean / denominator, alpha=-group["lr"] / (1 - beta1**step))
+            param.mul_(keep)
+        mean.add_((grad - mean) * new)
+        square.mul_(kept_sq).add_(grad * grad * new_sq)
+        param.add_(mean / (square.sqrt() / scale).add_(eps) * down)

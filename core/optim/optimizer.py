@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rushlight.core import autograd
+from rushlight.core import autograd, capture
 from rushlight.core.errors import LoadError
+from rushlight.core.optim.captured import CapturedStep
 from rushlight.core.tensor import Tensor
 
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
@@ -15,6 +16,7 @@ Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
 class Optimizer:
     """Parameters in groups, each with options of its own; a subclass says how one is updated.
 
+    A subclass has `update`, and for `rl.jit` to capture its steps also `rates`.
     `param_groups` are dicts with "params" and the options, which may be changed between steps;
     `state` holds what is kept per parameter. Parameters may get their memory later than the
     optimizer is made. ValueError for no parameters, one given twice, or one that is no leaf.
@@ -22,14 +24,38 @@ class Optimizer:
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self._groups: list[dict[str, Any]] = []
+        self._state: dict[Tensor, dict[str, Any]] = {}
         given: list[Any] = list(params)
         if not given:
             raise ValueError(f"{type(self).__name__}: there are no parameters to optimize")
         groups = given if isinstance(given[0], Mapping) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups: dicts of "params" and their options."""
+        if capture.active:  # Python's values, which a replay could neither read anew nor change
+            capture.refuse("it looks at param_groups of an optimizer")
+        return self._groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self._groups = groups
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """What is kept per parameter."""
+        if capture.active:
+            capture.refuse("it looks at the state of an optimizer")
+        return self._state
+
+    @state.setter
+    def state(self, state: dict[Tensor, dict[str, Any]]) -> None:
+        if capture.active:
+            capture.refuse("it replaces the state of an optimizer")
+        self._state = state
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Add parameters with options: {"params": ..., "lr": ...}; defaults fill the rest."""
@@ -58,6 +84,15 @@ class Optimizer:
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for an option out of range."""
 
+    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...] | None:
+        """The numbers that `update` computes with, from the options and state["step"], if any.
+
+        Counts that step up. Always as many; `update` finds them as group["rates"], in a step that
+        `rl.jit` captures as 0-d tensors, and asks of options only whether they are zero. None, as
+        long as a subclass does not say otherwise: then what calls `step` is not captured.
+        """
+        return None
+
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """Write the next value into `param`; called without recording."""
         raise NotImplementedError(f"{type(self).__name__} has no update method")
@@ -71,16 +106,35 @@ class Optimizer:
         if closure is not None:
             with autograd.enable_grad():
                 loss = closure()
+        due = [
+            (p, self._state.setdefault(p, {}), number)
+            for number, group in enumerate(self._groups)
+            for p in group["params"]
+            if p.grad is not None
+        ]
         with autograd.no_grad():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None:
-                        self.update(p, p.grad.detach(), self.state.setdefault(p, {}), group)
+            captured = self._captured(due) if capture.active else None
+            for i, (p, state, number) in enumerate(due):
+                group = self._groups[number]
+                rates = captured.rates[i] if captured else self.rates(state, group)
+                self.update(p, p.grad.detach(), state, {**group, "rates": rates})
+        if captured:
+            captured.keep(due)
         return loss
+
+    def _captured(self, due: Any) -> CapturedStep | None:
+        if not due or capture.current() is None:
+            return None
+        if type(self).rates is Optimizer.rates:
+            capture.refuse(f"{type(self).__name__} has no method rates")
+            return None
+        step = CapturedStep(self, due)
+        capture.each_run(step)
+        return step
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop every gradient, or fill it with zeros."""
-        for group in self.param_groups:
+        for group in self._groups:
             for p in group["params"]:
                 if p.grad is not None:
                     p.grad = None if set_to_none else p.grad.detach().zero_()

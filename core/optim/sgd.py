@@ -38,16 +38,20 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and dampening 0")
 
+    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """Minus lr, momentum, one minus dampening, weight decay."""
+        return -group["lr"], group["momentum"], 1 - group["dampening"], group["weight_decay"]
+
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step; state: momentum_buffer."""
-        momentum = group["momentum"]
+        down, momentum, share, decay = group["rates"]
         if group["weight_decay"]:
-            grad = grad.add(param.detach(), alpha=group["weight_decay"])
-        if momentum:
+            grad = grad + param.detach() * decay
+        if group["momentum"]:
             velocity = state.get("momentum_buffer")
             if velocity is None:
                 velocity = state["momentum_buffer"] = grad.clone()
             else:
-                velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-            grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
-        param.add_(grad, alpha=-group["lr"])
+                velocity.mul_(momentum).add_(grad * share if group["dampening"] else grad)
+            grad = grad + velocity * momentum if group["nesterov"] else velocity
+        param.add_(grad * down)

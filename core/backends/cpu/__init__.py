@@ -84,6 +84,10 @@ class CpuBackend:
         """`data` itself: the buffer and the caller's array share memory."""
         return data
 
+    def write(self, buffer: Bytes, data: Bytes) -> None:
+        """Write `data` over the beginning of a buffer."""
+        buffer[: data.size] = data
+
     def download(self, buffer: Bytes, start: int, stop: int, dtype: DType) -> Bytes:
         """A view of the bytes from start to stop."""
         return buffer[start:stop]

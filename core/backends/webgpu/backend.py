@@ -61,6 +61,13 @@ class WebGpuBackend:
             return blocks.upload(self, data, dtype)
         with self.lock:
             buffer = self.pool.take(max(data.size, 4), write=True)
+            self.write(buffer, data)
+            return buffer
+
+    def write(self, buffer: Buffer, data: Bytes) -> None:
+        """Write `data` over the beginning of a buffer; the last word of it is filled with zeros."""
+        with self.lock:
+            self._check_alive("write", buffer)
             whole = data.size // 4 * 4
             if whole:
                 self.recorder.write(buffer, data[:whole])
@@ -68,7 +75,6 @@ class WebGpuBackend:
                 tail = np.zeros(4, np.uint8)
                 tail[: data.size - whole] = data[whole:]
                 self.recorder.write(buffer, tail, whole)
-            return buffer
 
     def download(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
         """Bytes start to stop of the elements, after all pending work; blocks."""

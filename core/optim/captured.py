@@ -1,0 +1,110 @@
+"""An optimizer's step inside a function that `jit` captures: what Python does for each run."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core import capture
+from rushlight.core.convert import tensor
+from rushlight.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.core.optim.optimizer import Optimizer
+
+Due = Sequence[tuple[Tensor, dict[str, Any], int]]
+
+
+class CapturedStep:
+    """Counts a step and writes what `Optimizer.rates` gives to tensors, before each run of a plan.
+
+    due: parameter, its state and the number of its group, of those that have a gradient.
+    """
+
+    def __init__(self, optimizer: Optimizer, due: Due) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        self.groups = [
+            (_kinds(g), [weakref.ref(p) for p in g["params"]]) for g in optimizer._groups
+        ]
+        self.state: list[tuple[weakref.ref[Tensor], dict[str, weakref.ref[Tensor]]]] = []
+        self.counts: list[tuple[dict[str, Any], Any]] = []
+        # Parameters of a group that were updated equally often share a row of numbers.
+        self.rows: dict[tuple[int, Any], list[weakref.ref[Tensor]]] = {}
+        for p, state, number in due:
+            self.rows.setdefault((number, state.get("step")), []).append(weakref.ref(p))
+        where = {(p.device, p.dtype) for p, _, _ in due}
+        values = self._count(optimizer)
+        with capture.recording(None):
+            tables = {(d, t): tensor(values, dtype=t, device=d) for d, t in where}
+        self.tables = list(tables.values())
+        row = {id(r()): i for i, members in enumerate(self.rows.values()) for r in members}
+        views = {(i, key): t[i].unbind() for key, t in tables.items() for i in range(len(values))}
+        self.rates = [views[row[id(p)], (p.device, p.dtype)] for p, _, _ in due]
+
+    def keep(self, due: Due) -> None:
+        """Take the tensors of the states as those that the plan writes to."""
+        for p, state, _ in due:
+            tensors = {k: weakref.ref(v) for k, v in state.items() if isinstance(v, Tensor)}
+            self.state.append((weakref.ref(p), tensors))
+
+    def current(self) -> bool:
+        """Whether options count the same ops in, and the states are the same tensors."""
+        optimizer = self.optimizer()
+        if optimizer is None or len(optimizer._groups) != len(self.groups):
+            return False
+        for group, (kinds, refs) in zip(optimizer._groups, self.groups, strict=True):
+            params = group["params"]
+            if _kinds(group) != kinds or len(params) != len(refs):
+                return False
+            if any(r() is not p for r, p in zip(refs, params, strict=True)):
+                return False
+        for ref, tensors in self.state:
+            state = optimizer._state.get(ref(), {})  # type: ignore[arg-type]
+            if any(state.get(key) is not t() for key, t in tensors.items()):
+                return False
+        for members in self.rows.values():
+            steps = {optimizer._state.get(r(), {}).get("step") for r in members}  # type: ignore[arg-type]
+            if len(steps) > 1:
+                return False
+        return True
+
+    def run(self) -> None:
+        """Count the step and write its numbers."""
+        optimizer = self.optimizer()
+        assert optimizer is not None  # a plan that is current has one
+        values = self._count(optimizer)
+        for table in self.tables:
+            data = tensor(values, dtype=table.dtype).stored()
+            table.device.backend.write(table.buffer, data.reshape(-1).view(np.uint8))
+
+    def undo(self) -> None:
+        """Take the count back."""
+        for state, step in self.counts:
+            if step is not None:
+                state["step"] = step
+
+    def _count(self, optimizer: Optimizer) -> list[tuple[float, ...]]:
+        values = []
+        self.counts = []
+        for (number, _), members in self.rows.items():
+            states = [optimizer._state[p] for r in members if (p := r()) is not None]
+            self.counts += [(s, s.get("step")) for s in states]
+            rates = optimizer.rates(states[0], optimizer._groups[number])
+            assert rates is not None
+            values.append(rates)
+            if "step" in states[0]:
+                for state in states[1:]:
+                    state["step"] = states[0]["step"]
+        return values
+
+
+def _kinds(group: Mapping[str, Any]) -> list[Any]:
+    """What of the options may decide which ops run: of numbers, whether they are zero."""
+    return [
+        bool(v) if isinstance(v, (int, float)) else len(v) if isinstance(v, tuple) else v
+        for key, v in group.items()
+        if key != "params"
+    ]
