@@ -64,8 +64,8 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing|reading)"),
     (
         "library",
-        r"rushlight\.(core\.(nn|optim|io|jit|measure|plan|pytree|stand_ins|testing|tuning)(\..+)?"
-        r"|web\.download)",
+        r"rushlight\.(core\.(nn|optim|io|jit|leaves|measure|plan|pytree|stand_ins|testing|tuning)"
+        r"(\..+)?|web\.download)",
     ),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),

@@ -67,7 +67,7 @@ class WebGpuBackend:
     def write(self, buffer: Buffer, data: Bytes) -> None:
         """Write `data` over the beginning of a buffer; the last word of it is filled with zeros."""
         with self.lock:
-            self._check_alive("write", buffer)
+            self.check_alive("write", buffer)
             whole = data.size // 4 * 4
             if whole:
                 self.recorder.write(buffer, data[:whole])
