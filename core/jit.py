@@ -248,11 +248,17 @@ def jit(
       written to them, and repeats what `fn` writes to them; where one has other memory since
       (`set_`, loading, growing) or is gone, `fn` is captured anew.
     - Draws take their numbers from the generator in each call, as without `jit`.
+    - A training step may be inside, whole or in parts: `backward()` fills in .grad of what it
+      reaches from outside, adds to it or finds it dropped, as without `jit`, and an optimizer's
+      `step()` counts, and reads its options, in each call. A result whose graph was freed inside
+      needs a gradient still, and raises in a second `backward()` as without `jit`.
     - A read of values (`numpy`, `item`, `bool`, `nonzero`, printing), and a switch of grad mode
       that is not the library's own (an optimizer's step may be inside), raise CaptureError.
-    - What a replay could not repeat runs as it is in every call: results that need a gradient,
-      `backward()` into tensors from outside, tensors kept elsewhere than in the result, and
-      what computes on two devices.
+    - What a replay could not repeat runs as it is in every call: results (and arguments) through
+      which a gradient could flow yet, `backward(create_graph=True)` into .grad, a look at
+      `param_groups` or `state` of an optimizer or at .grad of an argument, optimizers without
+      `rates`, tensors kept elsewhere than in the result, and what computes on two devices.
+      `fn.plans` has the reason, as `why`.
 
     reuse_outputs: the next call may overwrite the results of this one. passes: "reuse" lets
     buffers serve several intermediates and signatures, "fold" computes what never changes once; on

@@ -124,7 +124,6 @@ def same(script: Script, device: str, make: Make, model: Callable[[], nn.Module]
     if captures(device):
         for step in found:
             assert whys(step.step) == [] and step.calls - step.runs >= least
-    return found
 
 
 def plainly(run: Run, wrap: Callable[[Any], Any], shape: tuple[int, ...] = (), count: int = 6,
