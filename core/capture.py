@@ -40,7 +40,7 @@ class Slot:
 
     def __init__(self, kind: str, storage: Storage, shift: int = 0) -> None:
         self.kind, self.nbytes, self.shift = kind, storage.nbytes, shift
-        self.buffer: Any = None if kind == "arg" else storage.buffer
+        self.buffer: Any = storage.buffer
         self.address, self.writes, self.moves, self.fixed = 0, 0, storage.moves, False
         self.ref = weakref.ref(storage)
 

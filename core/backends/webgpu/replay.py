@@ -113,18 +113,19 @@ class Plan:
 
     def _memory(self, steps: list[Step], results: set[Slot]) -> None:
         """Buffers for results that are kept; what stands for buffers, for the rest."""
-        reach: dict[Slot, int] = {}
+        given = {slot: slot.buffer for slot in self.slots if slot.kind == "arg"}
+        for slot in given:
+            slot.buffer = None
         for step in steps:
             for x in (*step.inputs, step.out):
-                if x is None or x.storage.kind != "arg":
+                if x is None or (slot := x.storage) not in given:
                     continue
-                if x.dtype.kind == "q":
-                    x.storage.buffer = x.storage.buffer or _like(x.storage)
-                    continue
-                size = -(-x.layout.extent[1] * access.width(x.dtype) // 4) * 4
-                reach[x.storage] = max(reach.get(x.storage, 4), size)
-        for slot, size in reach.items():
-            slot.buffer = Virtual(size)
+                slot.buffer = slot.buffer or Virtual(4)
+                if x.dtype.kind == "q":  # another argument's planes begin at the same places
+                    slot.buffer.nbytes, slot.buffer.planes = given[slot].nbytes, given[slot].planes
+                else:
+                    size = -(-x.layout.extent[1] * access.width(x.dtype) // 4) * 4
+                    slot.buffer.nbytes = max(slot.buffer.nbytes, size)
         for slot, dtype in self.dtypes.items():
             if slot.kind != "temp" or slot.buffer is not None:
                 continue
@@ -305,12 +306,3 @@ class Plan:
 def _held(nbytes: int, dtype: DType) -> int:
     """Bytes on the device for bytes of elements, in whole words."""
     return -(-nbytes // dtype.itemsize * access.width(dtype) // 4) * 4
-
-
-def _like(slot: Slot) -> Virtual:
-    """What stands for the blocks of an argument: another one's planes begin at the same places."""
-    storage = slot.ref()
-    assert storage is not None, "arguments live while they are captured"
-    made = Virtual(storage.buffer.nbytes)
-    made.planes = storage.buffer.planes
-    return made
