@@ -32,3 +32,8 @@ class Model(nn.Module):
     if TYPE_CHECKING:  # families differ in what they offer: encode, generate, ...
 
         def __getattr__(self, name: str) -> Any: ...
+
+
+def runs_in_software(device: Device) -> bool:
+    """Whether a device computes on the processor: then work counts, not the number of steps."""
+    return str(device.info.get("type", "CPU")) == "CPU"

@@ -19,9 +19,11 @@ from rushlight.core.jit import jit
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.models.config import DEEPEST
 from rushlight.models.loading import small_json
-from rushlight.models.model import Model
+from rushlight.models.model import Model, runs_in_software
 
-_STEP = 4  # widths of batches are multiples of it
+# Widths of batches are multiples of it, so that captured ones serve again. On a processor padding
+# takes as long as tokens; on a GPU a batch takes about as long as a capture.
+_STEP = {True: 4, False: 16}
 POOLINGS = ("mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens")
 
 
@@ -118,12 +120,15 @@ class SentenceEncoder(Model):
 
     def _embed(self, batch: list[Encoding]) -> Tensor:
         assert self.tokenizer is not None
-        longest = max(1, *(len(e) for e in batch))
-        # Few widths, so that captured batches serve again.
-        width = min(-(-longest // _STEP) * _STEP, max(longest, self.max_length))
+        longest, count = max(1, *(len(e) for e in batch)), len(batch)
+        software = runs_in_software(self.device)
+        step = _STEP[software]
+        width = min(-(-longest // step) * step, max(longest, self.max_length))
+        if not software:  # the last batch has few numbers of rows, too
+            batch = batch + batch[:1] * ((1 << (count - 1).bit_length()) - count)
         padded, real = pad_batch(batch, self.tokenizer.pad_id or 0, length=width)
         ids, mask = from_numpy(padded).to(self.device), from_numpy(real).to(self.device)
-        return _embed_captured(self, ids, mask, self.pooling, self.normalize)
+        return _embed_captured(self, ids, mask, self.pooling, self.normalize)[:count]
 
 
 @jit

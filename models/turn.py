@@ -14,6 +14,7 @@ from rushlight.core.jit import jit
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.models.cache import Cache
 from rushlight.models.device_sampling import DeviceSampler, Rules
+from rushlight.models.model import runs_in_software
 from rushlight.models.sampling import Options
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Turn:
         cache.static = True
         self.sampler = DeviceSampler(model.config.vocab_size, cache.device)
         # Computed on the processor: work counts there, not the number of steps.
-        self.software = cache.device.info.get("type", "CPU") == "CPU"
+        self.software = runs_in_software(cache.device)
         self.linear = "fast"
         # One step ahead, so that the device never waits for Python.
         self.ahead = False
