@@ -153,7 +153,7 @@ def _kernel(kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...]) ->
         names: dict[str, str] = {}
         for letter, number, (name, text) in zip(kernel.access, numbers, part.bindings, strict=True):
             access[number] = letter
-            key = f"@group(0) @binding({number})", text
+            key = f"@group(0) @binding({number})", ""
             if key not in known:
                 known[key] = final = name_for(name, j)
                 lines.append(f"{key[0]} {_renamed(text, {name: final})}")
