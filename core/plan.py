@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from rushlight.core.backends import Device, device, get_linear_mode, linear_mode
+from rushlight.core.backends import Device, device, get_linear_mode, linear_mode, profiling
 from rushlight.core.backends.cpu import simd, takers
 from rushlight.core.capture import Recorder, Slot, Step
 
@@ -107,6 +107,7 @@ class CpuPlan:
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
         self._buffers(steps, results, pool if "reuse" in passes else None)
         self.calls: list[Callable[[], None]] = []
+        self.told: list[list[Step]] = []  # the steps of each call, for profiles
         self.messages = 0
         self._bind(steps)
 
@@ -132,6 +133,9 @@ class CpuPlan:
 
     def run(self) -> None:
         """All of it, once."""
+        if profiling.watching:
+            profiling.watching[-1](self.calls, self.told)
+            return
         if self.messages == len(self.calls):
             for call in self.calls:
                 call()
@@ -192,33 +196,35 @@ class CpuPlan:
     def _bind(self, steps: list[Step]) -> None:
         """Make the calls: neighbours with a C kernel are one message."""
         records: list[Any] = []
-        names: list[str] = []
+        sent: list[Step] = []
         backend: Any = _CPU.backend
         mode = get_linear_mode()
         for step in steps:
             if step.draw:
                 self.calls.append(partial(_draw, step))
+                self.told.append([step])
                 continue
             with linear_mode(step.mode) if step.mode != mode else nullcontext():
                 record = takers.record(step.name, step.inputs, step.out, step.attrs)
             if record is not None:
                 records.append(record)
-                names.append(step.name)
+                sent.append(step)
                 continue
-            self._send(records, names)
-            records, names = [], []
+            self._send(records, sent)
+            records, sent = [], []
             operands = (*step.inputs, step.out)
             moves = any(x is not None and x.storage in self.variable for x in operands)
             run: Any = partial(partial, backend.run) if moves else backend.bind
             self.calls.append(run(step.name, step.inputs, step.out, step.attrs))
-        self._send(records, names)
+            self.told.append([step])
+        self._send(records, sent)
 
-    def _send(self, records: list[Any], names: list[str]) -> None:
+    def _send(self, records: list[Any], steps: list[Step]) -> None:
         if not records:
             return
         assert simd.library is not None
         words, slots = simd.library.message(records)
-        run = partial(simd.library.run, words, names)
+        run = partial(simd.library.run, words, [step.name for step in steps])
         moving = [(4 + 2 * i, s) for i, s in enumerate(slots) if s in self.variable]
 
         def call() -> None:
@@ -228,6 +234,7 @@ class CpuPlan:
 
         self.nbytes += 8 * len(words)
         self.messages += 1
+        self.told.append(steps)
         self.calls.append(call if moving else run)
 
 

@@ -20,6 +20,8 @@ import numpy as np
 
 import rushlight as rl
 from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.backends.profiling import drive
+from rushlight.core.backends.webgpu import ceilings
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
 from rushlight.core.backends.webgpu.plans import attention, gemm
 from rushlight.core.dtype import DTYPES
@@ -108,12 +110,19 @@ def collect() -> list[Found]:
         (GPU, ("shader-f16", "subgroups"), 1 << 27, _products),
         (CPU, (), 1 << 16, _pieces),
         (GPU, ("shader-f16",), 1 << 16, _pieces),
+        (GPU, (), 1 << 27, _measuring),
     ]
     for info, features, binding, run in runs:
         port = Recorded(info, features, binding)
         run(device_of(port))
         found = {**port.found, **found}
     return list(found.values())
+
+
+def _measuring(device: rl.Device) -> None:
+    """What a profile measures the adapter with."""
+    backend: Any = device.backend
+    drive(ceilings.measure(backend), backend.port.read)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@
 
 import { find, isSoftware, nameOf } from "./adapter.js";
 import { Plans, SEEN } from "./plans.js";
+import { Timer } from "./timer.js";
 
 /**
  * @typedef {{ kind: "lost" | "memory" | "error", message: string, batch: number }} Problem
@@ -69,6 +70,8 @@ export class Port {
     /** @type {GPUBuffer[]} */
     this.staging = [];
     this.plans = new Plans(this);
+    /** @type {Timer | null} the last profile's */
+    this.timer = null;
     /** @type {Map<number, Kept>} */
     this.kept = new Map();
     device.lost.then(({ reason, message }) => {
@@ -164,6 +167,11 @@ export class Port {
     const made = this.#scoped(["validation", "out-of-memory"], `a buffer of ${size} bytes: `, () =>
       this.device.createBuffer({ size, usage }),
     );
+    return this.adopt(made);
+  }
+
+  /** The number of a new buffer. @param {GPUBuffer} made */
+  adopt(made) {
     this.buffers.set(++this.next, made);
     return this.next;
   }
@@ -282,6 +290,20 @@ export class Port {
   forget(handle) {
     this.kept.get(handle)?.arena.buffer.destroy();
     this.kept.delete(handle);
+  }
+
+  /** Begins or ends to time dispatches. @param {boolean} on */
+  time(on) {
+    if (on) {
+      this.timer?.free();
+      this.timer = new Timer(this);
+    }
+    this.plans.timer = on ? this.timer : null;
+  }
+
+  /** Where the timestamps are: (buffer, offset, size) each. */
+  times() {
+    return new Uint32Array(this.timer?.ranges ?? []);
   }
 
   /**

@@ -20,6 +20,8 @@ export class Plans {
     this.port = port;
     /** @type {Arena | null} */
     this.arena = null;
+    /** @type {import("./timer.js").Timer | null} */
+    this.timer = null; // while a profile goes on
   }
 
   /** Runs a plan once. @param {Uint32Array} words @param {Uint8Array<ArrayBuffer>} parameters */
@@ -66,7 +68,12 @@ export class Plans {
 
   /** Dispatches `first` to `last` of a plan, in one pass and one submit. @param {Kept} plan
    *  @param {number} first @param {number} last */
-  #encode({ words, pipelines, groups, arena }, first, last) {
+  #encode(plan, first, last) {
+    if (this.timer) {
+      this.timer.encode(plan, first, last);
+      return;
+    }
+    const { words, pipelines, groups, arena } = plan;
     const encoder = this.port.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     let slot = -1;

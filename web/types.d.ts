@@ -92,7 +92,10 @@ export interface Reply {
 
 declare global {
   // WebGPU's constants, which TypeScript's library leaves out.
-  const GPUBufferUsage: Record<"MAP_READ" | "COPY_SRC" | "COPY_DST" | "UNIFORM" | "STORAGE", number>;
+  const GPUBufferUsage: Record<
+    "MAP_READ" | "COPY_SRC" | "COPY_DST" | "UNIFORM" | "STORAGE" | "QUERY_RESOLVE",
+    number
+  >;
   const GPUMapMode: Record<"READ", number>;
   const GPUShaderStage: Record<"COMPUTE", number>;
 

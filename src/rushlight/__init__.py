@@ -54,6 +54,7 @@ from rushlight.core.io import load, save
 from rushlight.core.jit import jit, set_plan_memory
 from rushlight.core.ops import *  # noqa: F403
 from rushlight.core.ops import __all__ as _ops
+from rushlight.core.profile import profile
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.core.tuning import tune, tune_async
 
@@ -63,9 +64,9 @@ __all__ = [
     "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
     "int32", "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "manual_seed",
-    "models", "nn", "no_grad", "optim", "promote_types", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0",
-    "save", "set_linear_mode", "set_num_threads", "set_plan_memory", "tensor", "tune", "tune_async",
-    "uint32", "uint8",
+    "models", "nn", "no_grad", "optim", "profile", "promote_types", "q4_0", "q4_1", "q5_0", "q5_1",
+    "q8_0", "save", "set_linear_mode", "set_num_threads", "set_plan_memory", "tensor", "tune",
+    "tune_async", "uint32", "uint8",
     *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
                                    "rfloordiv"}),
 ]  # fmt: skip

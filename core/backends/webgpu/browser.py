@@ -103,6 +103,7 @@ class BrowserPort:
         self._sizes: dict[int, int] = {}
         # The ops of the batches whose errors are not known yet.
         self._ops: dict[int, Sequence[str]] = {}
+        self.log: list[Sequence[str]] | None = None
         self._batches: deque[tuple[int, Sequence[str]]] = deque(maxlen=1024)
 
     @property
@@ -190,7 +191,12 @@ class BrowserPort:
         data = np.frombuffer(uniforms, np.uint8)
         address, words = plan.buffer_info()
         batch = self._guard(self.js.submit, address, words, data.ctypes.data, data.size)
+        self._submitted(batch, ops)
+
+    def _submitted(self, batch: int, ops: Sequence[str]) -> None:
         self._batches.append((batch, ops))
+        if self.log is not None:
+            self.log.append(ops)
         if self.lost is not None:
             self._raise()
 
@@ -204,9 +210,7 @@ class BrowserPort:
 
     def replay(self, plan: int) -> None:
         """Run a retained plan, with one call."""
-        self._batches.append((self._guard(self.js.replay, plan), self._ops[plan]))
-        if self.lost is not None:
-            self._raise()
+        self._submitted(self._guard(self.js.replay, plan), self._ops[plan])
 
     def patch(self, plan: int, dispatch: int, group: int) -> None:
         """Give one dispatch of a retained plan another bind group."""
@@ -221,6 +225,16 @@ class BrowserPort:
         """Forget a retained plan."""
         del self._ops[plan]
         self.js.forget(plan)
+
+    def time(self, on: bool) -> None:
+        """Begin or end to time dispatches."""
+        self._guard(self.js.time, on)
+        self.log = [] if on else None
+
+    def times(self) -> tuple[list[Range], float]:
+        """Where the timestamps lie; a tick is a nanosecond."""
+        words = self.js.times().to_py().tolist()
+        return list(zip(words[::3], words[1::3], words[2::3], strict=True)), 1.0
 
     def check(self) -> None:
         """Wait for all that was submitted; without a way to wait, the next read tells."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from rushlight.core.backends.profiling import Label
 from rushlight.core.backends.webgpu.emit import grid
 from rushlight.core.backends.webgpu.port import SPREAD
 from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
@@ -300,5 +301,5 @@ def _one(group: Sequence[Dispatch]) -> Dispatch:
         words = [*d.parameters, *[0] * _WORDS][: _WORDS - 1]
         parameters += [*words, total]
     kernel = _kernel(tuple(d.kernel for d in group), tuple(places))
-    op = "+".join(dict.fromkeys(d.op for d in group))
+    op = Label.joined([d.op for d in group], kernel.label, grid(total))
     return Dispatch(op, kernel, tuple(bound), tuple(parameters), grid(total))

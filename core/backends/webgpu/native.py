@@ -14,6 +14,7 @@ import numpy as np
 from rushlight.core.backends import Bytes
 from rushlight.core.backends.webgpu.native_plans import Plans
 from rushlight.core.backends.webgpu.native_reading import Reading, cut
+from rushlight.core.backends.webgpu.native_timer import Timed
 from rushlight.core.backends.webgpu.port import SLOT, SPREAD, Range, lost
 from rushlight.core.errors import DeviceError, DeviceMemoryError
 
@@ -83,7 +84,7 @@ def _camel(name: str) -> str:
     return head + "".join(w.capitalize() for w in rest)
 
 
-class NativePort:
+class NativePort(Timed):
     """One wgpu-py device. See the protocol in port.py."""
 
     def __init__(self, adapter: Any) -> None:
@@ -113,6 +114,7 @@ class NativePort:
         self._fence: Any = None
         self._written = 0
         self._plans = Plans(self.device, self._uniform_layout, self._pipelines, self._groups)
+        self._ops: dict[int, Sequence[str]] = {}
         self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
         self.destroyed = {"buffers": 0, "bytes": 0, "groups": 0}
 
@@ -279,17 +281,22 @@ class NativePort:
         """Run a plan in one pass and one submit."""
         self._guard(lambda: self._plans.submit(plan, uniforms))
         self._written = 0
+        if self.log is not None:
+            self.log.append(ops)
 
     def retain(self, plan: array[int], uniforms: bytes, ops: Sequence[str]) -> int:
         """Keep a plan with its parameters."""
         handle = self._id()
         self._guard(lambda: self._plans.retain(handle, plan, uniforms))
+        self._ops[handle] = ops
         return handle
 
     def replay(self, plan: int) -> None:
         """Run a retained plan."""
         self._guard(lambda: self._plans.replay(plan))
         self._written = 0
+        if self.log is not None:
+            self.log.append(self._ops[plan])
 
     def patch(self, plan: int, dispatch: int, group: int) -> None:
         """Give one dispatch of a retained plan another bind group."""
@@ -302,6 +309,7 @@ class NativePort:
     def release(self, plan: int) -> None:
         """Forget a retained plan."""
         self._plans.release(plan)
+        del self._ops[plan]
 
     def check(self) -> None:
         """Wait for all that was submitted."""

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rushlight.core.backends.webgpu.native_timer import Timer
 from rushlight.core.backends.webgpu.port import PART, SLOT, SPREAD, STRIDE
 
 _ROOM = 1 << 16
@@ -58,6 +59,7 @@ class Plans:
         self._arena: Arena | None = None
         self._plans: dict[int, _Retained] = {}
         self._offsets: dict[int, Any] = {}
+        self.timer: Timer | None = None  # while a profile goes on
 
     def submit(self, plan: array[int], uniforms: bytes) -> None:
         """Run a plan once."""
@@ -115,6 +117,9 @@ class Plans:
 
     def _run(self, rows: Sequence[Row], arena: Arena) -> None:
         """Encode in one pass, and submit."""
+        if self.timer is not None:
+            self.timer.run(rows, arena.group._internal)
+            return
         set_pipeline = self._lib.wgpuComputePassEncoderSetPipeline
         set_group = self._lib.wgpuComputePassEncoderSetBindGroup
         dispatch = self._lib.wgpuComputePassEncoderDispatchWorkgroups

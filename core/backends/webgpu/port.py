@@ -24,6 +24,8 @@ SLOT = 256
 SPREAD = 4
 # Dispatches of a retained plan that are submitted at once: they run while the next are encoded.
 PART = 128
+# Dispatches whose timestamps are resolved at once.
+TIMED = 512
 
 
 class Port(Protocol):
@@ -32,6 +34,7 @@ class Port(Protocol):
     info: Mapping[str, str]  # vendor, device, description, backend
     limits: Mapping[str, int]  # the names of the WebGPU specification
     features: frozenset[str]
+    log: list[Sequence[str]] | None  # the ops of what was submitted, while dispatches are timed
 
     @property
     def lost(self) -> str | None:
@@ -88,6 +91,16 @@ class Port(Protocol):
 
     def release(self, plan: int) -> None:
         """Forget a retained plan."""
+
+    def time(self, on: bool) -> None:
+        """Begin (with an empty `log`) or end to time dispatches; needs "timestamp-query"."""
+
+    def times(self) -> tuple[list[Range], float]:
+        """Where the timestamps lie, in the order of `log`, and how many nanoseconds a tick has.
+
+        Two 64-bit numbers a dispatch: when it began and when it ended. For `read`; they go with
+        the next `time`.
+        """
 
     def check(self) -> None:
         """Wait for all that was submitted and raise what went wrong in it."""

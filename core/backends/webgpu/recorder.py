@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.backends import Bytes, debugging
+from rushlight.core.backends.profiling import Label
 from rushlight.core.backends.webgpu.pool import Buffer, Pool, Virtual
 from rushlight.core.backends.webgpu.port import SLOT, SPREAD, STRIDE, Port, Range, summary
 from rushlight.core.backends.webgpu.tune import Choices
@@ -69,6 +70,7 @@ class Recorder:
         self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
         self.dispatches = self.submits = 0
         self.observer: list[tuple[str, str]] | None = None  # (op, kernel label), for tests
+        self.labels: list[Label] | None = None  # of the dispatches since, for a profile
         self.tape: list[Dispatch] | None = None  # where dispatches go while a plan is made
         # Plans that nothing refers to any more; noted by the garbage collector.
         self.retired: deque[tuple[int, list[int]]] = deque()
@@ -87,7 +89,8 @@ class Recorder:
         if max(groups) > _AXIS:
             raise DeviceError(f"{op}: a grid of {groups} workgroups; an axis holds {_AXIS}")
         if self.tape is not None:
-            self.tape.append(Dispatch(op, kernel, tuple(bindings), tuple(parameters), groups))
+            label = Label.of(op, kernel.label, groups)
+            self.tape.append(Dispatch(label, kernel, tuple(bindings), tuple(parameters), groups))
             return
         try:
             pipeline = self.pipeline(op, kernel)
@@ -101,6 +104,9 @@ class Recorder:
             self.uniforms += words.ljust(SLOT, b"\0")
             self.slots[words] = slot
         self.plan.extend((pipeline, group, slot, *groups))
+        if self.labels is not None:
+            op = Label.of(op, kernel.label, groups)
+            self.labels.append(op)
         self.ops.append(op)
         self.dispatches += 1
         if self.observer is not None:

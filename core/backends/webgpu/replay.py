@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.core.backends.profiling import cost, credit
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
 from rushlight.core.backends.webgpu.fuse import fuse
@@ -149,6 +150,8 @@ class Plan:
                 first = len(tape)
                 e = Emitter(step.name, recorder, pool, backend.status)
                 backend.emit(e, step.inputs, step.out, step.attrs)
+                price = cost(step.name, step.inputs, step.out, step.attrs)
+                credit([d.op for d in tape[first:]], price)
                 for d in tape[first:] if step.draw else ():
                     if d.kernel.label in STATEFUL:
                         d.draw = step.draw

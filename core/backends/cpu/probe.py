@@ -1,0 +1,163 @@
+"""What a profile sees of the cpu device: each kernel's time by the host's clock."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import Operand, profiling
+from rushlight.core.backends.cpu import simd
+from rushlight.core.backends.profiling import Event, Steps, cost, now
+from rushlight.core.dtype import DType, float32
+from rushlight.core.layout import Layout, Shape
+
+# An op that is running: its name, inputs, result and attributes.
+_Op = tuple[str, Sequence[Operand | None], Operand, Mapping[str, Any]]
+
+
+class Probe:
+    """Times the ops of the cpu device, those of captured plans too."""
+
+    timing, resolution = "host clock", 0.0
+
+    def __init__(self, backend: Any, began: float) -> None:
+        self.backend, self.began = backend, began
+        self.events: list[Event] = []
+        self._coming: Iterator[_Op] = iter(())  # what the next message is about
+        self._depth, self.live = 0, False
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self.live = True
+        self._run = self.backend.run
+        self.backend.run = self._eager
+        if simd.library is not None:
+            simd.library.observer = self._message
+        profiling.watching.append(self._plan)
+
+    def stop(self) -> None:
+        """Watch no longer; calls that were bound meanwhile come here still, and pass."""
+        self.live = False
+        del self.backend.run
+        if simd.library is not None:
+            simd.library.observer = None
+        profiling.watching.remove(self._plan)
+
+    def collect(self) -> Steps[None]:
+        """Nothing: every op has run when it returns."""
+        yield from ()
+
+    def ceilings(self) -> Steps[tuple[float, float]]:
+        """Bytes and float32 operations a second, of a copy and a product by the best kernels."""
+        yield from ()
+        nbytes, size = 32 << 20, 512
+        flat, square = (nbytes // 4,), (size, size)
+        copied = self._best("copy", [_ones(flat)], _ones(flat))
+        done = self._best("linear", [_ones(square), _ones(square), None], _ones(square))
+        return 2 * nbytes / copied, 2 * size**3 / done
+
+    def _best(self, name: str, inputs: Sequence[Operand | None], out: Operand) -> float:
+        """Seconds of the quickest run of some within a tenth of a second, and at least three."""
+        found: list[float] = []
+        begun = now()
+        while len(found) < 3 or now() - begun < 0.1:
+            began = now()
+            self.backend.run(name, inputs, out, {})
+            found.append(now() - began)
+        return min(found)
+
+    def _eager(
+        self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
+    ) -> None:
+        """Run one op; what its kernel does not take of the time is the host's."""
+        self._call((name, inputs, out, attrs), lambda: self._run(name, inputs, out, attrs))
+
+    def _call(self, op: _Op, call: Callable[[], None]) -> None:
+        """Run what computes `op`: by a message to the C kernels, or by NumPy."""
+        if self._depth or not self.live:  # an op within one is a part of it
+            call()
+            return
+        before, self._coming = len(self.events), iter([op])
+        self._depth, began = 1, now()
+        try:
+            call()
+        finally:
+            self._depth = 0
+        took = now() - began
+        sent = self.events[before:]
+        if sent:
+            rest = took - sum(e.seconds for e in sent)
+            self.events.append(Event(op[0], "", began - self.began, rest, track="record"))
+        else:
+            self._note(op, "NumPy", began, took)
+
+    def _note(self, op: _Op, kernel: str, began: float, took: float) -> None:
+        nbytes, operations = cost(*op)
+        self.events.append(Event(op[0], kernel, began - self.began, took, nbytes, operations))
+
+    def _plan(self, calls: Sequence[Callable[[], None]], told: Sequence[Any]) -> None:
+        """Run the calls of a captured plan; told: the steps of each."""
+        with np.errstate(all="ignore"):
+            for call, steps in zip(calls, told, strict=True):
+                ops = [(s.name, s.inputs, s.out, s.attrs) for s in steps]
+                if len(ops) == 1:
+                    self._call(ops[0], call)
+                else:
+                    self._coming = iter(ops)
+                    call()
+
+    def _message(self, words: array[int], names: Sequence[str]) -> None:
+        """Run the records of a message one by one."""
+        library = simd.library
+        assert library is not None
+        count = words[2]
+        buffers = words[4 : 4 + 2 * count]
+        at = 4 + 2 * count
+        kernels = list(library.numbers)
+        library.observer = None
+        try:
+            for name in names:
+                record = words[at : at + words[at + 1]]
+                at += len(record)
+                single = array("q", [words[0], 4 + len(buffers) + len(record), count, 1])
+                single += buffers + record
+                began = now()
+                library.run(single, [name])
+                took = now() - began
+                op = next(self._coming, None)
+                kernel = f"C {kernels[record[0]]}"
+                if op is None:
+                    event = Event(name, kernel, began - self.began, took)
+                    self.events.append(event)
+                else:
+                    self._note(op, kernel, began, took)
+        finally:
+            library.observer = self._message
+
+
+class _Memory:
+    """A storage of ones."""
+
+    def __init__(self, count: int) -> None:
+        self.buffer = np.ones(count, np.float32).view(np.uint8)
+        self.address: int = self.buffer.__array_interface__["data"][0]
+
+
+@dataclass(frozen=True)
+class _Operand:
+    storage: _Memory
+    layout: Layout
+    dtype: DType = float32
+
+    @property
+    def buffer(self) -> Any:
+        return self.storage.buffer
+
+
+def _ones(shape: Shape) -> _Operand:
+    return _Operand(_Memory(math.prod(shape)), Layout.contiguous(shape))
