@@ -67,8 +67,9 @@ class Recorded:
     def _nothing(self, *_: Any) -> None:
         pass
 
-    buffer = bind_group = _handle
+    buffer = bind_group = retain = _handle
     free = write = free_group = submit = check = close = _nothing
+    replay = patch = patch_uniforms = release = _nothing
 
     def pipeline(self, source: str, access: str, label: str) -> int:
         self.found.setdefault(source, Found(source, access, label))
@@ -111,6 +112,9 @@ def collect() -> list[Found]:
         (CPU, (), 1 << 16, _pieces),
         (GPU, ("shader-f16",), 1 << 16, _pieces),
         (GPU, (), 1 << 27, _measuring),
+        (CPU, (), 1 << 27, _passes),
+        (TAB, ("subgroups",), 1 << 27, _passes),
+        (GPU, ("shader-f16", "subgroups"), 1 << 27, _passes),
     ]
     for info, features, binding, run in runs:
         port = Recorded(info, features, binding)
@@ -354,3 +358,55 @@ def _pieces(device: rl.Device) -> None:
         rl.linear_t(_ones(device, 2, 400), weight)
         weight.float()
         F.embedding(_ones(device, 3, dtype="int64"), weight)
+
+
+def _passes(device: rl.Device) -> None:
+    """What the passes over captured plans make of ops: chains, epilogues, merged kernels."""
+
+    def run(fn: Callable[..., Any], *given: Any) -> None:
+        with rl.no_grad():
+            rl.jit(fn)(*given)
+
+    for kind in PLAIN:
+        x, row = _ones(device, 6, 7, dtype=kind), _ones(device, 7, dtype=kind)
+        run(lambda x, row: (x[1:] + row) * x[0] + x.t()[0, 0], x, row)
+        for other in PLAIN:
+            run(lambda x, other=other: (x + x).to(other).float() * 2, x)
+    for real in FLOATS[:3]:
+        for rows, k, m in ((1, 64, 32), (3, 30, 9), (80, 64, 64)):
+            a, w = _ones(device, rows, k, dtype=real), _ones(device, m, k, dtype=real)
+            row, rest = _ones(device, m, dtype=real), _ones(device, rows, m, dtype=real)
+            run(lambda a, w, row, rest: F.silu(F.linear(a, w, row)) * row * 0.5 + rest,
+                a, w, row, rest)  # fmt: skip
+            run(lambda a, w: [F.linear(a, w), F.linear(a, w + 1), F.linear(a, w * 2)], a, w)
+            run(lambda a: rl.rms_norm(a, a.shape[-1]) * 2 + a, a)
+            run(lambda a: rl.layer_norm(a, a.shape[-1]).exp().to("float16") + 1, a)
+    for kind in BLOCKS:
+        w, v = (_blocks(kind, m, 64).to(device) for m in (96, 32))
+        for rows in (1, 40):
+            a = _ones(device, rows, 64)
+            run(lambda a, w=w, v=v: [F.linear(a, w), F.linear(a, v)], a)
+            run(lambda a, w=w: F.gelu(F.linear(a, w)) + 1, a)
+    for kind in ("q4_0", "float16"):
+        for length in (1, 20):
+            _step(device, kind, length)
+
+
+def _step(device: rl.Device, kind: str, length: int) -> None:
+    """A step of a small llama."""
+    from rushlight.models import llama
+
+    model = llama.build(dict(
+        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=32,
+    ), [])  # fmt: skip
+    for p in dict(model.named_parameters()).values():
+        if kind in PLAIN or p.ndim == 1:
+            p.set_(_ones(device, *p.shape, dtype=kind if kind in PLAIN else "float32"))
+        else:
+            p.set_(_blocks(kind, *p.shape).to(device))
+    cache = model.new_cache()
+    cache.reserve(2 * length)
+    cache.static = True
+    with rl.no_grad():
+        rl.jit(lambda ids: model(ids, cache))(_ones(device, 1, length, dtype="int64"))

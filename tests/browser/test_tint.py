@@ -28,7 +28,7 @@ CHECK = """async ({ kernels, pipelines }) => {
       entries: [{
         binding: 0,
         visibility: GPUShaderStage.COMPUTE,
-        buffer: { type: "uniform", hasDynamicOffset: true, minBindingSize: 256 },
+        buffer: { type: "uniform", hasDynamicOffset: true, minBindingSize: 1024 },
       }],
     }),
   ];
