@@ -93,6 +93,11 @@ class Run:
         self.optimizer.step()
         return loss.detach()
 
+    def loss_added(self, x: rl.Tensor, y: rl.Tensor) -> None:
+        """A step that adds to the gradients that are there."""
+        self.loss(x, y).backward()
+        self.optimizer.step()
+
     def seen(self) -> list[Any]:
         state = self.optimizer.state_dict()
         kept = {n: {k: _plain(v) for k, v in s.items()} for n, s in state["state"].items()}
@@ -145,6 +150,66 @@ def test_a_network_with_dropout_learns_as_without_jit(device: str, kind: str) ->
 @pytest.mark.parametrize("kind", ["momentum", "adamw"])
 def test_a_convolutional_network_with_running_values(device: str, kind: str) -> None:
     same(lambda run, wrap: plainly(run, wrap, (1, 4, 4)), device, OPTIMIZERS[kind], cnn, least=4)
+
+
+@pytest.mark.parametrize("kind", ["momentum", "adamw"])
+def test_steps_that_nobody_reads_in_between(device: str, kind: str) -> None:
+    """Numbers for a step are not written before the steps that still wait have been done."""
+
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        step = wrap(run.step)
+        losses = []
+        for i in range(8):
+            run.optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
+            losses.append(step(*batch(run.device, i)))
+        return [[t.tolist() for t in losses], run.seen()]
+
+    same(script, device, OPTIMIZERS[kind], least=5)
+
+
+@pytest.mark.parametrize("passes", [(), ("fold", "reuse"), ("fuse",), ("merge",)])
+def test_passes_change_nothing(device: str, passes: tuple[str, ...]) -> None:
+    want = plainly(Run(device, OPTIMIZERS["adamw"], cnn), lambda fn: fn, (1, 4, 4))
+    captured: list[Any] = []
+
+    def wrap(fn: Any) -> Any:
+        captured.append(rl.jit(fn, passes=passes))
+        return captured[-1]
+
+    assert plainly(Run(device, OPTIMIZERS["adamw"], cnn), wrap, (1, 4, 4)) == want
+    assert not captures(device) or replays(captured[0]) >= 4
+
+
+def test_a_network_that_was_trained_before(device: str) -> None:
+    """The first captured call finds gradients there that it did not know of."""
+
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        for i in range(2):
+            run.step(*batch(run.device, i))
+        step, found = wrap(run.loss_added), []
+        for i in range(2, 8):
+            step(*batch(run.device, i))
+            found.append(run.seen())
+        return found
+
+    for kind in ("momentum", "adamw"):
+        same(script, device, OPTIMIZERS[kind], least=4)
+
+
+def test_gradients_in_one_piece_of_memory(device: str) -> None:
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        step, found = wrap(run.loss_added), []
+        for i in range(6):
+            flat = rl.zeros(sum(p.numel() for p in run.params) + 1, device=run.device)
+            first = 1
+            for p in run.params:
+                p.grad = flat[first : first + p.numel()].reshape(*p.shape)
+                first += p.numel()
+            step(*batch(run.device, i))
+            found.append([flat.tolist(), run.seen()])
+        return found
+
+    same(script, device, OPTIMIZERS["adamw"], least=4)
 
 
 @pytest.mark.parametrize("kind", ["nesterov", "adamw"])
