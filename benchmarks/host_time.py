@@ -1,21 +1,25 @@
-"""A captured step of SmolLM2-135M: the time of a token that is spent outside the C kernels.
+"""A captured step of SmolLM2-135M: the time of a token that is spent outside the kernels.
 
-    python benchmarks/host_time.py native            a Python process
-    python benchmarks/host_time.py tab [--site DIR]  headless Chromium on a built site
+    python benchmarks/host_time.py native                   a Python process
+    python benchmarks/host_time.py tab [--site DIR]         headless Chromium on a built site
+    python benchmarks/host_time.py webgpu_native            the same on webgpu
+    python benchmarks/host_time.py webgpu_tab [--site DIR]
 
-A step is what one more token of a greedy answer takes, with sampling and the token's text; what
-is within kernels is the time of the calls into their library (steps.py). NumPy's work counts as
-time outside.
+A step is what one more token of a greedy answer takes, with sampling and the token's text. On cpu
+what is within kernels is the time of the calls into their library, and NumPy's work counts as time
+outside. On webgpu Python's own time is what steps.py says: without what waits for the device.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import platform
+from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-from measure import HERE, markdown, opened, run, served
+from measure import HERE, WEBGPU, markdown, opened, run, served
 from smollm2 import NAME, goldens
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -31,9 +35,10 @@ import json, sys
 sys.path.insert(0, "/")
 import rushlight as rl
 import steps
-name, *given = arguments
-model = await rl.models.load_async(f"./models/{name}/")
-json.dumps(steps.measure(model, *given))
+name, device, *given = arguments
+model = await rl.models.load_async(f"./models/{name}/", device=device)
+gpu = device == "webgpu"
+json.dumps(await steps.measure_webgpu(model, *given) if gpu else steps.measure(model, *given))
 `);
   return JSON.parse(text);
 };
@@ -56,19 +61,40 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     return summary(measure(model, *arguments(chosen)), {"python": platform.python_version()})
 
 
-def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+def webgpu_native(chosen: argparse.Namespace) -> dict[str, Any]:
+    """In this process, on the first adapter."""
+    from steps import measure_webgpu
+
+    import rushlight as rl
+
+    model = rl.models.load(NAME, device="webgpu")
+    found = asyncio.run(measure_webgpu(model, *arguments(chosen)))
+    return summary(found, {"python": platform.python_version(), "wgpu": version("wgpu")})
+
+
+def tab(chosen: argparse.Namespace, device: str = "cpu") -> dict[str, Any]:
     """In one page."""
     folders = {"": chosen.site, "web": HERE / "web", "steps.py": HERE / "steps.py"}
-    with served(PAGE, folders) as address, opened(address) as page:
+    flags = WEBGPU if device == "webgpu" else []
+    with served(PAGE, folders) as address, opened(address, flags) as page:
         page.wait_for_function("'measure' in window")
-        given = [NAME, *arguments(chosen)]
+        given = [NAME, device, *arguments(chosen)]
         found = page.evaluate("(given) => measure(...given)", given)
-        version = page.context.browser.version
-    return summary(found, {"chromium": version})
+        browser = page.context.browser.version
+    return summary(found, {"chromium": browser})
+
+
+def webgpu_tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """In one page, on SwiftShader."""
+    return tab(chosen, "webgpu")
 
 
 def summary(found: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
     """Medians, in front of the samples."""
+    if "own_ms" in found:
+        names = {"step": "step_ms", "waiting": "waiting_ms", "own": "own_ms"}
+        return {"medians": {name: median(found[key]) for name, key in names.items()}, **found,
+                "versions": versions}  # fmt: skip
     outside = [a - b for a, b in zip(found["step_ms"], found["within_kernels_ms"], strict=True)]
     medians = {"step": median(found["step_ms"]), "within": median(found["within_kernels_ms"]),
                "outside": median(outside),
@@ -79,6 +105,11 @@ def summary(found: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """Milliseconds of a token."""
     found = result["medians"]
+    if "own" in found:
+        head = [result["adapter"], "ms of a token", "waiting for the device", "Python's own",
+                "dispatches"]  # fmt: skip
+        row = [f"load {result['load_average']['before']:.1f}", found["step"], found["waiting"]]
+        return markdown(head, [[*row, found["own"], result["dispatches"][-1]]])
     head = [result["kernels"], "ms of a token", "within kernels", "outside", "calls"]
     row = [f"{result['linear']} mode, threads {result['threads']}"]
     values = [found[key] for key in ("step", "within", "outside")]
@@ -91,4 +122,6 @@ if __name__ == "__main__":
         "--tokens": {"type": int, "default": 24, "help": "of an answer"},
         "--rounds": {"type": int, "default": 3, "help": "answers that are measured"},
     }
-    run("host_time", __doc__, {"native": native, "tab": tab}, table, options)
+    places = {"native": native, "tab": tab, "webgpu_native": webgpu_native,
+              "webgpu_tab": webgpu_tab}  # fmt: skip
+    run("host_time", __doc__, places, table, options)

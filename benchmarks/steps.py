@@ -1,8 +1,13 @@
-"""One token at a time: how long a step takes, and how much of that is within the C kernels."""
+"""One token at a time: how long a step takes, and how much of that is not Python's.
+
+On cpu that is the C kernels, on webgpu what waits for the device.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import rushlight as rl
@@ -61,3 +66,98 @@ def measure(model: Any, linear: str, prompt: list[int], count: int, rounds: int)
     return {"step_ms": wall, "within_kernels_ms": within, "calls_of_the_library": calls,
             "kernels": info["kernels"], "linear": model.linear_in_use(linear),
             "threads": rl.get_num_threads()}  # fmt: skip
+
+
+class Waits:
+    """What a port does that waits for the device, with its time: by the clock and the processor."""
+
+    def __init__(self) -> None:
+        self.seconds = self.processor = 0.0
+
+    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """`call` with its time noted."""
+
+        def timed(*given: Any) -> Any:
+            began, spent = time.perf_counter(), time.thread_time()
+            try:
+                return call(*given)
+            finally:
+                self.seconds += time.perf_counter() - began
+                self.processor += time.thread_time() - spent
+
+        return timed
+
+    def around_async(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A coroutine function with its time noted."""
+
+        async def timed(*given: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return await call(*given)
+            finally:
+                self.seconds += time.perf_counter() - began
+
+        return timed
+
+
+class _Timed:
+    """An object with some of its methods replaced."""
+
+    def __init__(self, inner: Any, **methods: Any) -> None:
+        self.__dict__.update(methods, _inner=inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+async def measure_webgpu(
+    model: Any, linear: str, prompt: list[int], count: int, rounds: int
+) -> dict[str, Any]:
+    """Milliseconds of each step on webgpu: in all, waiting for the device, and Python's own.
+
+    Natively a submit of a software adapter waits for the one before, so that it counts as waiting;
+    Python's own is the processor's time on its thread, which other work on the machine hardly
+    changes. In the tab it is the time of the clock without the waiting.
+    """
+    port: Any = model.device.backend.port
+    waits = Waits()
+    if sys.platform == "emscripten":
+        place, name, usual = port, "js", port.js
+        port.js = _Timed(usual, wait=waits.around_async(usual.wait))
+    else:
+        from rushlight.core.backends.webgpu.native_reading import Reading
+
+        place, name, usual = port._plans, "device", port._plans.device
+        queue = _Timed(usual.queue, submit=waits.around(usual.queue.submit))
+        port._plans.device = _Timed(usual, queue=queue)
+        kept = Reading.wait, Reading.__init__
+        Reading.wait = waits.around(kept[0])  # type: ignore[method-assign]
+        # Its copy is a submit, too.
+        Reading.__init__ = waits.around(kept[1])  # type: ignore[method-assign, assignment]
+    wall: list[float] = []
+    waiting: list[float] = []
+    own: list[float] = []
+    try:
+        for turn in range(rounds + 1):
+            place_in_answer = 0
+            options = {"max_new_tokens": count, "linear": linear}
+            began, spent, before = 0.0, 0.0, (0.0, 0.0)
+            async for _ in model.tokens_async(prompt[turn:], **options):
+                place_in_answer += 1
+                now, cpu = time.perf_counter(), time.thread_time()
+                if turn and place_in_answer > 3 and place_in_answer < count:
+                    wall.append(1000 * (now - began))
+                    waiting.append(1000 * (waits.seconds - before[0]))
+                    outside = cpu - spent - (waits.processor - before[1])
+                    own.append(
+                        wall[-1] - waiting[-1] if sys.platform == "emscripten" else 1000 * outside
+                    )
+                began, spent, before = now, cpu, (waits.seconds, waits.processor)
+    finally:
+        setattr(place, name, usual)
+        if sys.platform != "emscripten":
+            Reading.wait, Reading.__init__ = kept  # type: ignore[method-assign]
+    plans = [e.body.plan for e in model._turn._next.plans.values() if e.body is not None]
+    return {"step_ms": wall, "waiting_ms": waiting, "own_ms": own, "linear": linear,
+            "adapter": str(model.device.info["device"]),
+            "dispatches": [len(p.ops) for p in plans]}  # fmt: skip

@@ -37,10 +37,9 @@ class Reading(Coming[list[Bytes]]):
                 lambda: port.device.create_buffer(size=size, usage=u.MAP_READ | u.COPY_DST)
             )
         port._guard(lambda: port._copy(ranges, self.staging))
-        # wgpu-py waits for all that was submitted until then: before more is.
-        self.promise = port._guard(
-            lambda: self.staging.map_async(port._w.MapMode.READ, 0, self.total)
-        )
+        # wgpu-py waits for all that was submitted until then: before more is. It would submit
+        # once more, lest writes to the buffer still wait; here there are none.
+        self.promise = port._guard(lambda: self.staging.map_async("READ_NOSYNC", 0, self.total))
 
     def wait(self) -> list[Bytes]:
         """The contents; blocks."""
