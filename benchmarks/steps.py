@@ -133,7 +133,7 @@ async def measure_webgpu(
         kept = Reading.wait, Reading.__init__
         Reading.wait = waits.around(kept[0])  # type: ignore[method-assign]
         # Its copy is a submit, too.
-        Reading.__init__ = waits.around(kept[1])  # type: ignore[method-assign, assignment]
+        Reading.__init__ = waits.around(kept[1])  # type: ignore[method-assign]
     wall: list[float] = []
     waiting: list[float] = []
     own: list[float] = []
