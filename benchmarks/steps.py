@@ -13,6 +13,9 @@ from typing import Any
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
 
+# The processor's time of this thread; a tab has none.
+_spent = getattr(time, "thread_time", time.perf_counter)
+
 
 class Timed:
     """The library of kernels, with the time that is spent in it."""
@@ -78,12 +81,12 @@ class Waits:
         """`call` with its time noted."""
 
         def timed(*given: Any) -> Any:
-            began, spent = time.perf_counter(), time.thread_time()
+            began, spent = time.perf_counter(), _spent()
             try:
                 return call(*given)
             finally:
                 self.seconds += time.perf_counter() - began
-                self.processor += time.thread_time() - spent
+                self.processor += _spent() - spent
 
         return timed
 
@@ -144,7 +147,7 @@ async def measure_webgpu(
             began, spent, before = 0.0, 0.0, (0.0, 0.0)
             async for _ in model.tokens_async(prompt[turn:], **options):
                 place_in_answer += 1
-                now, cpu = time.perf_counter(), time.thread_time()
+                now, cpu = time.perf_counter(), _spent()
                 if turn and place_in_answer > 3 and place_in_answer < count:
                     wall.append(1000 * (now - began))
                     waiting.append(1000 * (waits.seconds - before[0]))
