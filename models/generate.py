@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from collections.abc import Generator as Steps
 from typing import Any
 
 from rushlight.core import autograd
 from rushlight.core.backends import linear_mode
-from rushlight.core.convert import tensor
 from rushlight.core.io.template import ChatTemplate, load_template
 from rushlight.core.io.tokenizer import load_tokenizer
 from rushlight.core.ops import stack
+from rushlight.core.tensor import Tensor
 from rushlight.models.batch import Row
 from rushlight.models.cache import Cache
 from rushlight.models.device_sampling import DeviceSampler
 from rushlight.models.loading import small_json
-from rushlight.models.model import Model
+from rushlight.models.model import Model, runs_in_software
 from rushlight.models.sampling import Options, checked
 from rushlight.models.steps import Asking, Token, blocking, texts, waiting
 from rushlight.models.streaming import Pieces
-from rushlight.models.turn import CHUNK, Turn
+from rushlight.models.turn import Turn, cut, reader
 
 Message = Mapping[str, Any]
 
@@ -160,25 +160,28 @@ class Generator(Model):
     def _run_rows(self, rows: list[Row], options: Options) -> Asking:
         """The steps of a batch: gives values on their way, which it is to be sent."""
         cache = self.new_cache(len(rows))
+        cache.static = True
+        read = reader(cache, single=False)
         while live := [row for row in rows if not row.done]:
             with autograd.no_grad(), linear_mode(options.linear):
                 while any(row.unread for row in live):
-                    self._read_rows(rows, cache)
+                    self._read_rows(rows, cache, read)
                 picked = stack([row.picked() for row in live])
             for row, values in zip(live, (yield picked.coming()), strict=True):
                 row.step(values, self.eos_ids, options.max_new_tokens)
 
-    def _read_rows(self, rows: list[Row], cache: Cache) -> None:
+    def _read_rows(self, rows: list[Row], cache: Cache, read: Callable[..., Tensor]) -> None:
         """Feed the next tokens of each row, padded on the right."""
-        parts = [row.unread[:CHUNK] for row in rows]
-        width = max(len(p) for p in parts)
-        padded = tensor([p + [0] * (width - len(p)) for p in parts], device=self.device)
-        real = tensor([len(p) for p in parts], device=self.device)
-        logits = self(padded, cache, last=True, real=real)
+        left = max(len(row.unread) for row in rows)
+        count, width = cut(cache, left, runs_in_software(self.device))
+        parts = [row.unread[:count] for row in rows]
+        cache.reserve(width)
+        padded = [p + [0] * (width - len(p)) for p in parts]
+        logits = read(self, padded, [len(p) for p in parts])
         for i, (row, part) in enumerate(zip(rows, parts, strict=True)):
             row.read += len(part)
             if part:
-                row.logits = logits[i, -1]
+                row.logits = logits[i]
         cache.set_lengths([row.read for row in rows])
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:

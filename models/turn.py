@@ -44,8 +44,7 @@ class Turn:
         self.linear = "fast"
         # One step ahead, so that the device never waits for Python.
         self.ahead = False
-        self._reading = _reader(cache)
-        self._read = jit(self._reading, reuse_outputs=True)
+        self._read = reader(cache, single=True)
         self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
 
     def begin(self, options: Options, prompt: list[int]) -> None:
@@ -84,36 +83,16 @@ class Turn:
 
     def read(self, model: Generator, part: list[int]) -> Tensor:
         """Read some of the next tokens, as many as go together; gives logits (vocab,) after."""
-        count, width = self._cut(len(part))
+        count, width = cut(self.cache, len(part), self.software)
         part = part[:count]
         self.cache.reserve(width)
         after = self.cache.longest + count
-        ids = from_numpy(np.array([part + [0] * (width - count)], np.int64)).to(self.cache.device)
-        # Other lengths are hardly met twice.
-        captured = width in WIDTHS if self.cache.device.type != "cpu" else width == CHUNK
+        padded, real = [part + [0] * (width - count)], [count] if width > count else None
         with self._mode():
-            logits = (self._read if captured else self._reading)(model, ids, self._real(count))
+            logits = self._read(model, padded, real)[0]
         self.cache.longest = after  # a replay runs no Python, and padding does not count
         self.ids.extend(part)
         return logits
-
-    def _cut(self, left: int) -> tuple[int, int]:
-        """How many of the tokens that are left to read next, and in which width."""
-        device = self.cache.device
-        if device.type == "cpu":
-            return min(left, CHUNK), min(left, CHUNK)
-        room = self.cache.limit - self.cache.longest
-        widths = [w for w in WIDTHS if w <= room] or [1]
-        if self.software:  # padding takes as long as tokens
-            width = next((w for w in widths if w <= left), widths[-1])
-        else:  # a step takes as long whatever its width
-            width = min((w for w in widths if w >= left), default=widths[0])
-        return min(left, width), width
-
-    def _real(self, count: int) -> Tensor | None:
-        if self.cache.device.type == "cpu":
-            return None
-        return from_numpy(np.array([count], np.int64)).to(self.cache.device)
 
     @contextmanager
     def _mode(self) -> Iterator[None]:
@@ -121,12 +100,44 @@ class Turn:
             yield
 
 
-def _reader(cache: Cache) -> Callable[..., Tensor]:
+def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
+    """How many of the tokens that are left to read next, and in which width."""
+    if cache.device.type == "cpu":
+        return min(left, CHUNK), min(left, CHUNK)
+    room = cache.limit - cache.longest
+    widths = [w for w in WIDTHS if w <= room] or [1]
+    if left == 1:
+        width = 1
+    elif software:  # padding takes as long as tokens
+        width = next((w for w in widths if w <= left), widths[-1])
+    else:  # a step takes as long whatever its width
+        width = min((w for w in widths if w >= left), default=widths[0])
+    return min(left, width), width
+
+
+def reader(cache: Cache, *, single: bool) -> Callable[..., Tensor]:
+    """A function that reads rows of tokens, and gives logits (batch, vocab) after the last.
+
+    What has one of the usual widths is captured. single: there is one row; its steps of one token
+    are Turn's, and its logits are used at once, where rows of a batch may wait for others.
+    """
+
     def read(model: Generator, ids: Tensor, real: Tensor | None) -> Tensor:
-        out: Tensor = model(ids, cache, last=True, real=real)[0, -1]
+        out: Tensor = model(ids, cache, last=True, real=real)[:, -1]
         return out
 
-    return read
+    captured, device = jit(read, reuse_outputs=single), cache.device
+    # Other lengths are hardly met twice on cpu.
+    usual = (0 if single else 1, *((CHUNK,) if device.type == "cpu" else WIDTHS))
+
+    def place(model: Generator, rows: list[list[int]], real: list[int] | None) -> Tensor:
+        ids = from_numpy(np.array(rows, np.int64)).to(device)
+        if real is None and device.type != "cpu":  # padded or not, one capture serves
+            real = [len(row) for row in rows]
+        given = None if real is None else from_numpy(np.array(real, np.int64)).to(device)
+        return (captured if ids.shape[1] in usual else read)(model, ids, given)
+
+    return place
 
 
 def _stepper(cache: Cache, sampler: DeviceSampler) -> Callable[..., Tensor]:

@@ -445,6 +445,26 @@ def test_batches_equal_single_prompts(device: str, monkeypatch: pytest.MonkeyPat
         tiny(max_position_embeddings=160, eos_token_id=None).generate_batch(prompts)
 
 
+def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps run without Python, whichever rows have ended; the cache grows once."""
+    m = tiny(device)
+    m.eos_ids = frozenset()
+    forward, runs = type(m).forward, [0]
+
+    def counted(*args: Any, **options: Any) -> rl.Tensor:
+        runs[0] += 1
+        found: rl.Tensor = forward(*args, **options)
+        return found
+
+    monkeypatch.setattr(type(m), "forward", counted)
+    prompts = [[5, 6, 7], list(range(150)), [9] * 20]
+    options: dict[str, Any] = {"max_new_tokens": 120}
+    found = m.generate_batch(prompts, **options)
+    # 128 tokens, the rest of the longest, and one token at each of two capacities.
+    assert runs[0] == 4
+    assert found == ["".join(m.generate(p, **options)) for p in prompts]
+
+
 def test_generation_without_blocking_reads(device: str) -> None:
     """Also the async form gives the same tokens, and a run that is broken off closes."""
     model = tiny(device)
