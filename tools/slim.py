@@ -1,4 +1,4 @@
-"""What a wheel leaves out, since every page that uses it downloads it: standard library only.
+"""What a wheel leaves out, since every page that uses it downloads it.
 
 The build hook and the site's own packer load this file by its path; it is not part of the package.
 The sources, whole, are in the checkout and in the sdist.
@@ -13,20 +13,30 @@ import tokenize
 
 _KERNELS = "rushlight/wgsl_kernels/"
 _SCRIPTS = "rushlight/web/"
-_BACKENDS = "rushlight/core/backends/"
+_CORE = "rushlight/core/"
 # Where shaders, scripts and the backends' modules go, one after the other: many small files pack
 # badly.
 _SHADERS_IN, _SCRIPTS_IN = _KERNELS + "kernels.txt", _SCRIPTS + "scripts.txt"
-_MODULES_IN = _BACKENDS + "modules.txt"
+_MODULES_IN = _CORE + "modules.txt"
 # What is not called by hand: its docstrings are for who reads the sources.
 INTERNAL = tuple(
     f"rushlight/{place}"
     for place in (
-        "core/backends/bundle", "core/backends/cpu/", "core/backends/webgpu/",
-        "core/backends/elementwise", "core/capture",
-        "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
-        "core/layout", "core/op.py", "core/ops/common", "core/plan", "core/pytree", "core/storage",
-        "models/gguf_names", "models/turn", "site/", "web/download", "web/session", "wgsl_kernels/",
+        "core/backends/coming", "core/backends/cpu/", "core/backends/elementwise",
+        "core/backends/webgpu/", "core/bundle", "core/capture", "core/io/fetch/", "core/io/gguf_",
+        "core/io/jsontext", "core/io/plan", "core/io/sandbox", "core/layout", "core/op.py",
+        "core/ops/common", "core/plan", "core/pytree", "core/stand_ins", "core/storage",
+        "models/batch", "models/gguf_names", "models/steps", "models/streaming", "models/turn",
+        "site/", "web/download", "web/session", "wgsl_kernels/",
+    )
+)  # fmt: skip
+# What nobody opens in an editor to see how to call it goes into one file.
+BUNDLED = tuple(
+    _CORE + place
+    for place in (
+        "backends/cpu/", "backends/webgpu/", "backends/coming", "backends/elementwise", "capture",
+        "cli/", "io/fetch/", "io/gguf_", "io/jsontext", "io/plan", "io/sandbox", "op.py", "plan",
+        "pytree", "stand_ins", "storage",
     )
 )  # fmt: skip
 
@@ -43,15 +53,12 @@ def slim(members: dict[str, bytes]) -> dict[str, bytes]:
             shaders.append(f"//// {place}\n{_script(content).decode()}")
         elif name.endswith(".py"):
             python = _python(content, keep_docstrings=not name.startswith(INTERNAL))
-            place = name.removeprefix(_BACKENDS)
-            if place != name and "/" in place:  # in one of the packages: see bundle.py there
-                modules.append(f"\0{place}\n{python.decode()}")
+            if name.startswith(BUNDLED):  # see core/bundle.py
+                modules.append(f"\0{name.removeprefix(_CORE)}\n{python.decode()}")
             else:
                 slimmed[name] = python
         elif name.startswith(_SCRIPTS) and name.endswith(".js") and "/build/" not in name:
-            scripts.append(
-                f"//// {name.removeprefix(_SCRIPTS)}\n{_flat(_script(content).decode())}"
-            )
+            scripts.append(f"//// {name.removeprefix(_SCRIPTS)}\n{_minified(content)}\n")
         else:
             slimmed[name] = content
     bundles = ((_SHADERS_IN, shaders), (_SCRIPTS_IN, scripts), (_MODULES_IN, modules))
@@ -65,6 +72,16 @@ def _script(content: bytes) -> bytes:
     """JavaScript or WGSL without its whole-line comments."""
     content = re.sub(rb"^ *//.*\n", b"", content, flags=re.M)
     return re.sub(rb"^ */\*\*(?:(?!\*/).)*\*/\n", b"", content, flags=re.M | re.S)
+
+
+def _minified(content: bytes) -> str:
+    """JavaScript by tdewolff's minifier where it is installed; else without what is no code."""
+    try:
+        import minify
+    except ImportError:
+        return _flat(_script(content).decode()).rstrip("\n")
+    small: str = minify.string("application/javascript", content.decode())
+    return small
 
 
 def _flat(script: str) -> str:

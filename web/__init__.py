@@ -66,7 +66,7 @@ def _blob_url(name: str) -> str:
         def inner(match: re.Match[str]) -> str:
             return f'from "{_blob_url(match[1])}"'
 
-        text = re.sub(r'\bfrom "\./([\w.-]+)"', inner, read_text(name))
+        text = re.sub(r'\bfrom ?"\./([\w.-]+)"', inner, read_text(name))
         make = "(text) => URL.createObjectURL(new Blob([text], { type: 'text/javascript' }))"
         _urls[name] = str(run_js(make)(text))
     return _urls[name]

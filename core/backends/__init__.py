@@ -15,12 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import bundle
 from rushlight.core.backends.coming import Coming, Ready
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout
-
-__path__ += bundle.places(__file__)
 
 Bytes = npt.NDArray[np.uint8]
 

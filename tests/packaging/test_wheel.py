@@ -35,16 +35,16 @@ def _members(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-BUNDLE = "rushlight/core/backends/modules.txt"
+BUNDLE = "rushlight/core/modules.txt"
 
 
 def _python_files(wheel: Path) -> dict[str, bytes]:
-    """The modules of a wheel by their place, those in the bundle of the backends too."""
+    """The modules of a wheel by their place, those in the bundle too."""
     members = _members(wheel)
     found = {name: content for name, content in members.items() if name.endswith(".py")}
     for piece in members[BUNDLE].split(b"\0")[1:]:
         place, _, content = piece.partition(b"\n")
-        found[f"rushlight/core/backends/{place.decode()}"] = content
+        found[f"rushlight/core/{place.decode()}"] = content
     return found
 
 
@@ -116,7 +116,7 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     sources = {f"rushlight/{name}" for name in _known(root, *ROOMS)}
     assert len(sources) > 150
     # Nothing is left out but types that only the check of the sources reads, and the demo pages;
-    # the shaders are in one file, the scripts in another, the backends' modules in a third.
+    # the shaders are in one file, the scripts in another, the inner modules of core in a third.
     types = {"rushlight/web/comlink.d.ts", "rushlight/web/types.d.ts"}
     site = {name for name in sources if name.startswith("rushlight/site/")}
     pages = {name for name in site if not name.endswith(".py")}
@@ -127,8 +127,9 @@ def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
         name for name in sources
         if name.startswith("rushlight/simd_kernels/") and not name.endswith("/__init__.py")
     }  # fmt: skip
-    modules = {name for name in sources if re.match("rushlight/core/backends/.+/.+[.]py$", name)}
-    assert len(modules) > 40 and modules <= set(_python_files(built.wheel))
+    bundled = runpy.run_path(str(root / "tools" / "slim.py"))["BUNDLED"]
+    modules = {name for name in sources if name.startswith(bundled) and name.endswith(".py")}
+    assert len(modules) > 60 and modules <= set(_python_files(built.wheel))
     assert sources - members == types | pages | shaders | scripts | kernels | modules
     assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
     # What runs in a page, the types for its authors, and what builds a site of it.
@@ -162,17 +163,21 @@ def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, roo
     assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
 
 
-def test_its_scripts_do_what_the_sources_do(built: Any, root: Path, node_compare: Any) -> None:
-    """Whole-line comments and indentation are gone, and no more: the tokens are the same."""
+def test_its_scripts_do_what_the_sources_do(
+    built: Any, root: Path, node_compare: Any, node_exports: Any
+) -> None:
+    """The minifier leaves what they export; without it, comments and indentation go, no more."""
     text = _members(built.wheel)["rushlight/web/scripts.txt"].decode()
     scripts = dict(piece.split("\n", 1) for piece in re.split("^//// ", text, flags=re.M)[1:])
-    assert scripts.keys() == {path.name for path in (root / "web").glob("*.js")}
-    pairs = {
-        name: (content, (root / "web" / name).read_text(encoding="utf-8"))
-        for name, content in scripts.items()
+    sources = {p.name: p.read_text(encoding="utf-8") for p in (root / "web").glob("*.js")}
+    assert scripts.keys() == sources.keys()
+    assert all(len(scripts[name]) < 0.95 * len(source) for name, source in sources.items())
+    assert node_exports(scripts) == node_exports(sources)
+    slim = runpy.run_path(str(root / "tools" / "slim.py"))
+    plain = {
+        name: slim["_flat"](slim["_script"](s.encode()).decode()) for name, s in sources.items()
     }
-    assert all(len(small) < len(source) for small, source in pairs.values())
-    assert node_compare(pairs) == []
+    assert node_compare({name: (plain[name], source) for name, source in sources.items()}) == []
     assert node_compare({"a": ("let a=1", "let a = 2")}) == ["a"]
 
 
@@ -314,8 +319,10 @@ def test_modules_in_the_bundle_are_like_others(empty: Path, tmp_path: Path) -> N
     env = {"PYTHONDONTWRITEBYTECODE": ""}
     file, cached, path, line, missing, source = _python(empty, _BUNDLED, tmp_path, **env)
     packages = next(empty.parents[1].glob("lib/python*/site-packages"))
-    home = packages / "rushlight" / "core" / "backends"
-    assert file == str(home / "webgpu" / "pool.py") and path == [str(home / "modules.txt")]
+    home = packages / "rushlight" / "core"
+    assert file == str(home / "backends" / "webgpu" / "pool.py") and path == [
+        str(home / "backends" / "webgpu" / "plans")
+    ]
     assert line == "if nbytes <= _STEP:" and source.startswith("def size_class(nbytes: int)")
     assert missing == "rushlight.core.backends.webgpu.nothing"
     assert Path(cached).is_file()
