@@ -114,6 +114,9 @@ class _Body:
         self.kept = {s: Storage(self.device, s.buffer, s.nbytes) for s in kept}
         self.outer = [s for s in recorder.slots if s.kind == "outer"]
         self.written = [(s.ref, s.writes) for s in self.outer if s.writes]
+        self.lent = {id(storage) for storage in self.kept.values()}
+        # On cpu the order of the calls is kept, whatever memory they share.
+        self.outside = {id(s.ref()): s.writes for s in self.outer if self.device is not _CPU}
         inside = {id(t) for ref in recorder.views.values() if (t := ref()) is not None}
         self.tensors = [
             (r, t.requires_grad) for r in recorder.tensors
@@ -150,14 +153,27 @@ class _Body:
                     return False
         return all(action.current() for action in self.actions)
 
+    def takes(self, args: list[Tensor]) -> bool:
+        """Whether none of the memory is written to that an argument has in common with others."""
+        for slot, i in self.args if self.lent or self.outside else ():
+            at = id(args[i].storage)
+            shared = at in self.lent or at in self.outside
+            if shared and (slot.writes or self.outside.get(at)):
+                return False
+        return True
+
     def replay(self, args: list[Tensor]) -> Any:
         """Run with these arguments; gives the result."""
         with self.lock:
             made = dict(self.kept)
             try:
                 for slot, i in self.args:
-                    self.plan.bind(slot, args[i])
-                    args[i].storage.version += slot.writes
+                    given = args[i]
+                    if id(given.storage) in self.lent:  # what it gave the last time
+                        with autograd.no_grad():
+                            given = given.clone()
+                    self.plan.bind(slot, given)
+                    given.storage.version += slot.writes
                 for slot in self.fresh:
                     made[slot] = Storage(self.device, self.plan.fresh(slot), slot.nbytes)
                 for ref, writes in self.written:
@@ -165,12 +181,14 @@ class _Body:
                         storage.version += writes
                 for storage in self.kept.values():
                     storage.version += 1
-                for action in self.actions:
-                    action.run()
+                done = []
                 try:
+                    for action in self.actions:
+                        done.append(action)
+                        action.run()
                     self.plan.run()
                 except BaseException:
-                    for action in self.actions:
+                    for action in done:
                         action.undo()
                     raise
             finally:
@@ -302,6 +320,8 @@ def jit(
         if entry is not None and entry.is_for(signature.modules):
             body = entry.body
             if body is not None and body.is_current():
+                if not body.takes(tensors):
+                    return run(*args, **kwargs)
                 entry.replays += 1
                 entry.used = next(_clock)
                 return body.replay(tensors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 from rushlight.core.capture import Recorder
@@ -20,6 +21,7 @@ class Leaves:
     def __init__(self) -> None:
         self.refs: list[weakref.ref[Tensor]] = []
         self.rounds = 0
+        self._lock = threading.Lock()
 
     def sign(self, signature: Signature) -> list[Tensor | None]:
         """Add the gradients to a signature; gives the leaves, None for those that are gone."""
@@ -30,9 +32,12 @@ class Leaves:
 
     def learn(self, recorder: Recorder, fresh: list[weakref.ref[Tensor]]) -> None:
         """Know the leaves that a run came upon; too often others are a reason for no plan."""
-        if fresh and recorder.why is None:
-            self.rounds += 1
-            if self.rounds > _ROUNDS:
-                recorder.why = "it uses .grad of other tensors in each call"
-            else:
-                self.refs += fresh
+        with self._lock:
+            have = {id(ref()) for ref in self.refs}  # another thread may have been here
+            fresh = [ref for ref in fresh if ref() is not None and id(ref()) not in have]
+            if fresh and recorder.why is None:
+                self.rounds += 1
+                if self.rounds > _ROUNDS:
+                    recorder.why = "it uses .grad of other tensors in each call"
+                else:
+                    self.refs += fresh

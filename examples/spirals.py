@@ -29,13 +29,19 @@ def train(device: str, steps: int = 300) -> float:
     ).init_(device=device)
     optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
     points, label = spirals(400, device)
-    for step in range(1, steps + 1):
+
+    @rl.jit  # forward, backward and update become one plan, which is replayed
+    def step(points: Tensor, label: Tensor) -> Tensor:
         loss = nn.functional.cross_entropy(model(points), label)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 100 == 0:
-            print(f"step {step}: loss {loss.item():.4f}")
+        return loss
+
+    for number in range(1, steps + 1):
+        loss = step(points, label)
+        if number % 100 == 0:
+            print(f"step {number}: loss {loss.item():.4f}")
     points, label = spirals(1000, device)
     with rl.no_grad():
         right = model(points).argmax(dim=1) == label

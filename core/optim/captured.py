@@ -42,10 +42,11 @@ class CapturedStep:
         self.tables = list(tables.values())
         row = {id(r()): i for i, members in enumerate(self.rows.values()) for r in members}
         views = {(i, key): t[i].unbind() for key, t in tables.items() for i in range(len(values))}
-        self.rates = [views[row[id(p)], (p.device, p.dtype)] for p, _, _ in due]
+        self.rates: list[Any] = [views[row[id(p)], (p.device, p.dtype)] for p, _, _ in due]
 
     def keep(self, due: Due) -> None:
         """Take the tensors of the states as those that the plan writes to."""
+        self.rates = []
         for p, state, _ in due:
             tensors = {k: weakref.ref(v) for k, v in state.items() if isinstance(v, Tensor)}
             self.state.append((weakref.ref(p), tensors))
@@ -85,6 +86,7 @@ class CapturedStep:
         for state, step in self.counts:
             if step is not None:
                 state["step"] = step
+        self.counts = []
 
     def _count(self, optimizer: Optimizer) -> list[tuple[float, ...]]:
         values = []
@@ -104,7 +106,11 @@ class CapturedStep:
 def _kinds(group: Mapping[str, Any]) -> list[Any]:
     """What of the options may decide which ops run: of numbers, whether they are zero."""
     return [
-        bool(v) if isinstance(v, (int, float)) else len(v) if isinstance(v, tuple) else v
+        bool(v)
+        if isinstance(v, (int, float, np.generic))
+        else len(v)
+        if isinstance(v, tuple)
+        else v
         for key, v in group.items()
         if key != "params"
     ]

@@ -337,6 +337,38 @@ def test_reused_results_are_right(device: str) -> None:
     same(lambda x: ((x * 2).exp(), x.sum()), device, (5,), reuse_outputs=True)
 
 
+def test_results_that_are_reused_may_be_arguments(device: str) -> None:
+    weight = data(device, 8, 8, seed=3).softmax(0)
+    captured: Any = rl.jit(lambda x: x @ weight, reuse_outputs=True)
+    adding: Any = rl.jit(lambda x: (x.add_(1), x @ weight)[1], reuse_outputs=True)
+    x = y = data(device, 8, 8)
+    for _ in range(5):
+        want = (x @ weight).tolist()
+        x = captured(x)
+        assert x.tolist() == want
+        again = ((y + 1) @ weight).tolist()
+        y = adding(y)
+        assert y.tolist() == again
+    assert [e.replays for e in captured.plans.values()] == [4]
+
+
+def test_an_argument_may_be_known_inside_by_another_name(device: str) -> None:
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        before = x * 3
+        weight.mul_(2.0)
+        after = x + 1
+        weight.add_(x)
+        return before, after
+
+    for step in (f, rl.jit(f)):
+        weight = rl.ones(4, device=device)
+        for i in range(4):
+            before, after = step(weight)
+            assert before.tolist() == [3 * 4**i] * 4 and after.tolist() == [2 * 4**i + 1] * 4
+    other = rl.full((4,), 1.0, device=device)
+    assert [t.tolist()[0] for t in step(other)] == [3, 2]
+
+
 # --- writes -------------------------------------------------------------------------------------
 
 

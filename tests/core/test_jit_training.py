@@ -812,6 +812,32 @@ def test_a_gradient_as_an_argument_too(device: str) -> None:
     assert want == got
 
 
+def test_gradients_in_memory_that_is_written_to_as_a_whole(device: str) -> None:
+    """An argument, or a gradient, may lie in memory that is known by another name, too."""
+
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        flat = rl.zeros(sum(p.numel() for p in run.params), device=run.device)
+        first = 0
+        for p in run.params:
+            p.grad = flat[first : first + p.numel()].reshape(*p.shape)
+            first += p.numel()
+
+        def fn(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+            flat.zero_()
+            run.loss(x, y).backward()
+            flat.mul_(1 / (flat.norm() + 1e-3))
+            run.optimizer.step()
+            return flat.norm()
+
+        step, found = wrap(fn), []
+        for i in range(5):
+            found.append([step(*batch(run.device, i)).tolist(), flat.tolist(), run.seen()])
+        return found
+
+    want, got = (script(Run(device, OPTIMIZERS["adamw"]), wrap) for wrap in (_as_is, rl.jit))
+    assert want == got
+
+
 def test_a_gradient_reached_by_another_name(device: str) -> None:
     """What was .grad in the first call stays what its other name means."""
     p = nn.Parameter(rl.ones(2, device=device))
