@@ -1,4 +1,5 @@
-// The contenders of minilm_cpu.py in one page: Rushlight in its worker, onnxruntime-web.
+// The contenders of minilm_cpu.py and minilm_webgpu.py in one page: Rushlight in its worker, and
+// onnxruntime-web.
 
 export {};
 
@@ -20,21 +21,22 @@ WebAssembly.instantiate = async (...given) => {
 /** @type {any} */
 let rl = null;
 
-/** @type {Record<string, () => Promise<Encode>>} */
+/** @type {Record<string, (device: string) => Promise<Encode>>} */
 const contenders = {
-  async rushlight() {
+  async rushlight(device) {
     const { createRushlight } = await import(new URL("./rushlight/client.js", location.href).href);
     rl = await createRushlight();
-    const model = await rl.load("./models/all-minilm-l6-v2/", { device: "cpu" });
+    const model = await rl.load("./models/all-minilm-l6-v2/", { device });
     return (texts) => model.encode(texts);
   },
 
-  async "onnxruntime-web"() {
-    const ort = await import(`${MODULES}onnxruntime-web/dist/ort.wasm.bundle.min.mjs`);
+  async "onnxruntime-web"(device) {
+    const kind = device === "cpu" ? "wasm" : device;
+    const ort = await import(`${MODULES}onnxruntime-web/dist/ort.${kind}.bundle.min.mjs`);
     ort.env.wasm.wasmPaths = `${MODULES}onnxruntime-web/dist/`;
     ort.env.wasm.numThreads = 1;
     const session = await ort.InferenceSession.create("./minilm.onnx", {
-      executionProviders: ["wasm"],
+      executionProviders: [kind],
       graphOptimizationLevel: "all",
     });
     return async (encoded) => {
@@ -66,9 +68,9 @@ const contenders = {
 /** @type {Record<string, Encode>} */
 const ready = {};
 
-/** @param {string[]} names */
-async function open(names) {
-  for (const name of names) ready[name] = await contenders[name]();
+/** @param {string[]} names @param {string} device */
+async function open(names, device = "cpu") {
+  for (const name of names) ready[name] = await contenders[name](device);
   return rl ? rl.info() : {};
 }
 
