@@ -17,6 +17,9 @@ ORT_WEB = {"onnxruntime-web": "1.30.0"}
 TFJS = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-webgpu": "4.22.0"}
 WLLAMA = {"@wllama/wllama": "3.8.1"}
 LLAMA = {"node-llama-cpp": "3.22.1", "@node-llama-cpp/linux-x64": "3.22.1"}
+# The newer one takes 1.5 to 2 times as long for a token; the older one wants shader-f16.
+TINYGRAD = {"tinygrad": "0.13.0", "dawn-python": "0.3.0"}
+TINYGRAD_F32 = {"tinygrad": "0.14.0", "dawn-python": "0.3.0"}
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
 
 

@@ -103,10 +103,10 @@ class Rushlight(Contender):
         found: np.ndarray = self.product().numpy()
         return found
 
-    def load(self, folder: str) -> dict[str, Any]:
+    def load(self, folder: str, device: str = "cpu") -> dict[str, Any]:
         """Load a model; returns the seconds, and the memory before."""
         before, began = peak(), time.perf_counter()
-        self.model = self.rl.models.load(folder)
+        self.model = self.rl.models.load(folder, device=device)
         return {"seconds": time.perf_counter() - began, "before_mb": before}
 
     def linear(self, mode: str) -> str:

@@ -1,5 +1,5 @@
 // The contenders of smollm2_cpu.py in one page, each in a worker of its own: Rushlight, and
-// llama.cpp as wllama builds it, on one thread and on two.
+// llama.cpp as wllama builds it, on one thread and on two. In smollm2_webgpu.py it is Rushlight alone.
 
 export {};
 
@@ -49,23 +49,28 @@ const wllama = (threads) => async () => {
   return generate;
 };
 
-/** @type {Record<string, (linear: string) => Promise<Generate>>} */
+/** @type {Record<string, (linear: string, device: string) => Promise<Generate>>} */
 const contenders = {
-  async rushlight(linear) {
+  async rushlight(linear, device) {
     const { createRushlight } = await import(new URL("./rushlight/client.js", location.href).href);
     const rl = await createRushlight();
-    const model = await rl.load("./models/smollm2-135m-instruct/", { device: "cpu", linear });
+    const model = await rl.load("./models/smollm2-135m-instruct/", { device, linear });
     about = { ...(await rl.info()), linear: model.linear ?? "exact" };
     return async (ids, _, count, token) => {
       /** @type {unknown} */
       let stats = null;
+      /** @type {number[]} */
+      const made = [];
       const options = {
         maxNewTokens: count,
-        onToken: (/** @type {{ text: string }} */ made) => token(made.text),
+        onToken: (/** @type {{ id: number, text: string }} */ { id, text }) => {
+          made.push(id);
+          token(text);
+        },
         onDone: (/** @type {unknown} */ found) => (stats = found),
       };
       for await (const _ of model.generate(ids, options));
-      return { stats, heapBytes: (await rl.info()).heapBytes };
+      return { stats, heapBytes: (await rl.info()).heapBytes, ids: made };
     };
   },
   "wllama, 1 thread": wllama(1),
@@ -75,9 +80,9 @@ const contenders = {
 /** @type {Record<string, Generate>} */
 const ready = {};
 
-/** @param {string[]} names @param {string} linear */
-async function open(names, linear) {
-  for (const name of names) ready[name] = await contenders[name](linear);
+/** @param {string[]} names @param {string} linear @param {string} device */
+async function open(names, linear, device = "cpu") {
+  for (const name of names) ready[name] = await contenders[name](linear, device);
   return about;
 }
 

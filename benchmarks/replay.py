@@ -1,0 +1,105 @@
+"""What replaying a captured plan of 500 dispatches costs the host, and a small read.
+
+    python benchmarks/replay.py native            a Python process
+    python benchmarks/replay.py tab [--site DIR]  headless Chromium on SwiftShader
+
+The plan adds 1 to 16 numbers 500 times, one dispatch each. Timed is what a call of the captured
+function takes until it returns, and the part within the port (encoding and submitting; in the tab
+JavaScript), without the device's work, which is waited for in between; "computed" counts what the
+calling thread itself computed, which other work hardly changes (only natively). Reads are of 4 to
+64 bytes that the device has, in the tab beside plain JavaScript in the same page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+from measure import HERE, WEBGPU, markdown, opened, run, served
+from turns import alternate
+
+COUNT = 4  # calls in a sample
+READS = 20
+SIZES = [4, 16, 64]  # as in replaying.py
+PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
+<link rel="icon" href="data:,">
+<script type="module" src="./web/replay.js"></script>"""
+
+
+def measure(
+    rounds: int,
+    replays: Callable[[int], dict[str, float]],
+    reads: Callable[[str, int, int], float],
+    readers: list[str],
+) -> dict[str, Any]:
+    """Samples, and their medians."""
+    replays(COUNT)
+    samples = [replays(COUNT) for _ in range(rounds)]
+    found: dict[str, Any] = {
+        "microseconds_a_dispatch": {key: median(s[key] for s in samples) for key in samples[0]},
+        "replays": samples,
+        "reads": {},
+    }
+    for nbytes in SIZES:
+        found["reads"][str(nbytes)] = alternate(
+            readers, lambda name, _, n=nbytes: reads(name, n, READS), rounds, settle=0  # type: ignore[misc]
+        )  # fmt: skip
+    return found
+
+
+def native(chosen: argparse.Namespace) -> dict[str, Any]:
+    """In this process."""
+    import replaying
+
+    replaying.check()
+    found = measure(
+        chosen.rounds, replaying.replays, lambda _, *given: replaying.reads(*given), ["rushlight"]
+    )
+    info = replaying.device.info
+    return {**found, "versions": {"python": platform.python_version(), "numpy": np.__version__,
+                                  "adapter": info["device"]}}  # fmt: skip
+
+
+def tab(chosen: argparse.Namespace) -> dict[str, Any]:
+    """In one page, isolated for the sake of its clock."""
+    folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
+               "replaying.py": HERE / "replaying.py"}  # fmt: skip
+    page_ = served(PAGE, folders, isolated=True)
+    with page_ as address, opened(address, WEBGPU) as page:
+        page.wait_for_function("window.bench")
+        numpy = page.evaluate("(sizes) => bench.open(sizes)", SIZES)
+        found = measure(
+            chosen.rounds,
+            lambda count: page.evaluate("(count) => bench.replays(count)", count),
+            lambda *given: page.evaluate("(given) => bench.reads(...given)", given),
+            ["rushlight", "plain"],
+        )
+        version = page.context.browser.version
+    return {**found, "versions": {"chromium": version, "numpy": numpy, "adapter": "SwiftShader"}}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Microseconds a dispatch; milliseconds a read."""
+    each = found["microseconds_a_dispatch"]
+    head = ["500 dispatches, microseconds each", "the whole call", "within the port"]
+    rows: list[list[object]] = [["passed", each["call"], each["port"]]]
+    if each["call_own"] and "python" in found["versions"]:
+        rows.append(["computed by the thread", each["call_own"], each["port_own"]])
+    parts = [markdown(head, rows)]
+    plain = "plain" in found["reads"][str(SIZES[0])]
+    head = ["read", "rushlight, ms", *(["plain JavaScript, ms", "times it"] if plain else [])]
+    rows = []
+    for nbytes, samples in found["reads"].items():
+        ms = {name: median(taken) for name, taken in samples.items()}
+        more = [ms["plain"], ms["rushlight"] / ms["plain"]] if plain else []
+        rows.append([f"{nbytes} bytes", ms["rushlight"], *more])
+    return "\n\n".join([*parts, markdown(head, rows)])
+
+
+if __name__ == "__main__":
+    options = {"--rounds": {"type": int, "default": 9, "help": "samples of each"}}
+    run("replay", __doc__, {"native": native, "tab": tab}, table, options)

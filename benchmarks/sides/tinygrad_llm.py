@@ -1,0 +1,66 @@
+"""tinygrad's own LLM runner (tinygrad.llm) on its WebGPU backend, in a process of its own.
+
+    DEV=WEBGPU REALIZE=1 python benchmarks/sides/tinygrad_llm.py
+
+Lines of JSON come in, [call, arguments]; the result of each call goes out as a line. It runs under
+TinyJit, as its command line does; with REALIZE=1 it unpacks the weights once instead of for each
+token. The wheel of tinygrad 0.14.0 lacks the package tinygrad.llm.kernels (their issue 18240), of
+which other devices than AMD's need nothing but nn.Linear: it is put in place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def _transformer() -> Any:
+    tinygrad_nn = import_module("tinygrad.nn")
+    amd = ModuleType("tinygrad.llm.kernels.amd")
+    amd.__dict__.update(
+        Linear=tinygrad_nn.Linear, gated_delta_prefill=None, flash_attention=None,
+        amd_custom_kernels_supported=lambda device: False,
+    )  # fmt: skip
+    sys.modules.setdefault("tinygrad.llm.kernels", ModuleType("tinygrad.llm.kernels"))
+    sys.modules.setdefault(amd.__name__, amd)
+    return import_module("tinygrad.llm.model").Transformer
+
+
+class Contender:
+    """A model and its calls."""
+
+    def about(self) -> dict[str, Any]:
+        """Versions and settings."""
+        settings = {k: os.environ[k] for k in ("REALIZE", "HALF", "BEAM") if k in os.environ}
+        return {"tinygrad": version("tinygrad"), "dawn-python": version("dawn-python"),
+                "settings": settings}  # fmt: skip
+
+    def load(self, model: str, context: int) -> dict[str, float]:
+        """Load a GGUF file for so many tokens."""
+        began = time.perf_counter()
+        self.model, _ = _transformer().from_gguf(Path(model), context)
+        return {"seconds": time.perf_counter() - began}
+
+    def generate(self, ids: list[int], count: int) -> dict[str, Any]:
+        """Greedy tokens, with the time of each one after the first."""
+        steps = self.model.generate(list(ids))
+        found = [next(steps)]
+        began, spent = time.perf_counter(), time.process_time()
+        found += [next(steps) for _ in range(count - 1)]
+        return {"decode_seconds": (time.perf_counter() - began) / (count - 1),
+                "decode_processor_s": (time.process_time() - spent) / (count - 1),
+                "ids": found}  # fmt: skip
+
+
+if __name__ == "__main__":
+    contender = Contender()
+    for line in sys.stdin:
+        call, arguments = json.loads(line)
+        print(json.dumps(getattr(contender, call)(**arguments)), flush=True)
