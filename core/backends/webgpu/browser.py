@@ -277,21 +277,31 @@ class _Reading(Coming[list[Bytes]]):
     def wait(self) -> list[Bytes]:
         """The contents; blocks."""
         _check_waits()
-        return _run(self.later())
+        try:
+            _run(self.port.js.wait(self.handle))  # the promise itself: asyncio takes longer
+            return self._take()
+        finally:
+            self._release()
 
     async def later(self) -> list[Bytes]:
         """The contents, without blocking."""
-        port = self.port
         try:
-            await port.js.wait(self.handle)
-            port._raise()
-            # Memory for it is only taken now: nothing writes to it after a cancelled wait.
-            whole = np.empty(self.total, np.uint8)
-            if self.total:
-                port._guard(port.js.take, self.handle, whole.ctypes.data)
+            await self.port.js.wait(self.handle)
+            return self._take()
         finally:
-            handle, self.handle = self.handle, 0
-            port.js.release(handle)
+            self._release()
+
+    def _release(self) -> None:
+        handle, self.handle = self.handle, 0
+        self.port.js.release(handle)
+
+    def _take(self) -> list[Bytes]:
+        port = self.port
+        port._raise()
+        # Memory for it is only taken now: nothing writes to it after a cancelled wait.
+        whole = np.empty(self.total, np.uint8)
+        if self.total:
+            port._guard(port.js.take, self.handle, whole.ctypes.data)
         while port._batches and port._batches[0][0] <= self.last:
             port._batches.popleft()
         found, at = [], 0
