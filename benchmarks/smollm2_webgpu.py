@@ -125,8 +125,11 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
         page.wait_for_function("window.bench")
         about = page.evaluate("bench.open(['rushlight'], 'fast', 'webgpu')")
         own, (gpu,) = page_process(page), browser_processes(os.getpid(), "gpu-process")
-        computed = lambda: (processor_ms(own) + processor_ms(gpu)) / 1000  # noqa: E731
-        page.expose_function("mark", lambda: marks.append(computed()))
+
+        def mark() -> None:
+            marks.append((processor_ms(own) + processor_ms(gpu)) / 1000)
+
+        page.expose_function("mark", mark)
         peer: Side = at["tinygrad"]
         peer.ask("load", model=str(model_file()), context=CONTEXT)
 
