@@ -282,7 +282,10 @@ def test_rule_3_views_bind_at_aligned_offsets(
 def test_rule_4_no_kernel_binds_more_than_eight(counted: WebGpuBackend) -> None:
     parts = [rl.full((3,), float(i), device="webgpu") for i in range(20)]
     assert rl.cat(parts).numpy()[::3].tolist() == list(range(20))
-    assert all(len(k.access) <= 8 for k in counted.recorder.pipelines)
+    # Merged ones of captured plans bind what the adapter lets them.
+    most = counted.port.limits["maxStorageBuffersPerShaderStage"]
+    for kernel in counted.recorder.pipelines:
+        assert len(kernel.access) <= (most if "number_of_part" in kernel.source else 8)
 
 
 # --- what goes wrong -----------------------------------------------------------------------------
