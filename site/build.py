@@ -39,6 +39,7 @@ WEB = (
     "weights.js",
     "ranges.js",
     "snapshot.js",
+    "tables.js",
 )
 TYPES = "client.d.ts"  # for page authors
 SMALL_FILES = (
