@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.webgpu.plans import attention as plans
+from rushlight.core.backends.webgpu.plans import attention_row
 from rushlight.core.ops.attention import cache_write_
 from rushlight.core.testing import assert_close, draws
 
@@ -17,13 +18,17 @@ SHAPES = [
     (1, 2, 2, 70, 70, 64, 64), (2, 4, 2, 1, 300, 64, 64), (1, 9, 3, 1, 600, 64, 64),
     (1, 2, 1, 40, 50, 80, 80), (1, 2, 1, 3, 260, 128, 128), (1, 1, 1, 20, 40, 256, 256),
     (1, 1, 1, 5, 40, 300, 5), (2, 6, 2, 7, 33, 40, 33), (1, 12, 1, 2, 40, 16, 16),
+    (2, 8, 1, 1, 130, 20, 36), (1, 2, 2, 1, 1, 128, 4),
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["DiscreteGPU", "CPU"], autouse=True)
+@pytest.fixture(params=["DiscreteGPU", "CPU", "CPU attention_heads", "CPU attention_row"],
+                autouse=True)  # fmt: skip
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
-    """Kernels for both kinds of adapters, whatever this one is."""
-    monkeypatch.setitem(backend.port.info, "type", request.param)
+    """Kernels for both kinds of adapters, whatever this one is; both of CPUs for one query."""
+    kind, *forced = request.param.split()
+    monkeypatch.setitem(backend.port.info, "type", kind)
+    monkeypatch.setattr(attention_row, "forced", forced)
 
 
 def scheduled(shape: tuple[int, ...]) -> plans.Schedule:

@@ -14,6 +14,7 @@ import rushlight as rl
 from rushlight.core import capture, ops
 from rushlight.core.backends.webgpu.fuse import fuse
 from rushlight.core.backends.webgpu.plans.epilogue import EPILOGUES
+from rushlight.core.ops.attention import cache_write_
 
 pytestmark = pytest.mark.native
 
@@ -237,6 +238,53 @@ def test_norms_end_in_chains(both: Callable[..., list[str]], length: int, dtype:
     x, w = numbers((3, length), dtype), numbers((length,), dtype, 1)
     assert both(lambda x, w: ops.rms_norm(x, length, w) * 1.5 + x, x, w) == ["rms_norm*"]
     assert both(lambda x, w: ops.silu(ops.layer_norm(x, length, w, w)), x, w) == ["layer_norm*"]
+
+
+def test_rows_are_turned_on_their_way_into_a_cache(
+    both: Callable[..., list[str]], gpu: rl.Device
+) -> None:
+    cache, x = numbers((2, 3, 7, 8)), numbers((2, 4, 3, 8), seed=1).transpose(1, 2)
+    cos, sin = numbers((2, 1, 4, 3), seed=2), numbers((2, 1, 4, 3), seed=3)
+    offsets = rl.tensor([0, 2], device=gpu)
+
+    def fn(cache: Any, x: Any, cos: Any, sin: Any, offsets: Any) -> Any:
+        return cache_write_(cache, ops.rope(x, cos, sin), offsets)
+
+    given = (cache, x, cos, sin, offsets)
+    assert both(fn, *given) == ["rope_write"]
+    assert both(lambda c, *more: fn(c[:, :, :6], *more), *given) == ["rope_write"]
+    assert both(fn, cache, x.clone().transpose(1, 2).clone().transpose(1, 2), *given[2:]) == [
+        "rope_write"
+    ]
+    half = cache.to("float16")
+    assert both(fn, half, *given[1:]) == ["rope", "cast", "cache_write"]
+
+    def kept(cache: Any, x: Any, *more: Any) -> Any:
+        turned = ops.rope(x, cos, sin)
+        return cache_write_(cache, turned, offsets), turned
+
+    assert both(kept, *given) == ["rope", "cache_write"]
+
+    def moved(cache: Any, x: Any, *more: Any) -> Any:
+        turned = ops.rope(x, cos, sin)
+        x.mul_(2)
+        return cache_write_(cache, turned, offsets)
+
+    assert both(moved, *given) == ["rope", "mul", "cache_write"]
+
+    def itself(cache: Any, *more: Any) -> Any:
+        return cache_write_(cache, ops.rope(cache[:, :, :4], cos, sin), offsets)
+
+    assert both(itself, *given) == ["rope", "cache_write"]
+    full = rl.tensor([0, 4], device=gpu)
+    run: Any = rl.jit(lambda x: cache_write_(cache, ops.rope(x, cos, sin), full))
+    with rl.no_grad():
+        run(x)
+        with pytest.raises(IndexError, match="cache_write_: new tokens at 4"):
+            cache.numpy()
+        run(x)
+        with pytest.raises(IndexError, match="cache_write_: new tokens at 4"):
+            cache.numpy()
 
 
 def test_products_of_the_same_rows_wait_for_each_other(both: Callable[..., list[str]]) -> None:

@@ -1,5 +1,5 @@
 """The pass "fuse": neighbouring elementwise steps of a captured plan become one, or the end of a
-product's or a norm's kernel."""
+product's or a norm's kernel; rows that go to a cache are turned on the way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.plans.epilogue import EPILOGUES, MOST, bindings, follows
 from rushlight.core.backends.webgpu.plans.fused import Chain, Node, node_of, room
-from rushlight.core.dtype import DType
+from rushlight.core.dtype import DType, float32
 from rushlight.core.layout import Layout, Shape
 
 # A step as `capture.Step`: name, inputs, out, attrs. Backends do not see that module.
@@ -62,7 +62,9 @@ class _Fuser:
     def run(self) -> list[Step]:
         made: dict[int, Step] = {}
         for root in reversed(range(len(self.steps))):
-            if root in self.nodes and root not in self.gone:
+            if self.steps[root].name == "cache_write":
+                self._turn(root)
+            elif root in self.nodes and root not in self.gone:
                 step = self._grow(root)
                 if step is not None:
                     made[root] = step
@@ -216,6 +218,29 @@ class _Fuser:
             inputs=inputs, out=target,
             attrs={**step.attrs, "epilogue": chain, "others": len(others)},
         )  # fmt: skip
+
+    def _turn(self, root: int) -> None:
+        """Let number `root`, which writes to a cache, turn its rows itself."""
+        step = self.steps[root]
+        cache, rows, offsets = step.inputs
+        for p in self._producers({root}, set(), root):
+            turn = self.steps[p]
+            if turn.name != "rope":
+                continue
+            used = [x.storage for x in turn.inputs]
+            if (
+                turn.out.storage is rows.storage
+                and turn.out.layout == rows.layout
+                and rows.layout.is_contiguous
+                and rows.dtype is step.out.dtype is float32
+                and cache.storage is step.out.storage
+                and cache.layout == step.out.layout
+                and not any(_same(s, cache.storage) for s in (*used, offsets.storage))
+            ):
+                self.steps[root] = step._replace(
+                    name="rope_write", inputs=(cache, *turn.inputs, offsets), attrs=turn.attrs
+                )
+                self.gone.add(p)
 
     def _merges(self, step: Step, others: Sequence[Seen]) -> bool:
         """Whether another product of the same rows is waited for, which could run beside this."""

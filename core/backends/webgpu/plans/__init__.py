@@ -26,6 +26,7 @@ from rushlight.core.backends.webgpu.plans import (
     quantized,
     random,
     reduce,
+    rope,
     scan,
     sort,
 )
@@ -41,6 +42,7 @@ PLANS: dict[str, Plan] = {
     **movement.PLANS,
     **indexing.PLANS,
     **norm.PLANS,
+    **rope.PLANS,
     **attention.PLANS,
     **reduce.PLANS,
     **quantized.PLANS,  # over `cast`
@@ -51,7 +53,7 @@ PLANS: dict[str, Plan] = {
 }
 # Ops that may be given an `out` that is their first input, at the same layout, strided or not.
 IN_PLACE: frozenset[str] = (
-    movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE | fused.IN_PLACE
+    movement.IN_PLACE | indexing.IN_PLACE | attention.IN_PLACE | fused.IN_PLACE | rope.IN_PLACE
 )
 
 

@@ -1,4 +1,4 @@
-"""Plans of softmax and its logarithm, of the normalisations, and of rotary positions."""
+"""Plans of softmax and its logarithm, and of the normalisations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from rushlight.core.backends.webgpu.plans.epilogue import Tail, afterwards, spli
 from rushlight.core.backends.webgpu.plans.epilogue import lines as epilogue_lines
 from rushlight.core.backends.webgpu.plans.map import emit_map
 from rushlight.core.backends.webgpu.plans.movement import given
-from rushlight.core.backends.webgpu.recorder import Kernel, Slice
+from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.backends.webgpu.tune import up_to
 from rushlight.core.dtype import float32
 from rushlight.core.layout import contiguous_strides
-from rushlight.wgsl_kernels import compose, text
 
 # Invocations per row, by the row's length: (up to, lanes).
 LANES = ((256, 32), (2048, 64))
@@ -130,37 +129,9 @@ def norm(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     )  # fmt: skip
 
 
-def rope(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
-    """Pairs of the last dim turned; cos and sin may repeat by strides of zero."""
-    x, cos, sin = operands = given(*inputs)
-    interleaved = "true" if attrs["interleaved"] else "false"
-    kernel = Kernel(
-        compose(
-            "map", *(access.reader(n, i, p.dtype) for i, (n, p) in
-                     enumerate(zip(("x", "cos", "sin"), operands, strict=True))),
-            access.writer(3, out.dtype), f"const INTERLEAVED = {interleaved};", text("rope"),
-        ),
-        "rrrw", "rope",
-    )  # fmt: skip
-    bound = [e.bind(p) for p in operands]
-    made, at = e.bind(out)
-    shape = out.layout.shape
-    sizes, steps = e.walk(shape[:-1], [p.layout.strides[:-1] for p in operands])
-    parameters = [0] * 43
-    count = out.layout.numel
-    parameters[:8] = [
-        count, at, *(start for _, start in bound), len(sizes), shape[-1], cos.layout.shape[-1],
-    ]  # fmt: skip
-    fill(parameters, 8, sizes, *steps)
-    fill(parameters, 40, [p.layout.strides[-1] for p in operands])
-    words = -(-count // access.per_word(out.dtype))
-    e.dispatch(kernel, [*(b for b, _ in bound), made], parameters, grid(-(-words // 64)))
-
-
 PLANS = {
     "softmax": softmax,
     "log_softmax": softmax,
     "layer_norm": norm,
     "rms_norm": norm,
-    "rope": rope,
 }

@@ -1,0 +1,84 @@
+"""Plans of rotary positions: by themselves, or on the way into a cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rushlight.core.backends import Operand
+from rushlight.core.backends.webgpu import access
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid
+from rushlight.core.backends.webgpu.plans.attention import cache_write
+from rushlight.core.backends.webgpu.plans.indexing import storer
+from rushlight.core.backends.webgpu.plans.movement import given
+from rushlight.core.backends.webgpu.recorder import Kernel, Slice
+from rushlight.core.layout import contiguous_strides
+from rushlight.wgsl_kernels import compose, text
+
+_SHIFT = 20  # parameters that writing to a cache has
+
+
+def _lines(operands: Sequence[Operand], interleaved: bool) -> list[str]:
+    return [
+        *(access.reader(n, i, p.dtype)
+          for i, (n, p) in enumerate(zip(("x", "cos", "sin"), operands, strict=True))),
+        f"const INTERLEAVED = {'true' if interleaved else 'false'};",
+    ]  # fmt: skip
+
+
+def _places(e: Emitter, operands: Sequence[Operand]) -> tuple[list[Slice], list[int]]:
+    """Bindings, and the parameters of rope.wgsl, of which the first two are the map's."""
+    x, cos, _ = operands
+    bound = [e.bind(p) for p in operands]
+    shape = x.layout.shape
+    sizes, steps = e.walk(shape[:-1], [p.layout.strides[:-1] for p in operands])
+    parameters = [0] * 43
+    parameters[2:8] = [*(at for _, at in bound), len(sizes), shape[-1], cos.layout.shape[-1]]
+    fill(parameters, 8, sizes, *steps)
+    fill(parameters, 40, [p.layout.strides[-1] for p in operands])
+    return [b for b, _ in bound], parameters
+
+
+def rope(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Pairs of the last dim turned; cos and sin may repeat by strides of zero."""
+    operands = given(*inputs)
+    lines = [*_lines(operands, attrs["interleaved"]), access.writer(3, out.dtype)]
+    kernel = Kernel(compose("map", *lines, text("rope")), "rrrw", "rope")
+    bound, parameters = _places(e, operands)
+    made, parameters[1] = e.bind(out)
+    parameters[0] = out.layout.numel
+    words = -(-out.layout.numel // access.per_word(out.dtype))
+    e.dispatch(kernel, [*bound, made], parameters, grid(-(-words // 64)))
+
+
+def rope_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """`cache_write` of turned rows: a cache in float32, what `rope` takes, and the offsets."""
+    cache, *operands, offsets = given(*inputs)
+    x = operands[0]
+    if not all(e.fits(p, p.layout) for p in (*operands, out)):
+        made = e.temporary(x.layout.shape, out.dtype)
+        rope(e, operands, made, attrs)
+        cache_write(e, (cache, made, offsets), out, {})
+        return
+    turned = re.sub(r"P\((\d+)u", lambda m: f"P({int(m[1]) + _SHIFT}u", text("rope"))
+    lines = [
+        *_lines(operands, attrs["interleaved"]), access.reader("offset", 3, offsets.dtype),
+        storer(4, out.dtype), access.status(5), turned,
+        "fn load_value(i: u32) -> f32 { return element(i); }",
+    ]  # fmt: skip
+    bound, more = _places(e, operands)
+    i_bound, i_at = e.bind(offsets)
+    o_bound, o_at = e.bind(out)
+    shape = x.layout.shape
+    parameters = [
+        x.layout.numel, o_at, 0, i_at, offsets.layout.strides[0], 0, out.layout.shape[2],
+        e.status.code("cache_write_", "capacity"), *shape, *contiguous_strides(shape),
+        *out.layout.strides, *more,
+    ]  # fmt: skip
+    kernel = Kernel(compose("cache_write", *lines), "rrrrww", "rope_write")
+    e.dispatch(kernel, [*bound, i_bound, o_bound, e.status.slice()], parameters,
+               grid(-(-x.layout.numel // 64)))  # fmt: skip
+
+
+PLANS = {"rope": rope, "rope_write": rope_write}
+IN_PLACE = frozenset({"rope_write"})
