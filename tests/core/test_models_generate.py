@@ -503,3 +503,30 @@ def test_generation_without_blocking_reads(device: str) -> None:
 
     asyncio.run(broken())
     assert [t.id for t in model.tokens([1, 2, 3], **options)] == want
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(collect())
+        while not taken:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def collect() -> None:
+        async for token in model.tokens_async([1, 2, 3], temperature=0.8, max_new_tokens=400):
+            taken.append(token.id)
+
+    taken: list[int] = []
+    asyncio.run(cancelled())
+    assert taken and [t.id for t in model.tokens([1, 2, 3], **options)] == want
+
+
+@pytest.mark.native  # in the tab all code runs inside a loop
+def test_blocking_generation_inside_a_loop(device: str) -> None:
+    model = tiny(device)
+    expected = ids_of(model, [1, 2, 3], max_new_tokens=5)
+
+    async def main() -> list[int]:
+        return ids_of(model, [1, 2, 3], max_new_tokens=5)
+
+    assert asyncio.run(main()) == expected
