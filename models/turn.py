@@ -118,8 +118,9 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
 def reader(cache: Cache, *, single: bool) -> Callable[..., Tensor]:
     """A function that reads rows of tokens, and gives logits (batch, vocab) after the last.
 
-    What has one of the usual widths is captured. single: there is one row; its steps of one token
-    are Turn's, and its logits are used at once, where rows of a batch may wait for others.
+    A usual width is captured when it is met again: capturing takes as long as several runs.
+    single: there is one row; its steps of one token are Turn's, and its logits are used at once,
+    where rows of a batch may wait for others.
     """
 
     def read(model: Generator, ids: Tensor, real: Tensor | None) -> Tensor:
@@ -129,13 +130,18 @@ def reader(cache: Cache, *, single: bool) -> Callable[..., Tensor]:
     captured, device = jit(read, reuse_outputs=single), cache.device
     # Other lengths are hardly met twice on cpu.
     usual = (0 if single else 1, *((CHUNK,) if device.type == "cpu" else WIDTHS))
+    met: set[int] = set()
 
     def place(model: Generator, rows: list[list[int]], real: list[int] | None) -> Tensor:
         ids = from_numpy(np.array(rows, np.int64)).to(device)
         if real is None and device.type != "cpu":  # padded or not, one capture serves
             real = [len(row) for row in rows]
         given = None if real is None else from_numpy(np.array(real, np.int64)).to(device)
-        return (captured if ids.shape[1] in usual else read)(model, ids, given)
+        width = ids.shape[1]
+        run = captured if width in met else read
+        if width in usual:
+            met.add(width)
+        return run(model, ids, given)
 
     return place
 
