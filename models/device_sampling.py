@@ -103,7 +103,12 @@ class DeviceSampler:
     def choose(self, logits: Tensor, rules: Rules, mask: Tensor | None) -> Tensor:
         """`pick`, as a part of what is captured."""
         scores = self._adjusted(logits.float(), rules, mask)
-        token = self._draw(scores, rules) if rules.drawn else scores.argmax(0, keepdim=True)
+        if rules.drawn:
+            token, top = self._draw(scores, rules)
+            chosen = scores.gather(0, token)
+        else:
+            token = scores.argmax(0, keepdim=True)
+            chosen = top = scores.gather(0, token)
         if rules.penalized:
             seen = self._held["seen"]
             seen.copy_(seen.scatter(0, token, True))
@@ -111,11 +116,9 @@ class DeviceSampler:
             counts = self._held["counts"]
             counts.copy_(counts.index_add(0, token, ops.ones(1, device=self.device)))
         self.token.copy_(token.reshape(1, 1))
-        top = scores.amax(0, keepdim=True)
-        shifted = scores - top
-        log_total = shifted.exp().sum(0, keepdim=True).log()
+        logprob = (chosen - top) - (scores - top).exp().sum(0, keepdim=True).log()
         # float32 holds every id below 2**24 exactly.
-        return ops.cat([token.float(), shifted.gather(0, token) - log_total, top])
+        return ops.cat([token.float(), logprob, top])
 
     def taken(self, values: Array) -> tuple[int, float]:
         """The token and the logarithm of its probability from what `pick` gave, read.
@@ -124,7 +127,7 @@ class DeviceSampler:
         among the tokens that the mask allows.
         """
         token, logprob, top = values.tolist()
-        if not math.isfinite(top):
+        if not (math.isfinite(top) and math.isfinite(logprob)):
             raise FloatingPointError("generate: the logits are not finite; the weights are damaged")
         if top <= HIDDEN / 2:
             raise ValueError("generate: token_mask allows no token")
@@ -148,8 +151,11 @@ class DeviceSampler:
             scores = scores - (counts * self._number("frequency") + used * self._number("presence"))
         return scores if mask is None else ops.where(mask, scores, HIDDEN)
 
-    def _draw(self, scores: Tensor, rules: Rules) -> Tensor:
-        """A token (1,) int64: the weights in falling order, cut, then the place of one draw."""
+    def _draw(self, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
+        """A token (1,) int64, and the largest score.
+
+        The weights in falling order, cut, then the place of one draw.
+        """
         if rules.top_k:
             values, order = scores.topk(rules.top_k, 0)
         else:
@@ -166,4 +172,4 @@ class DeviceSampler:
         point = drawn * weights.sum(0, keepdim=True)
         place = (weights.cumsum(0) <= point).long().sum(0, keepdim=True)
         last = stay.long().sum(0, keepdim=True) - 1
-        return order.gather(0, ops.minimum(place, last))
+        return order.gather(0, ops.minimum(place, last)), values[:1]
