@@ -178,8 +178,7 @@ async def _measure(backend: WebGpuBackend, key: Key, guess: str, sample: Sample)
         for name in names:
             try:
                 got = await _result(backend, run, name, first)
-                family = "product" if key[0] in ("product", "attention") else "sum"
-                assert_close(got, want.double().numpy(), family)
+                _compare(key, got, want)
                 alike.append(name)
             except DeviceLostError:
                 raise
@@ -191,6 +190,19 @@ async def _measure(backend: WebGpuBackend, key: Key, guess: str, sample: Sample)
         choices.table.pop(key, None)
         if before is not None:
             choices.table[key] = before
+
+
+def _compare(key: Key, got: Tensor, want: Tensor) -> None:
+    """AssertionError where results differ by more than the table says of numbers of size one."""
+    wanted = want.double().numpy()
+    if key[0] not in ("product", "attention"):
+        assert_close(got, wanted, "sum")
+        return
+    size = float(np.sqrt(np.mean(wanted**2)))
+    # A power of two changes no digits.
+    scale = 2.0 ** -np.ceil(np.log2(size)) if 0 < size < np.inf else 1.0
+    scaled = from_numpy(got.double().numpy() * scale).to(got.dtype)
+    assert_close(scaled, wanted * scale, "product")
 
 
 async def _result(
@@ -214,6 +226,10 @@ async def _fastest(
     once = {name: await run(name, 1) for name in names}
     each = -(-(backend.recorder.dispatches - began) // len(names))
     best = min(once.values())
+    for name in names:  # something else may have held it up
+        for _ in range(2):
+            if once[name] > _HOPELESS * best:
+                once[name] = min(once[name], await run(name, 1))
     count = max(1, min(int(_SECONDS / max(best, 1e-6)), _DISPATCHES // max(each, 1)))
     close = [n for n in names if n == guess or once[n] < _HOPELESS * best]
     rounds: dict[str, list[float]] = {n: [] for n in close}

@@ -21,7 +21,7 @@ import numpy as np
 import rushlight as rl
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.profiling import drive
-from rushlight.core.backends.webgpu import ceilings
+from rushlight.core.backends.webgpu import ceilings, tune
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
 from rushlight.core.backends.webgpu.plans import attention, gemm
 from rushlight.core.dtype import DTYPES
@@ -107,6 +107,7 @@ def collect() -> list[Found]:
         (TAB, ("subgroups",), 1 << 27, _choices),
         (GPU, (), 1 << 27, _sizes),
         (GPU, (), 1 << 27, _choices),
+        (GPU, (), 1 << 27, _measured),
         (GPU, ("subgroups",), 1 << 27, _products),
         (GPU, ("shader-f16", "subgroups"), 1 << 27, _products),
         (CPU, (), 1 << 16, _pieces),
@@ -276,6 +277,23 @@ def _choices(device: rl.Device) -> None:
         x = _ones(device, 2, c, 9, 9).requires_grad_()
         w = _ones(device, c, c, 3, 3).requires_grad_()
         rl.autograd.grad(F.conv2d(x, w, stride=2, padding=1).sum(), [x, w])
+
+
+def _measured(device: rl.Device) -> None:
+    """What a measurement may choose for rows, reductions and attention, of any product."""
+    backend: Any = device.backend
+    choices = backend.recorder.choices
+    for i in range(12):
+        for key in choices.met:
+            names = tune.candidates(backend.emitter("all"), key)
+            choices.table[key] = names[i % len(names)]
+        for kind in ("float32", "float16"):
+            x, w = _ones(device, 3, 300, dtype=kind), _ones(device, 300, dtype=kind)
+            x.softmax(-1), x.sum(-1), x.sum(0), x.argmax(-1), x.amax(-1)  # noqa: B018
+            rl.log_softmax(x, -1), F.layer_norm(x, (300,), w, w), F.rms_norm(x, (300,))
+            q = _ones(device, 1, 2, 9, 64, dtype=kind)
+            k = _ones(device, 1, 2, 300, 64, dtype=kind)
+            rl.attention(q, k, k, causal=True)
 
 
 def _products(device: rl.Device) -> None:

@@ -82,6 +82,11 @@ class Emitter:
         """Whether the adapter is software: its barriers and reads of a buffer are slow."""
         return self.recorder.port.info["type"] == "CPU"
 
+    @property
+    def at_once(self) -> int:
+        """Invocations that a CPU runs together: SwiftShader four, llvmpipe eight."""
+        return 4 if "swiftshader" in self.recorder.port.info["device"].lower() else 8
+
     def few_lanes(self, length: int) -> bool:
         """Whether few invocations should share work of this length.
 

@@ -19,8 +19,6 @@ from rushlight.core.layout import contiguous_strides
 # Invocations per row, by the row's length: (up to, lanes).
 LANES = ((256, 32), (2048, 64))
 MOST_LANES = 256
-# On a CPU: what it runs at once, so that a row's lanes never wait for each other.
-CPU_LANES = 4
 _TAIL = range(44, 53)  # the parameters of an epilogue
 
 
@@ -36,7 +34,7 @@ def candidates(e: Emitter, file: str, length: int, rows: int) -> list[str]:
 
 
 def _lanes(e: Emitter, file: str, length: int, rows: int) -> str:
-    guess = CPU_LANES if e.few_lanes(length) else lanes_for(length)
+    guess = max(e.at_once, up_to(length // ROUNDS, 256)) if e.on_cpu else lanes_for(length)
     return e.pick(
         str(guess), "rows", file, up_to(length, 1 << 17), min(8 ** len(f"{rows:o}"), 4096)
     )
