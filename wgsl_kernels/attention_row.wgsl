@@ -4,8 +4,8 @@
 // For adapters that run on a CPU: LANES is what they run at once, so that lanes hardly wait for
 // each other. A lane takes keys in turn for the scores, and four features at a time for the sum.
 //
-// declare:  quad_q, quad_k, quad_v, load_bias and its kin; const LANES, FOLD; CHUNK, keys at a time;
-//           VALUES, the most features of v; `folded`, an array of FOLD
+// declare:  quad_q, quad_k, quad_v, load_bias and its kin; const LANES, FOLD; CHUNK, keys at once;
+//           VALUES, the most features of v; `folded`, an array of FOLD; products, add_values
 // Parameters: as in attention.wgsl, with 44 workgroups.
 
 var<workgroup> weights: array<f32, CHUNK * FOLD>;
