@@ -192,12 +192,15 @@ def test_pieces_of_large_operands(both: Callable[..., list[str]], small_bindings
     assert both(lambda x: x * 2 + x[0], x.to("float16")) == ["fused"]
 
 
+@pytest.mark.parametrize("kind", ["DiscreteGPU", "CPU"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("columns", [1, 15, 16])
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_products_end_in_chains(
-    both: Callable[..., list[str]], rows: int, columns: int, dtype: str
-) -> None:
+    both: Callable[..., list[str]], rows: int, columns: int, dtype: str, kind: str, backend: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setitem(backend.port.info, "type", kind)
     x, w = numbers((rows, 12), dtype), numbers((columns, 12), dtype, 1)
     b, rest = numbers((columns,), dtype, 2), numbers((rows, columns), dtype, 3)
     linear = ops.linear

@@ -203,6 +203,8 @@ def gemm(
     odd = odd or (per > 1 and any(s % 4 for s in out.layout.strides[:-2]))
     if tail is not None:
         batch = len([n for n in out.layout.shape[:-2] if n > 1])
+        # A CPU is slower at it within the kernels for many rows than afterwards.
+        odd = odd or (e.on_cpu and out.layout.shape[-2] > 4)
         if len(pieces) > 1 or odd or batch > 4 or not all(e.fits(x, x.layout) for x in tail.others):
             left = e.temporary(out.layout.shape, tail.chain.inputs[0])
             gemm(e, a, b, matrix(left), bias)
