@@ -216,9 +216,16 @@ def test_products_end_in_chains(
     assert found == (["linear", "mul"] if rows * columns > 1 and columns > 1 else found)
 
 
-def test_batches_of_products_end_in_chains(both: Callable[..., list[str]]) -> None:
+@pytest.mark.parametrize("kind", ["DiscreteGPU", "CPU"])
+def test_batches_of_products_end_in_chains(
+    both: Callable[..., list[str]], kind: str, backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(backend.port.info, "type", kind)
     x, w, r = numbers((2, 3, 4, 12)), numbers((3, 12, 5), seed=1), numbers((2, 3, 4, 5), seed=2)
     assert both(lambda x, w, r: (x @ w).tanh() + r, x, w, r) == ["matmul*"]
+    y, v, s = numbers((3, 5, 12)), numbers((8, 12), seed=3), numbers((3, 5, 8), seed=4)
+    assert both(lambda y, v, s: ops.linear(y, v).exp() + s * s[0, 0], y, v, s) == ["linear*"]
+    assert both(lambda y, v, s: s - ops.linear(y[:, :1], v), y, v, s[:, :1].clone()) == ["linear*"]
 
 
 def test_blocks_end_in_chains(both: Callable[..., list[str]]) -> None:

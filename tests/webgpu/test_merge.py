@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rushlight as rl
 from rushlight.core import ops
-from rushlight.core.backends.webgpu.merge import WINDOW, merge
+from rushlight.core.backends.webgpu.merge import ON_CPU, WINDOW, merge
 from rushlight.core.backends.webgpu.port import SPREAD
 from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
 from rushlight.core.ops.attention import cache_write_
@@ -190,6 +190,23 @@ def test_draws_and_more_dims_stay(backend: Any) -> None:
     # Its place in the grid is more to it than a number.
     assert len(merge([made("group.x", 0), made("group.x", 1)], limits)) == 2
     assert len(merge([made("1u", 0), made("1u", 1)], limits, {buffer[1].handle})) == 2
+
+
+def test_a_cpu_joins_little_work_only(gpu: rl.Device, backend: Any) -> None:
+    def plan(fn: Callable[..., Any], *given: Any) -> list[str]:
+        run: Any = rl.jit(fn, passes=("merge",))
+        with rl.no_grad():
+            run(*given)
+        (entry,) = run.plans.values()
+        return [label for _, label in entry.body.plan.labels]
+
+    assert backend.port.info["type"] == "CPU"
+    small, large = numbers(ON_CPU // 2), numbers(ON_CPU)
+    assert plan(lambda x: [x.exp(), x * 2], small) == ["exp+mul"]
+    assert plan(lambda x: [x.exp(), x * 2], large) == ["exp", "mul"]
+    w, v = numbers(8, 16), numbers(8, 16, seed=1)
+    assert len(plan(lambda x: [ops.linear(x, w), ops.linear(x, v)], numbers(1, 16))) == 1
+    assert len(plan(lambda x: [ops.linear(x, w), ops.linear(x, v)], numbers(70, 16))) == 2
 
 
 OPS = ["exp", "sum", "add", "copy_", "linear", "t"]

@@ -6,6 +6,7 @@ one behind the other, 64 words for each. Nothing of what they compute changes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
@@ -18,6 +19,11 @@ from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
 
 # How far behind a dispatch others are looked for that can run beside it.
 WINDOW = 24
+# Adapters that run on a CPU go through every part of a kernel in every workgroup, with nothing to
+# do in all but one: there a dispatch costs more than that for so many invocations at most, and
+# never for the products of many rows.
+ON_CPU = 2048
+_LONG = ("matmul_registers", "matmul_quads")
 _ANY = 0  # a handle that no buffer has
 _WORDS = 64  # parameters of a part; the last says where its workgroups end
 _TOKEN = re.compile(r"//[^\n]*|\s+|[A-Za-z_]\w*|\d[\w.]*|.", re.S)
@@ -246,11 +252,16 @@ def _bindings(group: Iterable[Dispatch]) -> tuple[list[Slice], list[tuple[int, .
     return [b for b, _ in found], places
 
 
-def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int]) -> bool:
+def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int], most: int | None) -> bool:
     """Whether one kernel may do the work of all."""
     first = group[0].part
     if first is None or item.part is None or first.size != item.part.size:
         return False
+    if most is not None:
+        each = math.prod(int(n.strip().rstrip("u")) for n in first.size.split(","))
+        count = sum(math.prod(g.dispatch.groups) for g in (*group, item))
+        if count * each > most or item.dispatch.kernel.label in _LONG:
+            return False
     # Different kernels that share memory would need both at once, of registers and of memory.
     mixed = item.dispatch.kernel != group[0].dispatch.kernel
     if mixed and (item.part.shares or any(g.part is None or g.part.shares for g in group)):
@@ -260,13 +271,15 @@ def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int]) -> bool:
 
 
 def merge(
-    dispatches: Sequence[Dispatch], limits: Mapping[str, int], alone: Collection[int] = ()
-) -> list[Dispatch]:
+    dispatches: Sequence[Dispatch], limits: Mapping[str, int], alone: Collection[int] = (),
+    most: int | None = None,
+) -> list[Dispatch]:  # fmt: skip
     """`dispatches` with those joined that may run at the same time, at the place of the first.
 
     One is taken from behind others only where it reads nothing they write, and writes nothing they
     read or write. limits: of the adapter, by WebGPU's names. alone: handles of buffers that may be
-    other ones, too, where they are written: such dispatches stay where they are.
+    other ones, too, where they are written: such dispatches stay where they are. most: the most
+    invocations that are joined; see ON_CPU.
     """
     items: list[_Item | None] = [_item(d, alone) for d in dispatches]
     done: list[Dispatch] = []
@@ -282,7 +295,7 @@ def merge(
             if item is None:
                 continue
             free = not any(item.conflicts(x) for x in (*group, *passed))
-            if free and _joins(group, item, limits):
+            if free and _joins(group, item, limits, most):
                 group.append(item)
                 items[j] = None
             else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rushlight.core.backends import Operand
 from rushlight.core.backends.webgpu import access, quads
-from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, view
 from rushlight.core.backends.webgpu.plans.fused import Chain, body, run
 from rushlight.core.backends.webgpu.recorder import Slice
 from rushlight.core.layout import Layout
@@ -57,7 +57,8 @@ def split(inputs: Inputs, attrs: Attrs) -> tuple[Inputs, Tail | None]:
 
 
 def afterwards(e: Emitter, tail: Tail, made: Operand, out: Operand) -> None:
-    """The chain as a dispatch of its own, over what the op has stored."""
+    """The chain as a dispatch of its own; made: what the op has stored, row-major."""
+    made = view(made, Layout.contiguous(out.layout.shape))
     chain = tail.chain._replace(inputs=(made.dtype, *tail.chain.inputs[1:]))
     run(e, chain, [made, *tail.others], out)
 
