@@ -105,6 +105,13 @@ class _Body:
         self.result, self.leaves, self.actions = result, taken.touched, recorder.actions
         used = {x.storage for s in recorder.steps for x in (*s.inputs, s.out) if x is not None}
         self.args = [(s, i) for s, i in taken.slots if s in used]
+        # Gradients that are dropped without a look at them make room for what comes.
+        shown = {x.index for x in taken.leaves}
+        needed: set[Any] = used | {x.slot for x in taken.leaves}
+        self.dropped = [
+            (leaf, i) for leaf, i in zip(taken.touched, taken.starts, strict=False)
+            if i >= 0 and i not in shown and taken.of[i] not in needed
+        ]  # fmt: skip
         made = {x.slot for x in taken.leaves if x.slot is not None and x.slot.kind == "temp"}
         # Of gradients nobody has said that they may be overwritten.
         kept = made - {x.slot for x in result[1] if x is not None} if reuse else set()
@@ -162,11 +169,15 @@ class _Body:
                 return False
         return True
 
-    def replay(self, args: list[Tensor]) -> Any:
+    def replay(self, args: list[Any]) -> Any:
         """Run with these arguments; gives the result."""
         with self.lock:
             made = dict(self.kept)
             try:
+                for leaf, i in self.dropped:
+                    args[i] = None
+                    if (t := leaf()) is not None:
+                        t._grad = None
                 for slot, i in self.args:
                     given = args[i]
                     if id(given.storage) in self.lent:  # what it gave the last time
@@ -196,7 +207,7 @@ class _Body:
 
         def give(leaf: Leaf) -> Tensor:
             if leaf.index >= 0:
-                t = args[leaf.index]
+                t: Tensor = args[leaf.index]
                 if leaf.slot is None:
                     return t
                 return leaf.over(t.storage, t.layout.offset)
@@ -213,6 +224,14 @@ class _Body:
             if (t := leaf()) is not None:
                 t._grad = grad
         return result
+
+
+def _fit(tensors: list[Tensor], where: Device | None, grad: bool) -> bool:
+    """Whether these arguments are on the device `where`, and no gradient flows through them."""
+    for t in tensors:
+        if t.storage.device is not where or (grad and t.requires_grad):
+            return False
+    return where is None or where.type != "meta"
 
 
 def _captured(
@@ -309,10 +328,7 @@ def jit(
         known = leaves.sign(signature)
         tensors = signature.tensors
         where = tensors[0].storage.device if tensors else None
-        for t in tensors:
-            if t.storage.device is not where or (grad and t.requires_grad):
-                return run(*args, **kwargs)
-        if where is not None and where.type == "meta":
+        if not _fit(tensors, where, grad):
             return run(*args, **kwargs)
         key = tuple(signature.key)
         entry = entries.get(key)

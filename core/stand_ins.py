@@ -38,6 +38,7 @@ class Capture:
 
     known: the leaves whose gradients are the last of these arguments. touched: all whose gradients
     the run had to do with; fresh: those of them that were not known, late: if one had a gradient.
+    starts: which of the arguments the gradient of a known leaf is; -1 where it has none.
     """
 
     def __init__(
@@ -70,6 +71,10 @@ class Capture:
                 Tensor.__init__(new, bound[id(t.storage)], t.dtype, t.layout)
                 _copy_state(t, new)
                 self.pairs[id(t)] = t, new, i
+        self.of = [self.recorder.find(bound[id(t.storage)]) for t in tensors]
+        have = [t is not None and t._grad is not None for t in known]
+        first = len(tensors) - sum(have)
+        self.starts = [first + sum(have[:k]) if has else -1 for k, has in enumerate(have)]
 
     def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What `fn` gives, in tensors for the caller, and the gradients of what it touched."""

@@ -26,10 +26,8 @@ class CapturedStep:
 
     def __init__(self, optimizer: Optimizer, due: Due) -> None:
         self.optimizer = weakref.ref(optimizer)
-        self.groups = [
-            (_kinds(g), [weakref.ref(p) for p in g["params"]]) for g in optimizer._groups
-        ]
-        self.state: list[tuple[weakref.ref[Tensor], dict[str, weakref.ref[Tensor]]]] = []
+        self.groups = [(_kinds(g), [id(p) for p in g["params"]]) for g in optimizer._groups]
+        self.state: list[list[tuple[weakref.ref[Tensor], list[Any]]]] = []
         self.counts: list[tuple[dict[str, Any], Any]] = []
         # Parameters of a group that were updated equally often share a row of numbers.
         self.rows: dict[tuple[int, Any], list[weakref.ref[Tensor]]] = {}
@@ -47,29 +45,30 @@ class CapturedStep:
     def keep(self, due: Due) -> None:
         """Take the tensors of the states as those that the plan writes to."""
         self.rates = []
+        found = {}
         for p, state, _ in due:
-            tensors = {k: weakref.ref(v) for k, v in state.items() if isinstance(v, Tensor)}
-            self.state.append((weakref.ref(p), tensors))
+            tensors = [(k, weakref.ref(v)) for k, v in state.items() if isinstance(v, Tensor)]
+            found[id(p)] = tensors
+        self.state = [[(r, found[id(r())]) for r in members] for members in self.rows.values()]
 
     def current(self) -> bool:
         """Whether options count the same ops in, and the states are the same tensors."""
         optimizer = self.optimizer()
         if optimizer is None or len(optimizer._groups) != len(self.groups):
             return False
-        for group, (kinds, refs) in zip(optimizer._groups, self.groups, strict=True):
-            params = group["params"]
-            if _kinds(group) != kinds or len(params) != len(refs):
+        for group, (kinds, ids) in zip(optimizer._groups, self.groups, strict=True):
+            if _kinds(group) != kinds or [id(p) for p in group["params"]] != ids:
                 return False
-            if any(r() is not p for r, p in zip(refs, params, strict=True)):
-                return False
-        for ref, tensors in self.state:
-            state = optimizer._state.get(ref(), {})  # type: ignore[arg-type]
-            if any(state.get(key) is not t() for key, t in tensors.items()):
-                return False
-        for members in self.rows.values():
-            steps = {optimizer._state.get(r(), {}).get("step") for r in members}  # type: ignore[arg-type]
-            if len(steps) > 1:
-                return False
+        known: dict[Any, dict[str, Any]] = optimizer._state
+        for members in self.state:
+            first = known.get(members[0][0](), {}).get("step")
+            for ref, tensors in members:
+                state = known.get(ref())
+                if state is None or state.get("step") != first:
+                    return False
+                for key, held in tensors:
+                    if state.get(key) is not held():
+                        return False
         return True
 
     def run(self) -> None:

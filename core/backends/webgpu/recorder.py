@@ -69,6 +69,7 @@ class Recorder:
         self.groups: OrderedDict[tuple[str, tuple[Range, ...]], int] = OrderedDict()
         self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
         self.dispatches = self.submits = 0
+        self.freed = 0  # bind groups that are no more
         self.observer: list[tuple[str, str]] | None = None  # (op, kernel label), for tests
         self.labels: list[Label] | None = None  # of the dispatches since, for a profile
         self.tape: list[Dispatch] | None = None  # where dispatches go while a plan is made
@@ -191,11 +192,13 @@ class Recorder:
             for handle, _, _ in key[1]:
                 self.of_buffer.get(handle, set()).discard(key)
             self.port.free_group(self.groups.pop(key))
+            self.freed += 1
 
     def _drop(self, key: tuple[str, tuple[Range, ...]], gone: int) -> None:
         group = self.groups.pop(key, None)
         if group is not None:
             self.port.free_group(group)
+            self.freed += 1
         for handle, _, _ in key[1]:
             if handle != gone:
                 self.of_buffer.get(handle, set()).discard(key)

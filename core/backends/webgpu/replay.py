@@ -206,6 +206,7 @@ class Plan:
         self.labels = [(d.op, d.kernel.label) for d in tape]
         self.words, uniforms = array("I"), bytearray()
         self.moving: list[_Moving] = []
+        self.patched: Any = None
         self.draws: dict[int, tuple[Any, int, list[int]]] = {}
         self.held = list(real.values())
         self.own_groups: list[int] = []
@@ -282,11 +283,14 @@ class Plan:
         backend, recorder = self.backend, self.backend.recorder
         with backend.lock:
             recorder.flush()
-            for at, kinds, bindings in self.moving:
+            # The same memory as in the last run has the same bind groups, while there are these.
+            now = recorder.freed, {v: (b.handle, at) for v, (b, at) in self.bound.items()}
+            for at, kinds, bindings in self.moving if now != self.patched else ():
                 group = recorder.group(kinds, [self._bound(s) for s in bindings])
                 if group != self.words[STRIDE * at + 1]:
                     self.words[STRIDE * at + 1] = group
                     backend.port.patch(self.number, at, group)
+            self.patched = now
             for generator, words, places in self.draws.values():
                 state = struct.pack("<2Q", *generator.reserve(words))
                 for place in places:
