@@ -14,7 +14,7 @@ from rushlight.core.errors import BlockingReadError, DeviceMemoryError
 
 _ceilings: dict[str, tuple[float, float]] = {}
 _going_on: set[Device] = set()
-_HOST = {"record": "preparing ops", "submit": "submitting", "wait": "waiting"}
+_HOST = {"record": "preparing", "submit": "submitting", "wait": "waiting"}
 
 
 class profile:
@@ -148,7 +148,7 @@ class profile:
         spent = sum(found.values())
         if self.device.type == "cpu":
             spent += sum(e.seconds for e in self.events if e.track == "kernel")
-        return {**found, "other Python": max(0.0, self.seconds - spent)}
+        return {**found, "other": max(0.0, self.seconds - spent)}
 
     def table(self, rows: int = 20) -> str:
         """The figures as text, with the `rows` kernels that took longest."""

@@ -137,6 +137,45 @@ export interface Tuned {
   seconds: Record<string, number>;
 }
 
+/** What a kernel did in all: seconds, bytes and operations of arithmetic. */
+export interface TimingRow {
+  op: string;
+  kernel: string;
+  calls: number;
+  seconds: number;
+  /** Of the time of all kernels. */
+  share: number;
+  bytes: number;
+  operations: number;
+  bytesPerSecond: number;
+  operationsPerSecond: number;
+  /** Shares of what the adapter copies and computes at most; null where there is nothing to tell. */
+  ofCopy: number | null;
+  ofFma: number | null;
+}
+
+export interface Timing {
+  device: string;
+  adapter: string;
+  /** Of the whole, and of its kernels. */
+  seconds: number;
+  kernelSeconds: number;
+  calls: number;
+  /** Seconds of Python by what it did: preparing ops, submitting them, waiting, anything else. */
+  host: { preparing: number; submitting: number; waiting: number; other: number };
+  /** How kernels were timed: by "timestamps" of the GPU, or by a clock. */
+  timing: string;
+  /** Seconds that the browser rounds timestamps to; 0 where it does not. */
+  resolution: number;
+  /** What the adapter copies and computes at most, measured; null where it could not be. */
+  bytesPerSecond: number | null;
+  operationsPerSecond: number | null;
+  /** The longest first. */
+  rows: TimingRow[];
+  /** The events as JSON for ui.perfetto.dev or chrome://tracing, until the next `profile`. */
+  trace(): Promise<string>;
+}
+
 export interface Model {
   readonly name: string;
   readonly modelType: string;
@@ -173,6 +212,8 @@ export interface Model {
   ): AsyncGenerator<Float32Array, void, void>;
   /** `Rushlight.tune` for what this model computes; it must be on webgpu. */
   tune(options?: TuneOptions): Promise<Tuned[]>;
+  /** Does `work` while every kernel of the model's device is timed, which slows it. */
+  profile<T>(work: () => Promise<T>): Promise<{ value: T; timing: Timing }>;
   /** Gives the memory back. */
   dispose(): Promise<void>;
 }

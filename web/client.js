@@ -208,6 +208,23 @@ class Model {
     return tune(this.#link, this.#id, options);
   }
 
+  /** @template T @param {() => Promise<T>} work */
+  async profile(work) {
+    const call = (/** @type {string} */ what) =>
+      this.#link.call((remote, port) =>
+        remote.profile(Comlink.transfer(port, [port]), this.#id, what),
+      );
+    await call("begin");
+    let value;
+    try {
+      value = await work();
+    } catch (error) {
+      await call("end").catch(() => {}); // what went wrong first counts
+      throw error;
+    }
+    return { value, timing: { ...(await call("end")), trace: () => call("trace") } };
+  }
+
   async dispose() {
     if (!this.#link.dead) await this.#link.remote.dispose(this.#id);
   }

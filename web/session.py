@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import platform
 import sys
 import time
@@ -31,6 +32,7 @@ PREFILL = {"cpu": 64, "webgpu": 64}
 
 _models: dict[int, Any] = {}
 _linear: dict[int, str] = {}
+_profiles: list[rl.profile] = []  # the last one
 _numbers = count(1)
 
 
@@ -226,6 +228,35 @@ async def tune(
         {"what": str(r), "guess": r.guess, "choice": r.choice, "seconds": dict(r.seconds)}
         for r in rows
     ]
+
+
+async def profile_begin(number: int) -> None:
+    """Time what the model's device does until `profile_end`."""
+    profile = rl.profile(_model(number, "encode").device)
+    await profile.__aenter__()
+    _profiles[:] = [profile]
+
+
+async def profile_end() -> dict[str, Any]:
+    """The figures of `rl.profile`, under JavaScript's names."""
+    [profile] = _profiles
+    await profile.__aexit__(None)
+    found: dict[str, Any] = _camel(profile.summary())
+    return found
+
+
+def profile_trace() -> str:
+    """The trace of the last profile, as JSON."""
+    return json.dumps(_profiles[0].trace())
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_camel(x) for x in value]
+    if not isinstance(value, dict):
+        return value
+    words = {k: k.replace("_", " ").title().replace(" ", "") for k in value}
+    return {words[k][0].lower() + words[k][1:]: _camel(x) for k, x in value.items()}
 
 
 def dispose(number: int) -> None:

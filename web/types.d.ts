@@ -42,6 +42,9 @@ export interface Session {
     breathe: () => Promise<boolean>,
     report: (done: number, total: number, what: string) => void,
   ): Promise<PyProxy>;
+  profile_begin(id: number): Promise<void>;
+  profile_end(): Promise<PyProxy>;
+  profile_trace(): string;
   dispose(id: number): void;
   info(): PyProxy;
   measure(size: number): number;

@@ -287,6 +287,15 @@ const api = {
       return { value: plain(await ready().session.tune(id, pauseFor(signal), tell)) };
     }),
 
+  /** @param {MessagePort} port @param {number} id @param {"begin" | "end" | "trace"} what */
+  profile: (port, id, what) =>
+    run(port, async () => {
+      const { session } = ready();
+      if (what === "begin") return { value: await session.profile_begin(id) };
+      if (what === "trace") return { value: session.profile_trace() };
+      return { value: plain(await session.profile_end()) };
+    }),
+
   /** @param {number} id */
   dispose: (id) => void session?.dispose(id),
 

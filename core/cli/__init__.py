@@ -81,7 +81,7 @@ def _app() -> Typer:
     """The commands. Made here, so that a program that imports Rushlight pays nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, site, talk, tune
+    from rushlight.core.cli import commands, profile, site, talk, tune
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
@@ -90,7 +90,7 @@ def _app() -> Typer:
     )
     every: tuple[Callable[..., None], ...] = (
         talk.generate, talk.chat, commands.embed, commands.inspect, commands.fetch, commands.info,
-        tune.tune,
+        tune.tune, profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

@@ -3,6 +3,7 @@
 import * as chosen from "../shared/model.js";
 import { byId, duration, make, pick, work } from "../shared/page.js";
 import { hideError, showError, showLoading } from "../shared/status.js";
+import { mark, watch } from "../shared/timing.js";
 import { rendered } from "./markdown.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
@@ -223,6 +224,7 @@ function answer() {
         },
         onToken: () => {
           count.token();
+          mark();
           tell();
           showContext(count.prompt + count.generated);
         },
@@ -233,12 +235,14 @@ function answer() {
         typeof prompt === "string"
           ? current.generate(prompt, options)
           : current.chat(/** @type {any} */ (prompt), options);
-      for await (const piece of pieces) {
-        reply.content += piece;
-        const follow = atEnd();
-        body.replaceChildren(rendered(reply.content));
-        if (follow) toEnd();
-      }
+      await watch(current, async () => {
+        for await (const piece of pieces) {
+          reply.content += piece;
+          const follow = atEnd();
+          body.replaceChildren(rendered(reply.content));
+          if (follow) toEnd();
+        }
+      });
       byId("said").textContent = "The answer is complete.";
     } finally {
       place.classList.remove("writing");

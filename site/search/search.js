@@ -4,6 +4,7 @@ import { byId, duration, make, pick, save, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as chosen from "../shared/model.js";
 import { hideError, phase, showError, showLoading } from "../shared/status.js";
+import { watch } from "../shared/timing.js";
 import { HeatMap } from "./heatmap.js";
 import { rank, table, toCsv, toJson } from "./rank.js";
 import { item, reveal } from "./results.js";
@@ -115,13 +116,13 @@ async function read() {
   busy(true);
   model = null; // questions wait until the new passages are there
   try {
-    model = await chosen.load(control.signal, showLoading);
+    const loaded = (model = await chosen.load(control.signal, showLoading));
     byId("device").textContent = chosen.words(model);
     passages = found;
     vectors = new Array(passages.length).fill(undefined);
     asked = [];
     ranking = [];
-    await embed(model, control.signal);
+    await watch(loaded, () => embed(loaded, control.signal));
   } catch (error) {
     await failed(error, control.signal, read);
   } finally {

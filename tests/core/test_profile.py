@@ -96,7 +96,7 @@ def test_the_table_names_what_took_long(device: str, given: Any) -> None:
     text = str(p)
     head, host, *_ = text.splitlines()
     assert head.startswith(f"{device} (") and f"by {p.timing}" in head
-    assert "waiting" in host and "other Python" in host
+    assert "waiting" in host and "other" in host
     assert "ceilings, measured: " in text and p.ceilings is not None and min(p.ceilings) > 0
     for row in p.summary()["rows"]:
         line = next(x for x in text.splitlines() if x.startswith(f"{row['op']} "))
@@ -206,3 +206,21 @@ def test_no_room_to_measure_in(device: str, given: Any, monkeypatch: pytest.Monk
         monkeypatch.setattr(p._probe, "ceilings", refused)
         step(*given)
     assert p.ceilings is None and p.events
+
+
+@pytest.mark.native
+def test_the_command(device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from rushlight.core.cli import run
+
+    def ok(*arguments: str) -> str:
+        assert run(["profile", "all-minilm-l6-v2", "--device", device, *arguments]) == 0
+        return capsys.readouterr().out
+
+    file = tmp_path / "trace.json"
+    text = ok("--prompt", "A candle", "--rows", "3", "--trace", str(file))
+    assert text.startswith(f"{device} (") and "linear" in text and " more" in text
+    assert json.loads(file.read_text())["otherData"]["calls"] > 36
+    facts = json.loads(ok("--json"))
+    assert facts["calls"] > 36 and facts["rows"][0]["seconds"] > 0
+    assert run(["profile", "all-minilm-l6-v2", "--device", device, "--rows", "0"]) == 2
+    assert "--rows" in capsys.readouterr().err

@@ -1,0 +1,183 @@
+// timing.js: where the time of the page's last piece of work went: a chart and a table of kernels,
+// for developers. Nothing is timed, and no chart library loaded, before its panel is open.
+
+import { byId, duration, make, pick, save } from "./page.js";
+
+/**
+ * @typedef {import("../rushlight/client.js").Model} Model
+ * @typedef {import("../rushlight/client.js").Timing} Timing
+ * @typedef {import("../rushlight/client.js").TimingRow} Row
+ */
+
+const SHOWN = 8; // bars; the table has more
+const ROWS = 20;
+const panel = pick("panel-timing", HTMLDetailsElement);
+/** @type {any} the chart library */
+let Chart = null;
+/** @type {any[]} */
+let charts = [];
+/** @type {(() => void) | null} draws what was timed last */
+let redraw = null;
+/** @type {number[]} when each token of the work came */
+let marks = [];
+
+/** Notes that a token is there. */
+export function mark() {
+  marks.push(performance.now());
+}
+
+/** Does a piece of work; while the panel is open its kernels are timed, and shown afterwards.
+ *  @template T @param {Model} model @param {() => Promise<T>} work @returns {Promise<T>} */
+export async function watch(model, work) {
+  marks = [];
+  if (!panel.open) return work();
+  byId("timing-says").textContent = "Timing…";
+  try {
+    const { value, timing } = await model.profile(work);
+    await show(timing, [...marks]);
+    return value;
+  } catch (error) {
+    byId("timing-says").textContent = "It did not come to its end.";
+    throw error;
+  }
+}
+
+async function library() {
+  if (!Chart) {
+    await import("./chart.js");
+    Chart = /** @type {any} */ (globalThis).Chart;
+    Chart.defaults.animation = false;
+    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+  }
+}
+
+/** @param {Timing} timing @param {number[]} times */
+async function show(timing, times) {
+  await library();
+  const { rows } = timing;
+  byId("timing-says").textContent = summary(timing);
+  byId("timing-table").replaceChildren(...table(rows));
+  byId("timing-found").hidden = false;
+  byId("timing-speed").hidden = times.length < 3;
+  byId("trace").onclick = async () =>
+    save("rushlight-trace.json", "application/json", await timing.trace());
+  redraw = () => {
+    for (const chart of charts) chart.destroy();
+    charts = [bars(rows), ...(times.length < 3 ? [] : [speed(times)])];
+  };
+  redraw();
+  document.documentElement.dataset.timed = String(timing.calls);
+}
+
+/** @param {Timing} timing */
+function summary({ seconds, kernelSeconds, calls, host, timing, resolution }) {
+  const { preparing, submitting, waiting, other } = host;
+  const parts = { preparing, submitting, waiting, other };
+  const told = Object.entries(parts).map(([name, spent]) => `${name} ${duration(spent)}`);
+  const rounded = resolution
+    ? ` The browser rounds timestamps to ${Math.round(resolution * 1e6)} µs: sums are right, single
+       kernels are not.`
+    : "";
+  return (
+    `${duration(seconds)} in all, ${duration(kernelSeconds)} in ${calls.toLocaleString("en")} ` +
+    `kernels (by ${timing}). Python: ${told.join(", ")}.${rounded}`
+  );
+}
+
+/** @param {Row} row */
+const name = ({ op, kernel }) => (kernel && kernel !== op ? `${op} · ${kernel}` : op);
+
+/** @param {number} perSecond @param {number | null} share */
+const rate = (perSecond, share) =>
+  share === null ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)} %)`;
+
+/** @param {Row[]} rows */
+function table(rows) {
+  const heads = ["Kernel", "Runs", "ms", "Share", "GB/s (of top)", "GFLOP/s (of top)"];
+  const head = make("tr", {}, ...heads.map((words) => make("th", { scope: "col" }, words)));
+  const body = rows.slice(0, ROWS).map((row) => {
+    const cells = [
+      row.calls.toLocaleString("en"),
+      (row.seconds * 1e3).toFixed(1),
+      `${(row.share * 100).toFixed(1)} %`,
+      rate(row.bytesPerSecond, row.ofCopy),
+      rate(row.operationsPerSecond, row.ofFma),
+    ];
+    const first = make("th", { scope: "row" }, name(row));
+    return make("tr", {}, first, ...cells.map((words) => make("td", {}, words)));
+  });
+  const caption = make("caption", { class: "unseen" }, "Time per kernel, the longest first");
+  return [caption, make("thead", {}, head), make("tbody", {}, ...body)];
+}
+
+/** @param {string} token  one of style.css */
+const colour = (token) => getComputedStyle(document.documentElement).getPropertyValue(token).trim();
+
+/** @param {string} words */
+function axis(words) {
+  return {
+    title: { display: true, text: words, color: colour("--ink-soft") },
+    ticks: { color: colour("--ink-soft") },
+    grid: { color: colour("--line") },
+    beginAtZero: true,
+  };
+}
+
+/** Milliseconds of the longest kernels. @param {Row[]} rows */
+function bars(rows) {
+  const others = rows.slice(SHOWN).reduce((sum, { seconds }) => sum + seconds, 0);
+  const labels = rows.slice(0, SHOWN).map(name);
+  const values = rows.slice(0, SHOWN).map(({ seconds }) => seconds * 1e3);
+  const more = others ? [others * 1e3] : [];
+  const canvas = pick("timing-bars", HTMLCanvasElement);
+  const data = [...values, ...more];
+  /** @type {HTMLElement} */ (canvas.parentElement).style.height = `${64 + 24 * data.length}px`;
+  canvas.setAttribute("aria-label", `Time per kernel, the longest ${labels[0] ?? "none"}`);
+  return new Chart(canvas, {
+    type: "bar",
+    data: {
+      labels: [...labels, ...(others ? ["all others"] : [])],
+      datasets: [{ data, backgroundColor: colour("--flame"), maxBarThickness: 16 }],
+    },
+    options: {
+      indexAxis: "y",
+      maintainAspectRatio: false,
+      plugins: { legend: { display: false } },
+      scales: {
+        x: axis("milliseconds"),
+        y: { ticks: { color: colour("--ink"), autoSkip: false }, grid: { display: false } },
+      },
+    },
+  });
+}
+
+/** Tokens per second, each over the four before it. @param {number[]} times */
+function speed(times) {
+  const data = times.slice(1).map((time, i) => {
+    const from = Math.max(0, i - 3);
+    return { x: i + 2, y: ((i + 1 - from) * 1000) / (time - times[from] || 1) };
+  });
+  const canvas = pick("timing-line", HTMLCanvasElement);
+  const mean = ((times.length - 1) * 1000) / (times[times.length - 1] - times[0] || 1);
+  const words = `Tokens per second: ${mean.toFixed(1)} on average`;
+  byId("timing-mean").textContent = words;
+  canvas.setAttribute("aria-label", words);
+  return new Chart(canvas, {
+    type: "line",
+    data: { datasets: [{ data, borderColor: colour("--flame"), borderWidth: 2, pointRadius: 0 }] },
+    options: {
+      parsing: false,
+      maintainAspectRatio: false,
+      plugins: { legend: { display: false } },
+      scales: { x: { type: "linear", ...axis("token"), min: 2 }, y: axis("tokens per second") },
+    },
+  });
+}
+
+panel.addEventListener("toggle", () => {
+  if (panel.open) void library().then(() => redraw?.());
+});
+new MutationObserver(() => redraw?.()).observe(document.documentElement, {
+  attributeFilter: ["data-theme"],
+});
+panel.open = new URLSearchParams(location.search).has("timing");
