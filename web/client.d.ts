@@ -149,9 +149,9 @@ export interface TimingRow {
   operations: number;
   bytesPerSecond: number;
   operationsPerSecond: number;
-  /** Shares of what the adapter copies and computes at most; null where there is nothing to tell. */
-  ofCopy: number | null;
-  ofFma: number | null;
+  /** Shares of what the adapter copies and computes at most, where there is something to tell. */
+  ofCopy?: number;
+  ofFma?: number;
 }
 
 export interface Timing {
@@ -167,9 +167,9 @@ export interface Timing {
   timing: string;
   /** Seconds that the browser rounds timestamps to; 0 where it does not. */
   resolution: number;
-  /** What the adapter copies and computes at most, measured; null where it could not be. */
-  bytesPerSecond: number | null;
-  operationsPerSecond: number | null;
+  /** What the adapter copies and computes at most, measured where there was room for that. */
+  bytesPerSecond?: number;
+  operationsPerSecond?: number;
   /** The longest first. */
   rows: TimingRow[];
   /** The events as JSON for ui.perfetto.dev or chrome://tracing, until the next `profile`. */

@@ -19,8 +19,9 @@ _PER_ELEMENT = {
 }  # fmt: skip
 _REDUCE = frozenset({"all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "sum"})
 _MOVE = frozenset({
-    "arange", "assign", "cache_write", "cast", "cat", "copy", "embedding", "flip", "full", "gather",
-    "index_select", "pad", "put", "ravel_index", "scatter", "slice_backward", "transfer", "unfold",
+    "arange", "argsort", "assign", "cache_write", "cast", "cat", "copy", "embedding", "flip",
+    "full", "gather", "index_select", "pad", "put", "ravel_index", "scatter", "slice_backward",
+    "topk", "transfer", "unfold",
 })  # fmt: skip
 # Ops that read only as much of their first input as they write.
 _LOOK_UP = frozenset({"embedding", "gather", "index_select"})

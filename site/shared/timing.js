@@ -87,9 +87,15 @@ function summary({ seconds, kernelSeconds, calls, host, timing, resolution }) {
 /** @param {Row} row */
 const name = ({ op, kernel }) => (kernel && kernel !== op ? `${op} · ${kernel}` : op);
 
-/** @param {number} perSecond @param {number | null} share */
+/** A name that leaves room for its bar. @param {Row} row @param {Row[]} rows */
+function short({ op, kernel }, rows) {
+  const long = rows.filter((other) => other.op === op).length > 1 ? kernel : op;
+  return long.length > 18 ? `${long.slice(0, 17)}…` : long;
+}
+
+/** @param {number} perSecond @param {number} [share] */
 const rate = (perSecond, share) =>
-  share === null ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)} %)`;
+  share === undefined ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)} %)`;
 
 /** @param {Row[]} rows */
 function table(rows) {
@@ -126,13 +132,13 @@ function axis(words) {
 /** Milliseconds of the longest kernels. @param {Row[]} rows */
 function bars(rows) {
   const others = rows.slice(SHOWN).reduce((sum, { seconds }) => sum + seconds, 0);
-  const labels = rows.slice(0, SHOWN).map(name);
+  const labels = rows.slice(0, SHOWN).map((row) => short(row, rows));
   const values = rows.slice(0, SHOWN).map(({ seconds }) => seconds * 1e3);
   const more = others ? [others * 1e3] : [];
   const canvas = pick("timing-bars", HTMLCanvasElement);
   const data = [...values, ...more];
   /** @type {HTMLElement} */ (canvas.parentElement).style.height = `${64 + 24 * data.length}px`;
-  canvas.setAttribute("aria-label", `Time per kernel, the longest ${labels[0] ?? "none"}`);
+  canvas.setAttribute("aria-label", `Time per kernel, the longest ${rows[0]?.op ?? "none"}`);
   return new Chart(canvas, {
     type: "bar",
     data: {

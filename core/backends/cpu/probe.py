@@ -130,7 +130,8 @@ class Probe:
                 library.run(single, [name])
                 took = now() - began
                 op = next(self._coming, None)
-                kernel = f"C {kernels[record[0]]}"
+                kernel = kernels[record[0]]
+                kernel = "C" if kernel == name else f"C {kernel}"
                 if op is None:
                     event = Event(name, kernel, began - self.began, took)
                     self.events.append(event)
