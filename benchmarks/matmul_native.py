@@ -115,11 +115,11 @@ def vendor() -> dict[str, Any]:
             "torch": str(torch.__version__), "card": torch.cuda.get_device_name()}  # fmt: skip
 
 
-def bandwidth() -> dict[str, Any]:
-    """GB/s, read and written, of copies of 512 MB between two buffers."""
+def bandwidth(nbytes: int = 512 << 20) -> dict[str, Any]:
+    """GB/s, read and written, of copies of so many bytes between two buffers."""
     device = rl.device("webgpu")
     port: Any = device.backend.port  # type: ignore[attr-defined]
-    size = min(512 << 20, port.limits["maxBufferSize"])
+    size = min(nbytes, port.limits["maxBufferSize"])
     use = port._w.BufferUsage.COPY_SRC | port._w.BufferUsage.COPY_DST
     source, target = (port.device.create_buffer(size=size, usage=use) for _ in range(2))
 
