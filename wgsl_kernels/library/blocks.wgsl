@@ -17,9 +17,23 @@ fn block_range(b: u32) -> vec2<f32> {
   return unpack2x16float(scales[b + P(48u)]);
 }
 
-// The four bytes of w as numbers.
+// The four bytes of w as they lie, byte j 2^(8 j) times as large; the last one below 128. A CPU is
+// slow at shifting the elements of a vector by different numbers.
+fn byte_fields(w: u32) -> vec4<f32> {
+  return vec4<f32>(vec4<i32>(vec4<u32>(w) & vec4<u32>(0xffu, 0xff00u, 0xff0000u, 0xff000000u)));
+}
+
+// The low halves of its bytes likewise.
+fn nibble_fields(w: u32) -> vec4<f32> {
+  return vec4<f32>(vec4<i32>(vec4<u32>(w) & vec4<u32>(15u, 0xf00u, 0xf0000u, 0xf000000u)));
+}
+
+// What fields are multiplied with; it rounds nothing.
+const FIELDS = vec4<f32>(1.0, 0x1p-8, 0x1p-16, 0x1p-24);
+
+// The four bytes of w as numbers, the last one below 128.
 fn byte_values(w: u32) -> vec4<f32> {
-  return vec4<f32>(vec4<i32>((vec4<u32>(w) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)));
+  return byte_fields(w) * FIELDS;
 }
 
 // Four elements' low bits, a byte each; element 16 and on are the high halves.
@@ -66,36 +80,40 @@ fn nibbles_dot(b: u32, h: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
   let w = whole_quants[b + P(50u)];
   let l = w & vec4<u32>(0x0f0f0f0fu);
   let u = (w >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-  var sum = low[0] * byte_values(l.x | fifth_bits(h));
-  sum = fma(low[1], byte_values(l.y | fifth_bits(h >> 4u)), sum);
-  sum = fma(low[2], byte_values(l.z | fifth_bits(h >> 8u)), sum);
-  sum = fma(low[3], byte_values(l.w | fifth_bits(h >> 12u)), sum);
-  sum = fma(high[0], byte_values(u.x | fifth_bits(h >> 16u)), sum);
-  sum = fma(high[1], byte_values(u.y | fifth_bits(h >> 20u)), sum);
-  sum = fma(high[2], byte_values(u.z | fifth_bits(h >> 24u)), sum);
-  sum = fma(high[3], byte_values(u.w | fifth_bits(h >> 28u)), sum);
+  var sum = low[0] * byte_fields(l.x | fifth_bits(h));
+  sum = fma(low[1], byte_fields(l.y | fifth_bits(h >> 4u)), sum);
+  sum = fma(low[2], byte_fields(l.z | fifth_bits(h >> 8u)), sum);
+  sum = fma(low[3], byte_fields(l.w | fifth_bits(h >> 12u)), sum);
+  sum = fma(high[0], byte_fields(u.x | fifth_bits(h >> 16u)), sum);
+  sum = fma(high[1], byte_fields(u.y | fifth_bits(h >> 20u)), sum);
+  sum = fma(high[2], byte_fields(u.z | fifth_bits(h >> 24u)), sum);
+  sum = fma(high[3], byte_fields(u.w | fifth_bits(h >> 28u)), sum) * FIELDS;
   return sum.x + sum.y + sum.z + sum.w;
 }
 
 // The same without fifth bits.
 fn plain_nibbles_dot(b: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
   let w = whole_quants[b + P(50u)];
-  let l = w & vec4<u32>(0x0f0f0f0fu);
-  let u = (w >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-  var sum = low[0] * byte_values(l.x);
-  sum = fma(low[1], byte_values(l.y), sum);
-  sum = fma(low[2], byte_values(l.z), sum);
-  sum = fma(low[3], byte_values(l.w), sum);
-  sum = fma(high[0], byte_values(u.x), sum);
-  sum = fma(high[1], byte_values(u.y), sum);
-  sum = fma(high[2], byte_values(u.z), sum);
-  sum = fma(high[3], byte_values(u.w), sum);
+  let u = w >> vec4<u32>(4u);
+  var sum = low[0] * nibble_fields(w.x);
+  sum = fma(low[1], nibble_fields(w.y), sum);
+  sum = fma(low[2], nibble_fields(w.z), sum);
+  sum = fma(low[3], nibble_fields(w.w), sum);
+  sum = fma(high[0], nibble_fields(u.x), sum);
+  sum = fma(high[1], nibble_fields(u.y), sum);
+  sum = fma(high[2], nibble_fields(u.z), sum);
+  sum = fma(high[3], nibble_fields(u.w), sum) * FIELDS;
   return sum.x + sum.y + sum.z + sum.w;
 }
 
-// The bytes of w as signed numbers.
+// The bytes of w as signed numbers. Turned bits of sign make the first three larger by 128; the last
+// has the word's sign.
+fn signed_fields(w: u32) -> vec4<f32> {
+  return byte_fields(w ^ 0x808080u) - vec4<f32>(128.0, 0x1p15, 0x1p23, 0.0);
+}
+
 fn signed_values(w: u32) -> vec4<f32> {
-  return vec4<f32>((vec4<i32>(bitcast<i32>(w)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+  return signed_fields(w) * FIELDS;
 }
 
 fn dot_q4_0(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
@@ -119,13 +137,13 @@ fn dot_q5_1(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
 fn dot_q8_0(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
   let l = whole_quants[(b + P(50u)) * 2u];
   let u = whole_quants[(b + P(50u)) * 2u + 1u];
-  var sum = low[0] * signed_values(l.x);
-  sum = fma(low[1], signed_values(l.y), sum);
-  sum = fma(low[2], signed_values(l.z), sum);
-  sum = fma(low[3], signed_values(l.w), sum);
-  sum = fma(high[0], signed_values(u.x), sum);
-  sum = fma(high[1], signed_values(u.y), sum);
-  sum = fma(high[2], signed_values(u.z), sum);
-  sum = fma(high[3], signed_values(u.w), sum);
+  var sum = low[0] * signed_fields(l.x);
+  sum = fma(low[1], signed_fields(l.y), sum);
+  sum = fma(low[2], signed_fields(l.z), sum);
+  sum = fma(low[3], signed_fields(l.w), sum);
+  sum = fma(high[0], signed_fields(u.x), sum);
+  sum = fma(high[1], signed_fields(u.y), sum);
+  sum = fma(high[2], signed_fields(u.z), sum);
+  sum = fma(high[3], signed_fields(u.w), sum) * FIELDS;
   return (sum.x + sum.y + sum.z + sum.w) * block_scale(b);
 }
