@@ -1,15 +1,15 @@
 // attention_sum: values weighted and added up over the keys that count; four rows by four features
 // of the result per invocation. For adapters that run on a CPU.
 //
-// declare:  load_w, load_v, load_length, out_words and their kin
+// declare:  load_w, load_v, load_length, out_words and their kin; const WIDTH
 // Parameters: as in attention.wgsl, with 0 the queries of this part, 45 its first query, 44
 // invocations, 46.. strides of the result's batches, heads and queries.
 
-@compute @workgroup_size(4)
+@compute @workgroup_size(WIDTH)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {
-  let i = group_number(group, groups) * 4u + lane;
+  let i = group_number(group, groups) * WIDTH + lane;
   if (i >= P(44u)) {
     return;
   }

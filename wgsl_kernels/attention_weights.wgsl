@@ -2,14 +2,14 @@
 // place: scaled, hidden where a query may not look, and softmax along the keys. A row per
 // invocation; for adapters that run on a CPU.
 //
-// declare:  load_bias, load_mask, load_offset, load_length; binding of `weights`
+// declare:  load_bias, load_mask, load_offset, load_length; binding of `weights`; const WIDTH
 // Parameters: as in attention.wgsl, with 0 the queries of this part, 45 its first query, 44 rows.
 
-@compute @workgroup_size(4)
+@compute @workgroup_size(WIDTH)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {
-  let row = group_number(group, groups) * 4u + lane;
+  let row = group_number(group, groups) * WIDTH + lane;
   if (row >= P(44u)) {
     return;
   }

@@ -251,9 +251,10 @@ def _by_rows(
     rows = batch * heads * count
     parameters[0], parameters[44], parameters[45] = count, rows, first
     n = len(bindings)
-    lines.append(f"@group(0) @binding({n}) var<storage, read_write> weights: array<f32>;")
+    width = f"const WIDTH = {e.at_once}u;"
+    lines += [f"@group(0) @binding({n}) var<storage, read_write> weights: array<f32>;", width]
     kernel = e.kernel("attention_weights", "r" * n + "w", *lines)
-    e.dispatch(kernel, [*bindings, bound], parameters, grid(-(-rows // 4)))
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(-(-rows // e.at_once)))
 
     lines, bindings, parameters = _operands(e, inputs, attrs, ("v", "length"))
     target, at = e.bind(out)
@@ -262,9 +263,9 @@ def _by_rows(
     parameters[0], parameters[8], parameters[41] = count, at, tiles
     parameters[44:49] = [total, first, *out.layout.strides[:3]]
     n = len(bindings)
-    lines += [access.reader("w", n, float32), access.writer(n + 1, out.dtype)]
+    lines += [access.reader("w", n, float32), access.writer(n + 1, out.dtype), width]
     kernel = e.kernel("attention_sum", "r" * (n + 1) + "w", *lines)
-    e.dispatch(kernel, [*bindings, bound, target], parameters, grid(-(-total // 4)))
+    e.dispatch(kernel, [*bindings, bound, target], parameters, grid(-(-total // e.at_once)))
 
 
 def _row(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:

@@ -93,7 +93,7 @@ def _emit(
     each = max(-(-rows // experts), 2)  # rows of an expert, as a guess
     if rows < 2 * experts or experts > _MOST_EXPERTS:
         each = 1
-    config = CONFIGS[choose(e, each, m, k, 1, right)]
+    config = CONFIGS.get(choose(e, each, m, k, 1, right), CONFIGS["row"])
     single = config.rows == 1
     bound_out, out_at = e.bind(out.operand, out.layout)
     wide = not any(n % 4 for n in (m, whole, column, out.layout.offset))

@@ -73,6 +73,8 @@ _JOINED = "fn joined(v: vec4<f32>, lane: u32) -> vec4<f32> { return %s; }"
 BLOCKS: dict[str, Config] = {
     "row": Config("matmul_blocks", 1, 32, ("const SIZE = 4u;", "const LANES = 1u;",
                                            _JOINED % "v")),
+    "row_wide": Config("matmul_blocks", 1, 64, ("const SIZE = 8u;", "const LANES = 1u;",
+                                                _JOINED % "v")),
     "row_split": Config("matmul_blocks", 1, 16, ("const SIZE = 64u;", "const LANES = 32u;",
                                                  _JOINED % "joined_lanes(v, lane)")),
 }  # fmt: skip
@@ -139,8 +141,11 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
     if forced:
         return forced[0]
     few = next((n for n in (1, 4, 16) if rows <= n), 0)
+    blocks = right.dtype.kind == "q" and right.turned
     return e.pick(
-        _guess(e, rows, columns, k, batch, right.turned),
+        "row_wide"
+        if rows == 1 and blocks and e.on_cpu and e.at_once == 8
+        else _guess(e, rows, columns, k, batch, right.turned),
         "product", few or up_to(rows, 1024), up_to(columns, 1 << 17), up_to(k, 1 << 14),
         up_to(batch, 64), right.dtype.name + " of windows" * bool(right.windows),
         "along" if right.turned else "across",
@@ -155,8 +160,8 @@ def candidates(
     if rows <= 16:
         few = "row" if rows == 1 else "rows"
         found = [few, f"{few}_split", f"{few}_split_columns"]
-        if rows == 4 and way == "along" and kind in DTYPES and DTYPES[kind].kind == "q":
-            found += BLOCKS
+        if rows <= 4 and way == "along" and kind in DTYPES and DTYPES[kind].kind == "q":
+            found += [name for name in BLOCKS if name not in found]
     if rows > 1:
         found += ["registers", "tile64"]
         found += ["quads"] * ("subgroups" in e.features) + ["tile128"] * (not e.on_cpu)
