@@ -22,9 +22,9 @@ class profile:
 
     Afterwards `print(p)` shows the kernels by time, `p.events` has each run of one, `p.summary()`
     all figures, and `p.save(path)` writes a trace. On webgpu kernels are timed by the device's
-    timestamps, each dispatch in a pass of its own; where the adapter has none, every op is
-    submitted by itself and timed by the host's clock. On cpu that clock times every kernel. What
-    `jit` captured counts like the rest.
+    timestamps, each dispatch in a pass of its own; where the adapter has none, each is submitted
+    by itself and timed by the host's clock. On cpu that clock times every kernel. What
+    `jit` captured counts like the rest; of two threads on cpu one may be missing.
 
     device: "cpu", "webgpu" or another that computes, else ValueError. ceilings: measure at the end,
     once per adapter and in less than a second, how many bytes it copies and how many float32

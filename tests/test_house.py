@@ -56,7 +56,7 @@ def _check(rule: Rule, paths: list[str], *suffixes: str) -> None:
 # pattern that fits a module gives its layer.
 LAYERS: list[tuple[str, str]] = [
     ("rooms", r"rushlight\.(web|wgsl_kernels|simd_kernels)(\.build)?"),
-    ("basis", r"rushlight\.core(\.(errors|dtype|layout))?"),
+    ("basis", r"rushlight\.core(\.(bundle|errors|dtype|layout))?"),
     ("backends", r"rushlight\.core\.backends(\..+)?"),
     ("storage", r"rushlight\.core\.(storage|capture)"),
     ("op", r"rushlight\.core\.(op|autograd|random)"),
@@ -64,8 +64,8 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing|reading)"),
     (
         "library",
-        r"rushlight\.(core\.(nn|optim|io|jit|leaves|measure|plan|pytree|stand_ins|testing|tuning)"
-        r"(\..+)?|web\.download)",
+        r"rushlight\.(core\.(nn|optim|io|jit|leaves|measure|plan|profile|pytree|stand_ins|testing"
+        r"|tuning)(\..+)?|web\.download)",
     ),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),

@@ -23,9 +23,9 @@ INTERNAL = tuple(
     f"rushlight/{place}"
     for place in (
         "core/backends/coming", "core/backends/cpu/", "core/backends/elementwise",
-        "core/backends/webgpu/", "core/bundle", "core/capture", "core/io/fetch/", "core/io/gguf_",
-        "core/io/jsontext", "core/io/plan", "core/io/sandbox", "core/layout", "core/op.py",
-        "core/ops/common", "core/plan", "core/pytree", "core/stand_ins", "core/storage",
+        "core/backends/profiling", "core/backends/webgpu/", "core/bundle", "core/capture",
+        "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
+        "core/layout", "core/op.py", "core/ops/common", "core/plan", "core/pytree", "core/stand_ins", "core/storage",
         "models/batch", "models/gguf_names", "models/steps", "models/streaming", "models/turn",
         "site/", "web/download", "web/session", "wgsl_kernels/",
     )
@@ -34,9 +34,9 @@ INTERNAL = tuple(
 BUNDLED = tuple(
     _CORE + place
     for place in (
-        "backends/cpu/", "backends/webgpu/", "backends/coming", "backends/elementwise", "capture",
-        "cli/", "io/fetch/", "io/gguf_", "io/jsontext", "io/plan", "io/sandbox", "op.py", "plan",
-        "pytree", "stand_ins", "storage",
+        "backends/cpu/", "backends/webgpu/", "backends/coming", "backends/elementwise",
+        "backends/profiling", "capture", "cli/", "io/fetch/", "io/gguf_", "io/jsontext", "io/plan",
+        "io/sandbox", "op.py", "plan", "pytree", "stand_ins", "storage",
     )
 )  # fmt: skip
 

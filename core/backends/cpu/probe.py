@@ -138,7 +138,7 @@ class Probe:
                 else:
                     self._note(op, kernel, began, took)
         finally:
-            library.observer = self._message
+            library.observer = self._message if self.live else None
 
 
 class _Memory:
