@@ -350,3 +350,47 @@ def test_random_graphs_are_bit_equal(
         return tuple(values[-wanted:])
 
     both(fn, numbers((n, n)), numbers((n, n), seed=1), numbers((n, n), "float16", 2))
+
+
+KINDS = ["linear", "batch", "norm", "unary", "binary", "binary", "row", "number", "flat", "column"]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@given(
+    graph=st.lists(
+        st.tuples(st.sampled_from(KINDS), st.integers(0, 9), st.integers(0, 9)),
+        min_size=2, max_size=9,
+    ),
+    width=st.sampled_from([1, 4, 5]),
+    length=st.sampled_from([1, 3]),
+    dtype=st.sampled_from(["float32", "float16"]),
+    kind=st.sampled_from(["DiscreteGPU", "CPU"]),
+)  # fmt: skip
+def test_random_layers_are_bit_equal(
+    both: Callable[..., list[str]], backend: Any, graph: list[tuple[str, int, int]], width: int,
+    length: int, dtype: str, kind: str,
+) -> None:  # fmt: skip
+    """Products and norms among elementwise ops, over batches, in both kinds of adapters."""
+
+    def fn(x: Any, w: Any, b: Any, row: Any) -> Any:
+        values = [x]
+        for name, i, j in graph:
+            a, other = values[i % len(values)], values[j % len(values)]
+            values.append({
+                "linear": lambda a, o, i=i: ops.linear(a, w, row if i % 2 else None),
+                "batch": lambda a, o: a @ b,
+                "norm": lambda a, o: ops.rms_norm(a, width, row),
+                "unary": lambda a, o: ops.silu(a),
+                "binary": lambda a, o: a - o,
+                "row": lambda a, o: a + row,
+                "number": lambda a, o: a * 0.3,
+                "flat": lambda a, o: ops.tanh(a.reshape(-1)).reshape(a.shape),
+                "column": lambda a, o: a * o[..., :1],
+            }[name](a, other))  # fmt: skip
+        return values[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(backend.port.info, "type", kind)
+        both(fn, numbers((2, length, width), dtype), numbers((width, width), dtype, 1),
+             numbers((2, width, width), dtype, 2), numbers((width,), dtype, 3))  # fmt: skip
