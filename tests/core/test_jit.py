@@ -15,7 +15,7 @@ import pytest
 import rushlight as rl
 from rushlight.core import jit as jitting
 from rushlight.core.backends import linear_mode
-from rushlight.core.plan import NOTHING
+from rushlight.core.plan import NOTHING, PASSES
 from rushlight.core.testing import assert_close
 from rushlight.models.cache import Cache
 from rushlight.models.llama import Config, LlamaForCausalLM
@@ -914,7 +914,9 @@ def _deep(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
     return x, kept[:, 1:] + early[:, :-1]
 
 
-@pytest.mark.parametrize("passes", [(), ("reuse",), ("fold",), ("fold", "reuse")])
+@pytest.mark.parametrize(
+    "passes", [(), ("reuse",), ("fold",), ("fuse",), ("merge",), ("fold", "reuse"), tuple(PASSES)]
+)
 def test_passes_change_nothing(device: str, passes: tuple[str, ...]) -> None:
     same(_deep, device, (4, 4), passes=passes)
 
