@@ -374,20 +374,27 @@ def test_random_layers_are_bit_equal(
     """Products and norms among elementwise ops, over batches, in both kinds of adapters."""
 
     def fn(x: Any, w: Any, b: Any, row: Any) -> Any:
+        def layer(name: str, a: Any, o: Any, bias: Any) -> Any:
+            if name == "linear":
+                return ops.linear(a, w, bias)
+            if name == "batch":
+                return a @ b
+            if name == "norm":
+                return ops.rms_norm(a, width, row)
+            if name == "unary":
+                return ops.silu(a)
+            if name == "flat":
+                return ops.tanh(a.reshape(-1)).reshape(a.shape)
+            if name == "column":
+                return a * o[..., :1]
+            if name == "number":
+                return a * 0.3
+            return a + (row if name == "row" else -o)
+
         values = [x]
         for name, i, j in graph:
             a, other = values[i % len(values)], values[j % len(values)]
-            values.append({
-                "linear": lambda a, o, i=i: ops.linear(a, w, row if i % 2 else None),
-                "batch": lambda a, o: a @ b,
-                "norm": lambda a, o: ops.rms_norm(a, width, row),
-                "unary": lambda a, o: ops.silu(a),
-                "binary": lambda a, o: a - o,
-                "row": lambda a, o: a + row,
-                "number": lambda a, o: a * 0.3,
-                "flat": lambda a, o: ops.tanh(a.reshape(-1)).reshape(a.shape),
-                "column": lambda a, o: a * o[..., :1],
-            }[name](a, other))  # fmt: skip
+            values.append(layer(name, a, other, row if i % 2 else None))
         return values[-1]
 
     with pytest.MonkeyPatch.context() as patch:

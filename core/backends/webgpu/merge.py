@@ -6,6 +6,7 @@ one behind the other, 64 words for each. Nothing of what they compute changes.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,11 +20,11 @@ from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
 
 # How far behind a dispatch others are looked for that can run beside it.
 WINDOW = 24
-# Adapters that run on a CPU go through every part of a kernel in every workgroup, with nothing to
-# do in all but one: there a dispatch costs more than that for so many invocations at most, and
-# never for the products of many rows.
+# Invocations that are joined at most on llvmpipe: it goes through every part of a kernel in every
+# workgroup, which costs more than a dispatch from there on, and always for products of many rows.
 ON_CPU = 2048
 _LONG = ("matmul_registers", "matmul_quads")
+_FEW = 16  # workgroups that keep a CPU busy
 _ANY = 0  # a handle that no buffer has
 _WORDS = 64  # parameters of a part; the last says where its workgroups end
 _TOKEN = re.compile(r"//[^\n]*|\s+|[A-Za-z_]\w*|\d[\w.]*|.", re.S)
@@ -137,8 +138,13 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 @lru_cache(1024)
-def _kernel(kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...]) -> Kernel:
-    """One kernel of several; places: for each of them its bindings' numbers in the whole."""
+def _kernel(
+    kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...], in_turn: bool
+) -> Kernel:
+    """One kernel of several; places: for each of them its bindings' numbers in the whole.
+
+    in_turn: every workgroup does some of each, else all of its work is of one.
+    """
     head: dict[str, None] = {}
     lines: list[str] = []
     taken: set[str] = {"main", "parameters", "group_number", "number_of_part"}
@@ -169,6 +175,8 @@ def _kernel(kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...]) ->
             if name == "P":
                 text = text.replace("i >> 2u", f"(i >> 2u) + {_WORDS // 4 * j}u")
             key = name, _renamed(text, {**names, name: name})
+            if in_turn and text.startswith("var<private>"):
+                key = name, f"{j}"  # it begins with zero for each
             if key not in known:
                 known[key] = final = name_for(name, j)
                 lines.append(_renamed(text, {**names, name: final}))
@@ -179,9 +187,19 @@ def _kernel(kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...]) ->
             arguments.append(f"{_renamed(name, names)}: {type_}")
         entry = name_for("main", j)
         lines.append(f"fn {entry}({', '.join(arguments)}) {{{_renamed(part.body, names)}}}")
-        start = f" - end_{j - 1}" if j else ""
-        inner = ", ".join([f"at{start}", *(given[b][0] for b, _, _ in part.builtins)])
-        calls.append(f"if (at < end_{j}) {{ {entry}({inner}); }}")
+        others = [given[b][0] for b, _, _ in part.builtins]
+        if in_turn:
+            call = f"{entry}({', '.join([f'at_{j}', *others])});"
+            if part.shares and j:
+                calls.append("workgroupBarrier();")
+            calls.append(
+                f"if (at < end_{j}) {{ var at_{j} = at; loop {{ {call} continuing {{ "
+                f"at_{j} += groups.x * groups.y; break if at_{j} >= end_{j}; }} }} }}"
+            )
+        else:
+            first = f"at - end_{j - 1}" if j else "at"
+            call = f"{entry}({', '.join([first, *others])});"
+            calls.append(f"{'else ' if j else ''}if (at < end_{j}) {{ {call} }}")
     size = _part(kernels[0])
     assert size is not None
     builtins = "".join(f", @builtin({b}) {name}: {t}" for b, (name, t) in given.items())
@@ -192,7 +210,7 @@ def _kernel(kernels: tuple[Kernel, ...], places: tuple[tuple[int, ...], ...]) ->
         f"@compute @workgroup_size({size.size})",
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) "
         f"groups: vec3<u32>{builtins}) {{",
-        "let at = group.y * groups.x + group.x;", *ends, " else ".join(calls), "}",
+        "let at = group.y * groups.x + group.x;", *ends, *calls, "}",
     ]  # fmt: skip
     labels = list(dict.fromkeys(k.label for k in kernels))
     letters = "".join(access[i] for i in range(len(access)))
@@ -270,6 +288,16 @@ def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int], most: int
     return len(bound) <= limits["maxStorageBuffersPerShaderStage"]
 
 
+def most_joined(info: Mapping[str, str]) -> int | None:
+    """The most invocations that pay to be joined on an adapter; None where there is no bound.
+
+    On SwiftShader none do: a step of SmolLM2 took 4 % longer, and thrice as long to compile.
+    """
+    if info["type"] != "CPU":
+        return None
+    return ON_CPU if "llvmpipe" in info["device"].lower() else 0
+
+
 def merge(
     dispatches: Sequence[Dispatch], limits: Mapping[str, int], alone: Collection[int] = (),
     most: int | None = None,
@@ -279,7 +307,7 @@ def merge(
     One is taken from behind others only where it reads nothing they write, and writes nothing they
     read or write. limits: of the adapter, by WebGPU's names. alone: handles of buffers that may be
     other ones, too, where they are written: such dispatches stay where they are. most: the most
-    invocations that are joined; see ON_CPU.
+    invocations that are joined, each workgroup doing some of all; see `most_joined`.
     """
     items: list[_Item | None] = [_item(d, alone) for d in dispatches]
     done: list[Dispatch] = []
@@ -300,19 +328,24 @@ def merge(
                 items[j] = None
             else:
                 passed.append(item)
-        done.append(first.dispatch if len(group) == 1 else _one([g.dispatch for g in group]))
+        done.append(
+            first.dispatch
+            if len(group) == 1
+            else _one([g.dispatch for g in group], most is not None)
+        )
     return done
 
 
-def _one(group: Sequence[Dispatch]) -> Dispatch:
+def _one(group: Sequence[Dispatch], in_turn: bool) -> Dispatch:
     """The dispatch that does the work of all."""
     bound, places = _bindings(group)
+    counts = [d.groups[0] * d.groups[1] for d in group]
+    ends = counts if in_turn else [*itertools.accumulate(counts)]
     parameters: list[int] = []
-    total = 0
-    for d in group:
-        total += d.groups[0] * d.groups[1]
-        words = [*d.parameters, *[0] * _WORDS][: _WORDS - 1]
-        parameters += [*words, total]
-    kernel = _kernel(tuple(d.kernel for d in group), tuple(places))
-    op = Label.joined([d.op for d in group], kernel.label, grid(total))
-    return Dispatch(op, kernel, tuple(bound), tuple(parameters), grid(total))
+    for d, end in zip(group, ends, strict=True):
+        parameters += [*[*d.parameters, *[0] * _WORDS][: _WORDS - 1], end]
+    # As many as the smallest has: whoever has nothing to do takes as long as somebody who has.
+    groups = min(max(counts), max(min(counts), _FEW)) if in_turn else sum(counts)
+    kernel = _kernel(tuple(d.kernel for d in group), tuple(places), in_turn)
+    op = Label.joined([d.op for d in group], kernel.label, grid(groups))
+    return Dispatch(op, kernel, tuple(bound), tuple(parameters), grid(groups))

@@ -17,7 +17,7 @@ from rushlight.core.backends.profiling import cost, credit
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
 from rushlight.core.backends.webgpu.fuse import fuse
-from rushlight.core.backends.webgpu.merge import ON_CPU, merge
+from rushlight.core.backends.webgpu.merge import merge, most_joined
 from rushlight.core.backends.webgpu.plans.map import move
 from rushlight.core.backends.webgpu.plans.random import STATE_AT, STATEFUL
 from rushlight.core.backends.webgpu.pool import Buffer, Virtual, Virtuals
@@ -85,8 +85,7 @@ class Plan:
             # An argument may be a tensor from outside, too.
             given = {s.buffer.handle for s in self.slots if s.kind == "arg" and s.buffer}
             port = self.backend.port
-            most = ON_CPU if port.info["type"] == "CPU" else None
-            tape = merge(tape, port.limits, given, most)
+            tape = merge(tape, port.limits, given, most_joined(port.info))
         self.notes = self.backend.status.noting - noting
         self.backend.status.noting = noting
         real = self._place(tape, pool if "reuse" in passes else None)
