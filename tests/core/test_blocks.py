@@ -230,7 +230,8 @@ def test_modules_run_on_blocks(name: str, tmp_path: Path) -> None:
     assert np.array_equal(table(rl.tensor([4, 0])).numpy(), values[[4, 0]])
 
 
-def test_small_matrices_learn_beside_blocks(device: str) -> None:
+@pytest.mark.parametrize("captured", [False, True])
+def test_small_matrices_learn_beside_blocks(device: str, captured: bool) -> None:
     """What LoRA does: x W^T + x A B with W in blocks, A and B trained."""
     blocks, values = many("q4_1", device)
     layer = nn.Linear(COLUMNS, MANY, bias=False)
@@ -242,14 +243,18 @@ def test_small_matrices_learn_beside_blocks(device: str) -> None:
     x = rl.tensor(draws(5, (64, 8))).float().to(device)
     wish = rl.tensor(draws(6, (64, 8)) @ draws(7, (8, COLUMNS)) @ values.T * 0.1).float().to(device)
     optimizer = rl.optim.AdamW([a, b, *first.parameters()], lr=0.02)
-    losses = []
-    for _ in range(40):
+
+    def train() -> rl.Tensor:
         optimizer.zero_grad()
         hidden = first(x)
         loss = F.mse_loss(layer(hidden) + hidden @ a @ b, wish)
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
+        return loss
+
+    step: Any = rl.jit(train) if captured else train
+    losses = [step().item() for _ in range(40)]
+    assert not captured or sum(e.replays for e in step.plans.values()) == 38
     assert losses[-1] < 0.9 * losses[0], losses
     assert all(abs(t.detach().cpu().numpy()).max() > 0 for t in (a, b))
     assert layer.weight.raw_bytes() == before

@@ -13,6 +13,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn, optim
 from rushlight.core.storage import Storage
+from rushlight.models.llama import Config, LlamaForCausalLM
 
 F = nn.functional
 Make = Callable[[Any], optim.Optimizer]
@@ -210,6 +211,33 @@ def test_gradients_in_one_piece_of_memory(device: str) -> None:
         return found
 
     same(script, device, OPTIMIZERS["adamw"], least=4)
+
+
+def test_a_language_model(device: str) -> None:
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        rl.manual_seed(0)
+        config = Config(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+                        num_attention_heads=2, num_key_value_heads=1)  # fmt: skip
+        model = LlamaForCausalLM(config).init_(run.device)
+        made = optim.AdamW(model.parameters(), lr=0.01)
+
+        def fn(ids: rl.Tensor) -> rl.Tensor:
+            made.zero_grad()
+            logits = model(ids[:, :-1])
+            loss = F.cross_entropy(logits.reshape(-1, 40), ids[:, 1:].reshape(-1))
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            made.step()
+            return loss
+
+        step, found = wrap(fn), []
+        for i in range(4):
+            ids = np.random.default_rng(i).integers(0, 40, (2, 9))
+            loss = step(rl.from_numpy(ids).to(run.device)).item()
+            found.append([loss, [p.tolist() for p in model.parameters()]])
+        return found
+
+    same(script, device, OPTIMIZERS["sgd"], least=2)
 
 
 @pytest.mark.parametrize("kind", ["nesterov", "adamw"])
