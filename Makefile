@@ -57,7 +57,8 @@ bench-web: env-test assets kernels ## measure in the tab; tables in benchmarks/R
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "minilm tab" "smollm2 tab" \
 	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
-	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "host_time tab" cold_start; do \
+	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" \
+	        "host_time tab" "host_time webgpu_tab" cold_start; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done
@@ -67,7 +68,8 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@for benchmark in matmul_native "transfers native" "ops native" "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" "gpu --smoke" \
-	        "matmul_cpu native" "minilm_cpu native" "smollm2_cpu native" "host_time native"; do \
+	        "matmul_cpu native" "minilm_cpu native" "smollm2_cpu native" \
+	        "host_time native" "host_time webgpu_native"; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done
