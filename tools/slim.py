@@ -41,6 +41,9 @@ BUNDLED = tuple(
     )
 )  # fmt: skip
 
+# The commands' annotations say what their options are.
+TYPED = (f"{_CORE}cli/",)
+
 
 def slim(members: dict[str, bytes]) -> dict[str, bytes]:
     """The members of a wheel, slimmer; every line of Python keeps its number."""
@@ -53,8 +56,11 @@ def slim(members: dict[str, bytes]) -> dict[str, bytes]:
             place = name.removeprefix(_KERNELS).removesuffix(".wgsl")
             shaders.append(f"//// {place}\n{_script(content).decode()}")
         elif name.endswith(".py"):
+            bundled = name.startswith(BUNDLED)  # see core/bundle.py
+            if bundled and not name.startswith(TYPED):
+                content = _untyped(content)
             python = _python(content, keep_docstrings=not name.startswith(INTERNAL))
-            if name.startswith(BUNDLED):  # see core/bundle.py
+            if bundled:
                 modules.append(f"\0{name.removeprefix(_CORE)}\n{python.decode()}")
             else:
                 slimmed[name] = python
@@ -92,6 +98,24 @@ def _flat(script: str) -> str:
         lines.append(line if literal else line.lstrip(" "))
         literal ^= bool(line.replace("\\`", "").count("`") % 2)
     return "\n".join(lines)
+
+
+def _untyped(content: bytes) -> bytes:
+    """Python whose functions say no types, but where an annotation has lines of its own."""
+    lines = content.split(b"\n")
+    cuts = []
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.arg) and (type_ := node.annotation):
+            cuts.append((node.lineno, node.col_offset + len(node.arg.encode()), type_))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (type_ := node.returns):
+            arrow = lines[type_.lineno - 1].rfind(b" ->", 0, type_.col_offset)
+            if arrow >= 0:
+                cuts.append((type_.lineno, arrow, type_))
+    for row, start, type_ in sorted(cuts, key=lambda cut: cut[:2], reverse=True):
+        if row == type_.end_lineno:
+            line = lines[row - 1]
+            lines[row - 1] = line[:start] + line[type_.end_col_offset :]
+    return b"\n".join(lines)
 
 
 def _python(content: bytes, *, keep_docstrings: bool) -> bytes:

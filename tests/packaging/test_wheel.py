@@ -181,9 +181,10 @@ def test_its_scripts_do_what_the_sources_do(
     assert node_compare({"a": ("let a=1", "let a = 2")}) == ["a"]
 
 
-def _shape(source: bytes, *, docstrings: bool) -> str:
-    """The syntax tree of a module with its line numbers, with or without its docstrings.
+def _shape(source: bytes, *, docstrings: bool, types: bool) -> str:
+    """The syntax tree of a module with its line numbers.
 
+    With or without its docstrings, and the types of its functions.
     Where the source has four spaces at the start of a line, the wheel has a tab: columns differ.
     """
     tree = ast.parse(source)
@@ -192,6 +193,10 @@ def _shape(source: bytes, *, docstrings: bool) -> str:
         if not docstrings and isinstance(node, kinds) and len(node.body) > 1:
             if ast.get_docstring(node):
                 del node.body[0]
+        if not types and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        if not types and isinstance(node, ast.arg):
+            node.annotation, node.end_lineno = None, None
     for node in ast.walk(tree):
         for name in ("col_offset", "end_col_offset"):
             if hasattr(node, name):
@@ -200,15 +205,18 @@ def _shape(source: bytes, *, docstrings: bool) -> str:
 
 
 def test_its_python_is_the_sources_python(built: Any, root: Path) -> None:
-    """Comments are gone, and the docstrings of inner modules; every line keeps its number."""
+    """Comments are gone, of inner modules docstrings and types; every line keeps its number."""
     smaller = 0
-    internal = runpy.run_path(str(root / "tools" / "slim.py"))["INTERNAL"]
+    rules = runpy.run_path(str(root / "tools" / "slim.py"))
+    internal, bundled, typed = (rules[name] for name in ("INTERNAL", "BUNDLED", "TYPED"))
     assert len(internal) > 10 and not any(name.endswith("core/tensor.py") for name in internal)
     for name, content in _python_files(built.wheel).items():
         place = "src/rushlight/__init__.py" if name == "rushlight/__init__.py" else name[10:]
         source = (root / place).read_bytes()
         docstrings = not name.startswith(internal)
-        got, wanted = (_shape(x, docstrings=docstrings) for x in (content, source))
+        types = not name.startswith(bundled) or name.startswith(typed)
+        options = {"docstrings": docstrings, "types": types}
+        got, wanted = (_shape(x, **options) for x in (content, source))
         assert got == wanted, name
         assert content.count(b"\n") == source.count(b"\n"), name
         smaller += len(content) < len(source)
@@ -323,7 +331,7 @@ def test_modules_in_the_bundle_are_like_others(empty: Path, tmp_path: Path) -> N
     assert file == str(home / "backends" / "webgpu" / "pool.py") and path == [
         str(home / "backends" / "webgpu" / "plans")
     ]
-    assert line == "if nbytes <= _STEP:" and source.startswith("def size_class(nbytes: int)")
+    assert line == "if nbytes <= _STEP:" and source.startswith("def size_class(nbytes)")
     assert missing == "rushlight.core.backends.webgpu.nothing"
     assert Path(cached).is_file()
     # Bytecode of another bundle is not taken, that of this one is.
