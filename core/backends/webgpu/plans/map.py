@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -33,15 +33,29 @@ CHECKED = {
 }
 
 
+def _walk(dims: int, steps: Mapping[str, int]) -> str:
+    """WGSL that adds to each place what element i is away; its strides begin at a parameter.
+
+    No loop: a parameter whose number is computed takes a CPU as long as a division.
+    """
+    lines = ["var rest = i;"]
+    for d in range(dims - 1, 0, -1):
+        lines.append(f"let r{d} = rest / P({8 + d}u); let n{d} = rest - r{d} * P({8 + d}u);")
+        lines += [f"{at} += n{d} * P({first + d}u);" for at, first in steps.items()]
+        lines.append(f"rest = r{d};")
+    return " ".join([*lines, *(f"{at} += rest * P({first}u);" for at, first in steps.items())])
+
+
 @cache
 def _kernel(
-    expression: str, inputs: tuple[DType, ...], out: DType, walks: bool, strided_out: bool,
+    expression: str, inputs: tuple[DType, ...], out: DType, walks: int, strided_out: int,
     in_place: bool, label: str, notes: bool,
 ) -> Kernel:  # fmt: skip
     """The kernel of `expression` in a, b and c.
 
-    walks: operands are found by their strides, else all lie row-major. in_place: the first input
-    is what is written. notes: the expression may write to the status word.
+    walks, strided_out: over how many dims operands, and the result, are found by their strides; 0
+    where they lie row-major. in_place: the first input is what is written. notes: the expression
+    may write to the status word.
     """
     lines = []
     bound = 0
@@ -57,15 +71,8 @@ def _kernel(
     if not walks:
         starts = [f"let at_{n} = i + P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
     else:
-        starts = ["var rest = i;"]
-        starts += [f"var at_{n} = P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
-        steps = " ".join(
-            f"at_{n} += x * P({16 + 8 * k}u + d);" for k, n in enumerate(NAMES[:count])
-        )
-        starts.append(
-            "for (var d = P(5u); d > 0u;) { d--; let size = P(8u + d); let x = rest % size; "
-            f"rest /= size; {steps} }}"
-        )
+        starts = [f"var at_{n} = P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
+        starts.append(_walk(walks, {f"at_{n}": 16 + 8 * k for k, n in enumerate(NAMES[:count])}))
     head = "fn element(i: u32) -> out_value {\n"
     if not inputs:  # pieces of a result count on
         head = "fn element(n: u32) -> out_value {\nlet i = n + P(2u);\n"
@@ -74,7 +81,8 @@ def _kernel(
         + f"\nreturn {expression};\n}}"
     )  # fmt: skip
     if strided_out:
-        lines.append("fn placed(i: u32) -> u32 { return walked(i, P(5u), 8u, 40u); }")
+        walk = _walk(strided_out, {"at": 40})
+        lines.append(f"fn placed(i: u32) -> u32 {{ var at = 0u; {walk} return at; }}")
     if notes:
         lines.append(access.status(bound + 1))
     return Kernel(compose("map", *lines), "r" * bound + ("ww" if notes else "w"), label)
@@ -131,7 +139,8 @@ def _emit_piece(
     plain = len(sizes) == 1 and all(s == (1,) for s in strides)
     flat_out = strides[-1] == Layout.contiguous(sizes).strides or sizes == (1,)
     kernel = _kernel(
-        expression, tuple(x.dtype for x in inputs), out.dtype, not plain, not flat_out, in_place,
+        expression, tuple(x.dtype for x in inputs), out.dtype, 0 if plain else len(sizes),
+        0 if flat_out else len(sizes), in_place,
         asks.label, asks.notes,
     )  # fmt: skip
     count = 1
