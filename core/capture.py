@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 active = 0  # how many captures are going on, on all threads
 epoch = 0  # grows with whatever may put other memory, or another behaviour, in a plan's place
-mode = 0  # how often modules were switched to training or evaluation, or tensors frozen
+mode = 0  # which modules were switched between training and evaluation: the same when all are back
+chances = 0  # grows where what got no plan may get one now
 _lock = threading.Lock()
 
 
@@ -362,7 +363,13 @@ def moved(storage: Storage) -> None:
     epoch += 1
 
 
-def retrained() -> None:
-    """A module was switched between training and evaluation, or a tensor frozen."""
+def retrained(module: object) -> None:
+    """A module was switched between training and evaluation."""
     global mode
-    mode += 1
+    mode ^= hash(("mode", id(module)))
+
+
+def reconsider() -> None:
+    """Something changed after which a function that got no plan may get one."""
+    global chances
+    chances += 1

@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from types import NoneType
 from typing import Any, TypeVar, overload
 
 from rushlight.core import autograd, capture
@@ -42,7 +41,7 @@ def set_plan_memory(nbytes: int) -> None:
     if nbytes < 0:
         raise ValueError(f"set_plan_memory: {nbytes} must not be negative")
     _limit[0] = nbytes
-    capture.retrained()  # what was too large may fit now
+    capture.reconsider()  # what was too large may fit now
     _evict()
 
 
@@ -70,7 +69,7 @@ class _Entry:
         self.lost = "what it reaches from outside is gone by the next call, or it takes too much"
         self.replays = 0
         self.used = next(_clock)
-        self.mode = capture.mode
+        self.chances = capture.chances
         self.body: _Body | None = None
         with _guard:
             _entries.add(self)
@@ -81,8 +80,8 @@ class _Entry:
         return _held([self])
 
     def is_for(self, modules: list[Module]) -> bool:
-        """Whether it was made with these modules, not others at the same ids, and as they are."""
-        return self.mode == capture.mode and all(
+        """Whether it was made with these modules, not others at the same ids, and still holds."""
+        return (self.why is None or self.chances == capture.chances) and all(
             r() is m for r, m in zip(self.modules, modules, strict=True)
         )
 
@@ -239,8 +238,11 @@ def _captured(
     passes: Collection[str], pools: Mapping[Device, Pool],
 ) -> Any:  # fmt: skip
     """The result of a captured run; `entry` gets a plan, or the reason why it has none."""
+    mode = capture.mode
     found = run(taken)
     result, recorder = found[0], taken.recorder
+    if mode != capture.mode:
+        taken.refuse("it switches a module between training and evaluation")
     leaves.learn(recorder, taken.fresh)
     if recorder.why is None:
         Signature(result)
@@ -324,7 +326,7 @@ def jit(
         if capture.active and capture.capturing():
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
-        signature = Signature(grad, get_linear_mode(), args, kwargs)
+        signature = Signature(grad, get_linear_mode(), capture.mode, args, kwargs)
         known = leaves.sign(signature)
         tensors = signature.tensors
         where = tensors[0].storage.device if tensors else None
@@ -362,7 +364,7 @@ def jit(
         )
         if len(leaves.refs) > len(known):
             entries.clear()  # the signatures so far lack some gradients
-        entries[key + (None, NoneType) * (len(leaves.refs) - len(known))] = entry
+        entries[key + leaves.key(len(known))] = entry
         return result
 
     call.plans = entries  # type: ignore[attr-defined]

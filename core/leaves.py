@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from typing import Any
 
 from rushlight.core.capture import Recorder
 from rushlight.core.pytree import Signature, sign
@@ -15,7 +16,7 @@ _ROUNDS = 16  # captures of one function that may come upon leaves that none has
 class Leaves:
     """The tensors from outside whose .grad one function fills in, drops or uses, as far as known.
 
-    What their .grad is when a call begins is a part of its signature.
+    What their .grad is when a call begins is a part of its signature, and whether they need one.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,16 @@ class Leaves:
         found = [ref() for ref in self.refs]
         for leaf in found:
             sign(None if leaf is None else leaf._grad, signature)
+            signature.key.append(leaf is not None and leaf.requires_grad)
         return found
+
+    def key(self, known: int) -> tuple[Any, ...]:
+        """What `sign` would have added for those that are new, which had no gradients."""
+        signature = Signature()
+        for ref in self.refs[known:]:
+            sign(None, signature)
+            signature.key.append((leaf := ref()) is not None and leaf.requires_grad)
+        return tuple(signature.key)
 
     def learn(self, recorder: Recorder, fresh: list[weakref.ref[Tensor]]) -> None:
         """Know the leaves that a run came upon; too often others are a reason for no plan."""

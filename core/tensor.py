@@ -137,7 +137,7 @@ class Tensor(Reading):
         if not requires_grad and self.node is not None:
             raise RuntimeError("requires_grad: only a leaf can be switched off; use detach()")
         if self.requires_grad and not requires_grad:
-            capture.retrained()
+            capture.reconsider()
         if capture.active and self.requires_grad is not requires_grad:
             capture.leafed(self)
         self.requires_grad = requires_grad

@@ -262,7 +262,7 @@ class Module:
         """Set `training` of this module and all below it; dropout and batch norm look at it."""
         for module in self.modules():
             if module.training != mode:
-                capture.retrained()
+                capture.retrained(module)
             module.training = mode
         return self
 

@@ -438,6 +438,65 @@ def test_a_parameter_frozen_for_a_while(device: str) -> None:
         )  # fmt: skip
 
 
+def test_parts_that_are_frozen_in_turns(device: str) -> None:
+    """Two functions train half of the network each, and freeze the other half meanwhile."""
+
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        halves = [run.params[:2], run.params[2:]]
+        makers = [OPTIMIZERS["momentum"](half) for half in halves]
+
+        def step(i: int) -> Any:
+            def fn(x: rl.Tensor, y: rl.Tensor) -> None:
+                run.model.zero_grad()
+                run.loss(x, y).backward()
+                makers[i].step()
+
+            return wrap(fn)
+
+        steps, found = [step(0), step(1)], []
+        for i in range(12):
+            for half, at in zip(halves, (0, 1), strict=True):
+                for p in half:
+                    p.requires_grad_(at == i % 2)
+            steps[i % 2](*batch(run.device, i))
+            found.append(run.seen())
+        return found
+
+    same(script, device, OPTIMIZERS["sgd"], least=3)
+
+
+def test_an_evaluation_between_epochs(device: str) -> None:
+    """Neither function is captured anew for the switches between training and evaluation."""
+
+    def script(run: Run, wrap: Callable[[Any], Any]) -> list[Any]:
+        step, score, found = wrap(run.step), wrap(lambda x: run.model(x)), []
+        for i in range(5):
+            run.model.train()
+            for k in range(2):
+                step(*batch(run.device, 2 * i + k))
+            run.model.eval()
+            with rl.no_grad():
+                found.append([score(batch(run.device, i)[0]).tolist(), run.seen()])
+        return found
+
+    same(script, device, OPTIMIZERS["adamw"], least=4)
+
+
+def test_a_switch_inside(device: str) -> None:
+    drop = nn.Dropout(0.5)
+
+    def fn(x: rl.Tensor) -> rl.Tensor:
+        drop.train()
+        found: rl.Tensor = drop(x)
+        return found
+
+    step: Any = rl.jit(fn)
+    x = rl.ones(64, device=device)
+    for i in range(6):
+        drop.train(i % 2 == 0)
+        assert step(x).amin().item() == 0 and drop.training
+
+
 def test_a_parameter_that_takes_other_memory(device: str) -> None:
     def move(run: Run, i: int) -> None:
         if i == 3:
