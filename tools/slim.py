@@ -25,7 +25,7 @@ INTERNAL = tuple(
         "core/backends/coming", "core/backends/cpu/", "core/backends/elementwise",
         "core/backends/profiling", "core/backends/webgpu/", "core/bundle", "core/capture",
         "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
-        "core/layout", "core/op.py", "core/ops/common", "core/plan", "core/pytree",
+        "core/layout", "core/measure", "core/op.py", "core/ops/common", "core/plan", "core/pytree",
         "core/stand_ins", "core/storage", "models/batch", "models/gguf_names", "models/steps",
         "models/streaming", "models/turn",
         "site/", "web/download", "web/session", "wgsl_kernels/",

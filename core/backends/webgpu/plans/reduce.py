@@ -219,7 +219,8 @@ def _lanes(e: Emitter, layout: Layout, dims: tuple[int, ...], rows: int, n: int)
         for which in (True, False)
     ]  # fmt: skip
     near_rows = near[1] < near[0]
-    guess = next((lanes for lanes in LANES[3 * e.few_lanes(n) :] if n >= 2 * lanes), 1)
+    few = e.on_cpu and n <= LANES[-1] * ROUNDS
+    guess = next((lanes for lanes in LANES[3 * few :] if n >= 2 * lanes), 1)
     return int(e.pick(
         str(1 if near_rows and rows >= 64 else guess),
         "reduce", up_to(n, 1 << 20), min(8 ** len(f"{rows:o}"), 1 << 15),
