@@ -148,7 +148,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             found["decode_processor_s"] = (last - first) / (len(found["ids"]) - 1)
             return found
 
-        samples = alternate(["rushlight", "tinygrad"], sample, chosen.rounds, warm=2)
+        samples = alternate(["rushlight", "tinygrad"], sample, chosen.rounds, warm=1)
         versions = {**about, **peer.ask("about"), "chromium": page.context.browser.version}
     return result(samples, {**versions, "adapter": "SwiftShader"})
 

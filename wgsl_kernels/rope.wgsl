@@ -1,28 +1,15 @@
 // rope: pairs of the last dim turned by an angle; what lies behind them stays.
 //
-// The element of map.wgsl. const INTERLEAVED: pairs are (2j, 2j + 1), else (j, j + pairs).
-// Parameters: 2 offset of x, 3 of cos, 4 of sin, 5 other dims, 6 length of the last dim, 7 pairs,
+// The element of map.wgsl. const INTERLEAVED: pairs are (2j, 2j + 1), else (j, j + pairs). places(i):
+// where row i of x, cos and sin begins.
+// Parameters: 2 offset of x, 3 of cos, 4 of sin, 6 length of the last dim, 7 pairs,
 // 8.. sizes of the other dims, 16.. their strides in x, 24.. in cos, 32.. in sin, 40 to 42 the
 // strides of x, cos and sin along the last dim.
 
 fn element(i: u32) -> out_value {
   var rest = i / P(6u);
   let k = i - rest * P(6u);
-  var at_x = P(2u);
-  var at_cos = P(3u);
-  var at_sin = P(4u);
-  for (var d = P(5u); d > 1u;) {
-    d--;
-    let outer = rest / P(8u + d);
-    let place = rest - outer * P(8u + d);
-    rest = outer;
-    at_x += place * P(16u + d);
-    at_cos += place * P(24u + d);
-    at_sin += place * P(32u + d);
-  }
-  at_x += rest * P(16u);
-  at_cos += rest * P(24u);
-  at_sin += rest * P(32u);
+  let at = places(rest);
   let pairs = P(7u);
   var j = k;
   var second = k >= pairs;
@@ -35,9 +22,9 @@ fn element(i: u32) -> out_value {
     j = k - pairs;
     other = j;
   }
-  let own = load_x(at_x + k * P(40u));
-  let partner = load_x(at_x + other * P(40u));
-  let c = load_cos(at_cos + j * P(41u));
-  let s = load_sin(at_sin + j * P(42u));
+  let own = load_x(at.x + k * P(40u));
+  let partner = load_x(at.x + other * P(40u));
+  let c = load_cos(at.y + j * P(41u));
+  let s = load_sin(at.z + j * P(42u));
   return select(own, own * c + partner * select(-s, s, second), k < 2u * pairs);
 }

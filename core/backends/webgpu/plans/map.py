@@ -33,8 +33,8 @@ CHECKED = {
 }
 
 
-def _walk(dims: int, steps: Mapping[str, int]) -> str:
-    """WGSL that adds to each place what element i is away; its strides begin at a parameter.
+def walk_lines(dims: int, steps: Mapping[str, int]) -> str:
+    """WGSL that adds to each place where element i is; its strides begin at a parameter.
 
     No loop: a parameter whose number is computed takes a CPU as long as a division.
     """
@@ -72,7 +72,9 @@ def _kernel(
         starts = [f"let at_{n} = i + P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
     else:
         starts = [f"var at_{n} = P({2 + k}u);" for k, n in enumerate(NAMES[:count])]
-        starts.append(_walk(walks, {f"at_{n}": 16 + 8 * k for k, n in enumerate(NAMES[:count])}))
+        starts.append(
+            walk_lines(walks, {f"at_{n}": 16 + 8 * k for k, n in enumerate(NAMES[:count])})
+        )
     head = "fn element(i: u32) -> out_value {\n"
     if not inputs:  # pieces of a result count on
         head = "fn element(n: u32) -> out_value {\nlet i = n + P(2u);\n"
@@ -81,7 +83,7 @@ def _kernel(
         + f"\nreturn {expression};\n}}"
     )  # fmt: skip
     if strided_out:
-        walk = _walk(strided_out, {"at": 40})
+        walk = walk_lines(strided_out, {"at": 40})
         lines.append(f"fn placed(i: u32) -> u32 {{ var at = 0u; {walk} return at; }}")
     if notes:
         lines.append(access.status(bound + 1))

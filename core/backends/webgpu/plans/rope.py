@@ -10,6 +10,7 @@ from rushlight.core.backends.webgpu import access
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid
 from rushlight.core.backends.webgpu.plans.attention import cache_write
 from rushlight.core.backends.webgpu.plans.indexing import storer
+from rushlight.core.backends.webgpu.plans.map import walk_lines
 from rushlight.core.backends.webgpu.plans.movement import given
 from rushlight.core.backends.webgpu.recorder import Kernel, Slice
 from rushlight.core.layout import contiguous_strides
@@ -39,12 +40,19 @@ def _places(e: Emitter, operands: Sequence[Operand]) -> tuple[list[Slice], list[
     return [b for b, _ in bound], parameters
 
 
+def _text(dims: int) -> str:
+    """rope.wgsl for rows that lie in so many dims."""
+    walk = walk_lines(dims, {"at.x": 16, "at.y": 24, "at.z": 32})
+    places = f"var at = vec3<u32>(P(2u), P(3u), P(4u)); {walk} return at;"
+    return f"fn places(i: u32) -> vec3<u32> {{ {places} }}\n{text('rope')}"
+
+
 def rope(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     """Pairs of the last dim turned; cos and sin may repeat by strides of zero."""
     operands = given(*inputs)
     lines = [*_lines(operands, attrs["interleaved"]), access.writer(3, out.dtype)]
-    kernel = Kernel(compose("map", *lines, text("rope")), "rrrw", "rope")
     bound, parameters = _places(e, operands)
+    kernel = Kernel(compose("map", *lines, _text(parameters[5])), "rrrw", "rope")
     made, parameters[1] = e.bind(out)
     parameters[0] = out.layout.numel
     words = -(-out.layout.numel // access.per_word(out.dtype))
@@ -60,13 +68,13 @@ def rope_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         rope(e, operands, made, attrs)
         cache_write(e, (cache, made, offsets), out, {})
         return
-    turned = re.sub(r"P\((\d+)u", lambda m: f"P({int(m[1]) + _SHIFT}u", text("rope"))
+    bound, more = _places(e, operands)
+    turned = re.sub(r"P\((\d+)u", lambda m: f"P({int(m[1]) + _SHIFT}u", _text(more[5]))
     lines = [
         *_lines(operands, attrs["interleaved"]), access.reader("offset", 3, offsets.dtype),
         storer(4, out.dtype), access.status(5), turned,
         "fn load_value(i: u32) -> f32 { return element(i); }",
     ]  # fmt: skip
-    bound, more = _places(e, operands)
     i_bound, i_at = e.bind(offsets)
     o_bound, o_at = e.bind(out)
     shape = x.layout.shape
