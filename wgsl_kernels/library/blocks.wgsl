@@ -106,8 +106,8 @@ fn plain_nibbles_dot(b: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
   return sum.x + sum.y + sum.z + sum.w;
 }
 
-// The bytes of w as signed numbers. Turned bits of sign make the first three larger by 128; the last
-// has the word's sign.
+// The bytes of w as signed numbers. Turned bits of sign make the first three larger by 128; the
+// last has the word's sign.
 fn signed_fields(w: u32) -> vec4<f32> {
   return byte_fields(w ^ 0x808080u) - vec4<f32>(128.0, 0x1p15, 0x1p23, 0.0);
 }
