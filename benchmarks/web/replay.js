@@ -1,4 +1,4 @@
-// Replays and small reads of replay.py: Rushlight's, and the shortest JavaScript that reads as much.
+// Replays and small reads of replay.py: Rushlight's, and the shortest JavaScript that reads.
 
 import { pyodide } from "./tab.js";
 

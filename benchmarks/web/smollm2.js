@@ -1,5 +1,5 @@
 // The contenders of smollm2_cpu.py in one page, each in a worker of its own: Rushlight, and
-// llama.cpp as wllama builds it, on one thread and on two. In smollm2_webgpu.py it is Rushlight alone.
+// llama.cpp as wllama builds it, on one thread and on two. For smollm2_webgpu.py, Rushlight alone.
 
 export {};
 
