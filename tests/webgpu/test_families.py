@@ -17,7 +17,7 @@ PRODUCT = "matmul_"
 # What the kernel of an op is called, where it is not called as the op is.
 FAMILIES = {
     **dict.fromkeys(("copy", "flip", "cat", "assign", "pad", "slice_backward"), "copy"),
-    **dict.fromkeys(("argsort", "topk"), "sort_block"),
+    **dict.fromkeys(("argsort", "topk"), "sort_"),
     **dict.fromkeys(("scatter", "put"), "scatter_write"),
     **dict.fromkeys(("scatter_add", "index_add"), "scatter_add"),
     **dict.fromkeys(("softmax", "log_softmax"), "softmax_rows"),

@@ -63,9 +63,7 @@ def _order(
     few = 1 << (to.shape[dim] - 1).bit_length()
     while width > _BLOCK >= 2 * few:  # only the first few of a block can be among them
         count = width // _BLOCK
-        kernel = e.kernel("sort_block", "w", f"const BLOCK = {_BLOCK}u;")
-        groups = grid(rows * count)
-        e.dispatch(kernel, [e.bind(pairs)[0]], [2, _BLOCK, _BLOCK, rows * width], groups)
+        _near(e, e.bind(pairs)[0], (2, _BLOCK), _BLOCK, rows * width, _BLOCK)
         kept_pairs = e.temporary((rows, count, 2 * few), int64)
         first = Layout((rows, count, 2 * few), (2 * width, 2 * _BLOCK, 1))
         move(e, Value(pairs.buffer, first, int64), kept_pairs)
@@ -108,18 +106,38 @@ def _sort(e: Emitter, bound: Slice, rows: int, width: int) -> None:
         return
     count = rows * width
     block = min(_BLOCK, max(width, 2))
-    local = e.kernel("sort_block", "w", f"const BLOCK = {block}u;")
-    far = e.kernel("sort_step", "w")
-    groups = grid(-(-count // block))
-    e.dispatch(local, [bound], [2, block, width, count], groups)
+    _near(e, bound, (2, block), width, count, block)
     run = 2 * block
     while run <= width:
         step = run // 2
         while step >= block:
-            e.dispatch(far, [bound], [run, step, width, count], grid(-(-count // 128)))
+            _step(e, bound, run, step, width, count)
             step //= 2
-        e.dispatch(local, [bound], [run, run, width, count], groups)
+        _near(e, bound, (run, run), width, count, block)
         run *= 2
+
+
+def _near(
+    e: Emitter, bound: Slice, runs: tuple[int, int], width: int, count: int, block: int
+) -> None:
+    """The steps within blocks, of merging runs of the first length to the last."""
+    if not e.on_cpu:
+        local = e.kernel("sort_block", "w", f"const BLOCK = {block}u;")
+        e.dispatch(local, [bound], [*runs, width, count], grid(-(-count // block)))
+        return
+    # A dispatch takes less time there than a workgroup's invocations wait for each other.
+    run = runs[0]
+    while run <= runs[1]:
+        step = min(run, block) // 2
+        while step:
+            _step(e, bound, run, step, width, count)
+            step //= 2
+        run *= 2
+
+
+def _step(e: Emitter, bound: Slice, run: int, step: int, width: int, count: int) -> None:
+    e.dispatch(e.kernel("sort_step", "w"), [bound], [run, step, width, count],
+               grid(-(-count // 128)))  # fmt: skip
 
 
 PLANS = {"argsort": argsort, "topk": topk}
