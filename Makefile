@@ -67,7 +67,7 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@tools/vulkan.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@for benchmark in matmul_native "transfers native" "ops native" "minilm native" "smollm2 native" \
-	        "smollm2_webgpu native" "replay native" "gpu --smoke" \
+	        "smollm2_webgpu native" "replay native" gpu \
 	        "matmul_cpu native" "minilm_cpu native" "smollm2_cpu native" \
 	        "host_time native" "host_time webgpu_native"; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
