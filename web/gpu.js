@@ -315,20 +315,19 @@ export class Port {
     const words = this.words(address, 3 * count);
     const buffer = this.staging.find(({ size }) => size >= total) ?? this.#stage(total);
     this.staging = this.staging.filter((other) => other !== buffer);
-    // No scope for memory: nothing is allocated, and each takes as long as a third of a small read.
-    const done = this.#scoped(["validation"], "a read: ", () => {
-      const encoder = this.device.createCommandEncoder();
-      let at = 0;
-      for (let i = 0; i < words.length; i += 3) {
-        const source = /** @type {GPUBuffer} */ (this.buffers.get(words[i]));
-        if (words[i + 2]) {
-          encoder.copyBufferToBuffer(source, words[i + 1], buffer, at, words[i + 2]);
-        }
-        at += words[i + 2];
+    // Without a scope, which would take as long as a third of a small read: what can be wrong here
+    // was wrong before, with the buffer or the device, and is known or makes the mapping fail.
+    const encoder = this.device.createCommandEncoder();
+    let at = 0;
+    for (let i = 0; i < words.length; i += 3) {
+      const source = /** @type {GPUBuffer} */ (this.buffers.get(words[i]));
+      if (words[i + 2]) {
+        encoder.copyBufferToBuffer(source, words[i + 1], buffer, at, words[i + 2]);
       }
-      this.queue.submit([encoder.finish()]);
-      return buffer.mapAsync(GPUMapMode.READ, 0, total);
-    });
+      at += words[i + 2];
+    }
+    this.queue.submit([encoder.finish()]);
+    const done = buffer.mapAsync(GPUMapMode.READ, 0, total);
     /** @type {Reading} */
     const reading = { buffer, size: total, mapped: false, done };
     done.then(

@@ -149,16 +149,26 @@ def take(browser: Any, url: str, out: Path) -> None:
     keep(broken, out / "search-error.png")
 
 
+def timing(page: Page, path: Path) -> None:
+    """The Timing panel of a page that has something to show in it."""
+    page.wait_for_selector("#timing-found:visible")
+    page.evaluate("document.getElementById('panel-timing').scrollIntoView({ behavior: 'instant' })")
+    keep(page, path)
+
+
 def take_webgpu(browser: Any, url: str, out: Path) -> None:
-    """Search and Chat on WebGPU, which computes in software here."""
+    """Search and Chat on WebGPU, which computes in software here; what takes how long there."""
     page = browser.new_context(viewport={**DESKTOP, "height": 1060}).new_page()
     read_sample(page, url, "webgpu")
     keep(page, out / "search-webgpu.png")
     page.set_viewport_size(DESKTOP)
     talk(page, url, "webgpu", 40)
     keep(page, out / "chat-webgpu.png")
+    talk(page, url, "webgpu&timing", 16)
+    timing(page, out / "timing-desktop.png")
     page.set_viewport_size(PHONE)
     page.emulate_media(color_scheme="dark")
+    timing(page, out / "timing-phone-dark.png")
     page.evaluate("document.getElementById('panel-model').open = true")
     page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
     keep(page, out / "chat-webgpu-phone-dark.png")
