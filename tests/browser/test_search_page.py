@@ -331,7 +331,7 @@ def test_by_keyboard_alone(ready: Any) -> None:
 def test_every_control_has_a_name(ready: Any) -> None:
     nameless = ready.evaluate(
         """() => [...document.querySelectorAll("button, input, select, textarea, a")]
-          .filter((e) => !(e.innerText || "").trim() && !e.getAttribute("aria-label") &&
+          .filter((e) => !e.textContent.trim() && !e.getAttribute("aria-label") &&
             !(e.labels && e.labels.length) && !e.hidden)
           .map((e) => e.outerHTML)"""
     )

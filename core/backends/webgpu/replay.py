@@ -173,7 +173,8 @@ class Plan:
                     last[s.buffer.handle] = i
         real: dict[int, Buffer] = {}
         # Small values leave large buffers alone, unless they are there already.
-        free = sorted((b.nbytes, b.handle, b) for b in (pool.buffers() if pool else ()))
+        here = [b for b in (pool.buffers() if pool else ()) if b.pool is self.backend.pool]
+        free = sorted((b.nbytes, b.handle, b) for b in here)
         old = {handle for _, handle, _ in free}
         for i, d in enumerate(tape):
             for s in d.bindings:
