@@ -74,6 +74,19 @@ def test_values_are_those_of_when_they_were_asked_for(device: str) -> None:
             bad.wait()
 
 
+def test_values_asked_for_in_a_loop_that_has_ended(device: str) -> None:
+    async def ask() -> Any:
+        y = rl.ones(256, 256, device=device)
+        for _ in range(12):  # long enough that it is not there when the loop ends
+            y = (y @ y) * (1 / 256)
+        return y[0, :2].coming()
+
+    async def read(coming: Any) -> Any:
+        return (await coming).tolist()
+
+    assert asyncio.run(read(asyncio.run(ask()))) == [1, 1]
+
+
 def test_others_run_meanwhile(device: str) -> None:
     x = rl.ones(64, 64, device=device)
     seen = []

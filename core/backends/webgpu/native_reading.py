@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,16 @@ class Reading(Coming[list[Bytes]]):
         port._guard(lambda: port._copy(ranges, self.staging))
         # wgpu-py waits for all that was submitted until then: before more is. It would submit
         # once more, lest writes to the buffer still wait; here there are none.
-        self.promise = port._guard(lambda: self.staging.map_async("READ_NOSYNC", 0, self.total))
+        self.promise = port._guard(self._mapping)
+
+    def _mapping(self) -> Any:
+        """The promise of wgpu-py's, which belongs to no event loop: another one may wait for it."""
+        hooks = sys.get_asyncgen_hooks()  # by which wgpu-py finds the loop
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            return self.staging.map_async("READ_NOSYNC", 0, self.total)
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
 
     def wait(self) -> list[Bytes]:
         """The contents; blocks."""
@@ -63,6 +73,7 @@ class Reading(Coming[list[Bytes]]):
         async def kept() -> None:
             await self.promise
 
+        self.promise._call_soon_threadsafe = asyncio.get_running_loop().call_soon_threadsafe
         waiting = asyncio.ensure_future(kept())
         try:
             while self.port.device._poller is not None:
@@ -72,6 +83,7 @@ class Reading(Coming[list[Bytes]]):
             self._again(waiting.result)
         finally:
             waiting.cancel()
+            self.promise._call_soon_threadsafe = None
 
     def _check(self) -> None:
         # wgpu-py's thread that looks after promises ends with the device; reading what was
