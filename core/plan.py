@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight.core.backends import Device, device, get_linear_mode, linear_mode, profiling
 from rushlight.core.backends.cpu import simd, takers
+from rushlight.core.backends.folding import fold
 from rushlight.core.capture import Recorder, Slot, Step
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 # What may be done to a plan; "fuse" and "merge" are webgpu's.
 PASSES = frozenset({"fold", "fuse", "merge", "reuse"})
-_FOLDED = 2**16  # bytes of a value that is kept instead of being computed in each run
 _CPU = device("cpu")
 
 
@@ -102,7 +102,7 @@ class CpuPlan:
                 _place(slot, slot.buffer)
         steps = recorder.steps
         if "fold" in passes:
-            steps = self._fold(steps, results)
+            steps = fold(steps, results, self._fold)
         # Draws depend on nothing, so they come first and part no others.
         steps = [s for s in steps if s.draw] + [s for s in steps if not s.draw]
         self._buffers(steps, results, pool if "reuse" in passes else None)
@@ -144,23 +144,9 @@ class CpuPlan:
             for call in self.calls:
                 call()
 
-    def _fold(self, steps: list[Step], results: set[Slot]) -> list[Step]:
-        """Run what gives the same in every run now, where it is small; gives the other steps."""
-        written: dict[Slot, int] = {}
-        for step in steps:
-            written[step.out.storage] = written.get(step.out.storage, 0) + 1
-        rest = []
-        for step in steps:
-            out = step.out.storage
-            given = (x is None or x.storage.fixed for x in step.inputs)
-            if (written[out] > 1 or out.nbytes > _FOLDED or step.draw or out in results
-                    or not all(given)):  # fmt: skip
-                rest.append(step)
-                continue
-            self._own(out)
-            out.fixed = True
-            _CPU.backend.run(step.name, step.inputs, step.out, step.attrs)
-        return rest
+    def _fold(self, step: Step) -> None:
+        self._own(step.out.storage)
+        _CPU.backend.run(step.name, step.inputs, step.out, step.attrs)
 
     def _buffers(self, steps: list[Step], results: set[Slot], pool: Pool | None) -> None:
         """Memory for what steps write: one buffer serves several slots, one after the other."""

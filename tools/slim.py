@@ -23,7 +23,8 @@ INTERNAL = tuple(
     f"rushlight/{place}"
     for place in (
         "core/backends/coming", "core/backends/cpu/", "core/backends/elementwise",
-        "core/backends/profiling", "core/backends/webgpu/", "core/bundle", "core/capture",
+        "core/backends/folding", "core/backends/profiling", "core/backends/webgpu/", "core/bundle",
+        "core/capture",
         "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
         "core/layout", "core/measure", "core/op.py", "core/ops/common", "core/plan", "core/pytree",
         "core/stand_ins", "core/storage", "models/batch", "models/gguf_names", "models/steps",
@@ -36,8 +37,8 @@ BUNDLED = tuple(
     _CORE + place
     for place in (
         "backends/cpu/", "backends/webgpu/", "backends/coming", "backends/elementwise",
-        "backends/profiling", "capture", "cli/", "io/fetch/", "io/gguf_", "io/jsontext", "io/plan",
-        "io/sandbox", "op.py", "plan", "pytree", "stand_ins", "storage",
+        "backends/folding", "backends/profiling", "capture", "cli/", "io/fetch/", "io/gguf_",
+        "io/jsontext", "io/plan", "io/sandbox", "op.py", "plan", "pytree", "stand_ins", "storage",
     )
 )  # fmt: skip
 

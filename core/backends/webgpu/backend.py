@@ -213,7 +213,8 @@ class WebGpuBackend:
     ) -> None:
         """Have the emitter's op record its dispatches; hold the lock meanwhile."""
         plan = plan_of(e.op)
-        if plan is None or 0 in out.layout.shape:
+        assert plan is not None, e.op
+        if 0 in out.layout.shape:
             return
         choices = self.recorder.choices
         choices.asked.clear()

@@ -179,7 +179,8 @@ class Recorder:
                 raise error.during(summary(ops)) from None
         while self.retired:
             number, groups = self.retired.popleft()
-            self.port.release(number)
+            if number:
+                self.port.release(number)
             for made in groups:
                 self.port.free_group(made)
         self.pool.trim()

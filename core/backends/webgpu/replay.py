@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.core.backends.folding import fold
 from rushlight.core.backends.profiling import cost, credit
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
@@ -29,9 +30,6 @@ from rushlight.core.layout import Layout
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.backend import WebGpuBackend
     from rushlight.core.capture import Slot, Step
-
-_FOLDED = 2**16  # bytes of a value that is kept instead of being computed in each run
-_WORDS = SLOT // 4
 
 
 class _Moving(NamedTuple):
@@ -55,6 +53,7 @@ class Plan:
     ) -> None:  # fmt: skip
         self.backend, self.variable, self.slots = backend, variable, slots
         self.nbytes, self.number = 0, 0  # the port's; none without dispatches
+        self.own_groups: list[int] = []
         self.shared: dict[int, Any] = {}
         self.bound: dict[int, tuple[Buffer, int]] = {}  # by handle: buffer, and byte it begins at
         self.back: list[tuple[Value, Value]] = []
@@ -63,7 +62,7 @@ class Plan:
             self._build(list(steps), results, passes, pool)
 
     def __del__(self) -> None:
-        if self.number:  # the garbage collector may run in the middle of anything
+        if self.own_groups or self.number:  # the garbage collector may run amid anything
             self.backend.recorder.retired.append((self.number, self.own_groups))
 
     # Making it.
@@ -74,7 +73,7 @@ class Plan:
         for step in steps:
             self.dtypes.setdefault(step.out.storage, step.out.dtype)
         if "fold" in passes:
-            steps = self._fold(steps, results)
+            steps = fold(steps, results, self._fold)
         if "fuse" in passes:
             keep = {s for s in self.slots if s.kind != "temp"} | results
             steps = fuse(steps, keep, self.backend.emitter("fuse"))
@@ -91,23 +90,9 @@ class Plan:
         real = self._place(tape, pool if "reuse" in passes else None)
         self._retain(tape, real)
 
-    def _fold(self, steps: list[Step], results: set[Slot]) -> list[Step]:
-        """Run what gives the same in every run now, where it is small; gives the other steps."""
-        written: dict[Slot, int] = {}
-        for step in steps:
-            written[step.out.storage] = written.get(step.out.storage, 0) + 1
-        rest = []
-        for step in steps:
-            out = step.out.storage
-            given = (x is None or x.storage.fixed for x in step.inputs)
-            if (written[out] > 1 or out.nbytes > _FOLDED or step.draw or out in results
-                    or not all(given)):  # fmt: skip
-                rest.append(step)
-                continue
-            self._own(out)
-            out.fixed = True
-            self.backend.run(step.name, step.inputs, step.out, step.attrs)
-        return rest
+    def _fold(self, step: Step) -> None:
+        self._own(step.out.storage)
+        self.backend.run(step.name, step.inputs, step.out, step.attrs)
 
     def _own(self, slot: Slot) -> None:
         slot.buffer = self.backend.allocate(slot.nbytes, self.dtypes[slot])
@@ -209,7 +194,6 @@ class Plan:
         self.patched: Any = None
         self.draws: dict[int, tuple[Any, int, list[int]]] = {}
         self.held = list(real.values())
-        self.own_groups: list[int] = []
         slots: dict[bytes, int] = {}
         groups: dict[Any, int] = {}
         for i, d in enumerate(tape):
