@@ -24,17 +24,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let batch = unit / units;
   let head = unit % units * FOLD;
   let at = i32(load_offset(P(6u) + batch * P(36u)));
-  let window = i32(P(38u));
-  var begin = 0;
-  var end = min(i32(P(10u)), i32(load_length(P(7u) + batch * P(37u))));
-  if (window > 0) {
-    begin = max(at - window + 1, 0);
-  }
-  if (P(39u) == 1u) {
-    end = min(end, at + 1);
-  } else if (window > 0) {
-    end = min(end, at + window);
-  }
+  let seen = keys_seen(batch, at);
+  let begin = seen.x;
+  let end = seen.y;
   let from_q = P(1u) + batch * P(16u) + head * P(17u);
   let from_k = P(2u) + batch * P(20u) + unit % units * P(21u);
   let from_v = P(3u) + batch * P(24u) + unit % units * P(25u);

@@ -24,3 +24,19 @@ fn finish(product: f32, batch: u32, head: u32, query: u32, at: i32, key: i32) ->
   s += load_bias(P(4u) + batch * P(28u) + head * P(29u) + query * P(30u) + k * P(31u));
   return select(s, LOW, bitcast<u32>(s) == 0xff800000u);
 }
+
+// The keys that the query at place `at` of a batch sees: the first, and one past the last.
+fn keys_seen(batch: u32, at: i32) -> vec2<i32> {
+  let window = i32(P(38u));
+  var begin = 0;
+  var end = min(i32(P(10u)), i32(load_length(P(7u) + batch * P(37u))));
+  if (window > 0) {
+    begin = max(at - window + 1, 0);
+  }
+  if (P(39u) == 1u) {
+    end = min(end, at + 1);
+  } else if (window > 0) {
+    end = min(end, at + window);
+  }
+  return vec2<i32>(begin, end);
+}
