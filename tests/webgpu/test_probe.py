@@ -61,7 +61,7 @@ def test_the_port_times_what_is_submitted_meanwhile(backend: Any) -> None:
     port = backend.port
     if "timestamp-query" not in port.features:
         return
-    x = rl.ones((4,), device="webgpu")
+    x = many(rl.ones((4,), device="webgpu"), 1)  # which fills the constant, where none was yet
     backend.recorder.flush()
     for _ in range(2):
         port.time(True)
