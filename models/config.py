@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from rushlight.core.errors import FormatError
-from rushlight.core.io.jsontext import parse_json
+from rushlight.core.jsontext import parse_json
 
 C = TypeVar("C")
 

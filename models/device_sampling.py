@@ -17,13 +17,16 @@ import numpy as np
 from rushlight.core import ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import Generator as Random
-from rushlight.core.dtype import int64
+from rushlight.core.dtype import float32, int64
 from rushlight.core.jit import jit
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.models.sampling import Array, Options, checked
 
 # The score of a token that the mask leaves out: finite, as WGSL may take infinity for anything.
 HIDDEN = -1e30
+# The logarithm of a weight that is 0 in float32, and the parts of a step of the search for top_p.
+_LEAST = -104.0
+_PARTS = 8
 
 
 class Rules(NamedTuple):
@@ -154,22 +157,45 @@ class DeviceSampler:
     def _draw(self, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
         """A token (1,) int64, and the largest score.
 
-        The weights in falling order, cut, then the place of one draw.
+        Where one draw falls among the weights that are left: in falling order of the `top_k`
+        largest, else in the order of the vocabulary, which is not sorted for it.
         """
         if rules.top_k:
-            values, order = scores.topk(rules.top_k, 0)
-        else:
-            values, order = scores.sort(0, descending=True)
-        weights = ((values - values[:1]) / self._number("temperature")).exp()
-        weights = weights / weights.sum(0, keepdim=True)
+            scores, order = scores.topk(rules.top_k, 0)
+        top = scores[:1] if rules.top_k else scores.max(0, keepdim=True).values
+        logs = (scores - top) / self._number("temperature")
+        weights = logs.exp()  # the largest is 1
         stay = weights > 0
-        if rules.top_p:
-            stay = stay & (weights.cumsum(0) - weights < self._number("top_p"))
+        if rules.top_p and rules.top_k:
+            enough = weights.sum(0, keepdim=True) * self._number("top_p")
+            stay = stay & (weights.cumsum(0) - weights < enough)
+        elif rules.top_p:
+            stay = stay & (logs >= self._nucleus(logs, weights))
         if rules.min_p:
-            stay = stay & (weights >= weights[:1] * self._number("min_p"))
-        weights = ops.where(stay, weights, 0.0)
+            stay = stay & (weights >= self._number("min_p"))
+        sums = ops.where(stay, weights, 0.0).cumsum(0)
         drawn = ops.rand(1, generator=self._random, device=self.device)
-        point = drawn * weights.sum(0, keepdim=True)
-        place = (weights.cumsum(0) <= point).long().sum(0, keepdim=True)
-        last = stay.long().sum(0, keepdim=True) - 1
-        return order.gather(0, ops.minimum(place, last)), values[:1]
+        # The first that stays and is beyond the point; the last that stays, should rounding put
+        # the point beyond all.
+        count = scores.shape[0]
+        place = ops.arange(count, dtype=float32, device=self.device)
+        rank = ops.where(sums > drawn * sums[-1:], 2.0 * count - place, place + 1)
+        chosen = ops.where(stay, rank, 0.0).argmax(0, keepdim=True)
+        return order.gather(0, chosen) if rules.top_k else chosen, top
+
+    def _nucleus(self, logs: Tensor, weights: Tensor) -> Tensor:
+        """The logarithm (1,) from which on weights are in the smallest set that holds `top_p`.
+
+        Found by parting the range of logarithms in eight, again and again, until what is left is
+        less than float32 tells apart: tokens that near to the last one stay with it.
+        """
+        enough = weights.sum(0, keepdim=True) * self._number("top_p")
+        width = -_LEAST
+        at = ops.full((1,), _LEAST, device=self.device)
+        inner = ops.arange(1, _PARTS, dtype=float32, device=self.device)
+        while width > 1e-7:
+            width /= _PARTS
+            bounds = (at + inner * width).unsqueeze(1)
+            held = ops.where(logs >= bounds, weights, 0.0).sum(1)
+            at = at + (held >= enough).float().sum(0, keepdim=True) * width
+        return at

@@ -13,9 +13,9 @@ from typing import Any
 from rushlight.core import autograd, ops
 from rushlight.core.convert import tensor
 from rushlight.core.errors import FormatError
-from rushlight.core.io.jsontext import parse_json
 from rushlight.core.io.tokenizer import Encoding, load_tokenizer, pad_batch
 from rushlight.core.jit import jit
+from rushlight.core.jsontext import parse_json
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.models.config import DEEPEST
 from rushlight.models.loading import small_json

@@ -25,7 +25,7 @@ INTERNAL = tuple(
         "core/backends/coming", "core/backends/cpu/", "core/backends/elementwise",
         "core/backends/folding", "core/backends/profiling", "core/backends/webgpu/", "core/bundle",
         "core/capture",
-        "core/io/fetch/", "core/io/gguf_", "core/io/jsontext", "core/io/plan", "core/io/sandbox",
+        "core/io/fetch/", "core/io/gguf_", "core/io/plan", "core/io/sandbox", "core/jsontext",
         "core/layout", "core/measure", "core/op.py", "core/ops/common", "core/plan", "core/pytree",
         "core/stand_ins", "core/storage", "models/batch", "models/gguf_names", "models/steps",
         "models/streaming", "models/turn",
@@ -38,7 +38,7 @@ BUNDLED = tuple(
     for place in (
         "backends/cpu/", "backends/webgpu/", "backends/coming", "backends/elementwise",
         "backends/folding", "backends/profiling", "capture", "cli/", "io/fetch/", "io/gguf_",
-        "io/jsontext", "io/plan", "io/sandbox", "op.py", "plan", "pytree", "stand_ins", "storage",
+        "io/plan", "io/sandbox", "jsontext", "op.py", "plan", "pytree", "stand_ins", "storage",
     )
 )  # fmt: skip
 

@@ -98,6 +98,8 @@ export interface GenerateOptions {
   presencePenalty?: number;
   /** Token id -> number added to its logit. */
   logitBias?: Record<number, number>;
+  /** For each token of the vocabulary whether it is allowed. */
+  tokenMask?: boolean[] | Uint8Array;
   seed?: number;
   /** Text that ends the answer and is no part of it. */
   stop?: string | string[];

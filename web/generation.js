@@ -22,6 +22,7 @@ const NAMES = {
   frequencyPenalty: "frequency_penalty",
   presencePenalty: "presence_penalty",
   logitBias: "logit_bias",
+  tokenMask: "token_mask",
   seed: "seed",
   stop: "stop",
   overflow: "overflow",

@@ -163,6 +163,8 @@ async def generate(
     if "logit_bias" in chosen:
         # An object's keys are text in JavaScript.
         chosen["logit_bias"] = {int(token): bias for token, bias in chosen["logit_bias"].items()}
+    if isinstance(chosen.get("token_mask"), memoryview):  # bytes, as JavaScript packs no booleans
+        chosen["token_mask"] = np.asarray(chosen["token_mask"]) != 0
     linear = chosen.setdefault("linear", _linear[number])
     # Refuses what is out of range before anything is read.
     steps = model.tokens_async(ids, **chosen)

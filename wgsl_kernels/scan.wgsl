@@ -1,6 +1,7 @@
-// scan: running sums of a part of a row, by LANES invocations of four elements each.
+// scan: running sums of a part of a row, by LANES invocations of EACH elements.
 //
 // declare:  const LANES          invocations per part, a power of two up to 256
+//           const EACH           elements of an invocation
 //           alias total          type of the sums; load_x gives elements, encode takes sums
 //           fn keep(unit, v)     what becomes of a part's whole sum
 // Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
@@ -16,16 +17,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let unit = group_number(group, groups) * (256u / LANES) + lane / LANES;
   let own = lane % LANES;
   let row = unit / P(4u);
-  let j = (unit % P(4u)) * (LANES * 4u) + own * 4u;
-  let count = select(0u, min(P(3u) - min(j, P(3u)), 4u), row < P(0u));
+  let j = (unit % P(4u)) * (LANES * EACH) + own * EACH;
+  let count = select(0u, min(P(3u) - min(j, P(3u)), EACH), row < P(0u));
   let source = P(2u) + walked(row, P(8u), 10u, 18u) + j * P(5u);
-  var four: array<total, 4>;
+  var inner: array<total, EACH>;
   var sum = total(0);
-  for (var k = 0u; k < 4u; k++) {
+  for (var k = 0u; k < EACH; k++) {
     if (k < count) {
       sum += load_x(source + k * P(5u));
     }
-    four[k] = sum;
+    inner[k] = sum;
   }
   sums[lane] = sum;
   workgroupBarrier();
@@ -43,9 +44,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     before = sums[lane - 1u];
   }
   let place = P(1u) + walked(row, P(8u), 10u, 34u) + j * P(6u);
-  for (var k = 0u; k < 4u; k++) {
+  for (var k = 0u; k < EACH; k++) {
     if (k < count) {
-      out_words[place + k * P(6u)] = encode(before + four[k]);
+      out_words[place + k * P(6u)] = encode(before + inner[k]);
     }
   }
   if (own == LANES - 1u && row < P(0u)) {

@@ -18,11 +18,11 @@ from typing import Any
 
 from rushlight.core.dtype import from_safetensors
 from rushlight.core.errors import FormatError
-from rushlight.core.io.jsontext import parse_json
 from rushlight.core.io.plan import destination_for, load_plan, run_plan
 from rushlight.core.io.shards import read_index, weights_in
 from rushlight.core.io.source import Source, open_source
 from rushlight.core.io.table import Entry, Table
+from rushlight.core.jsontext import parse_json
 from rushlight.core.tensor import Tensor
 
 MAX_HEADER = 100_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rushlight.core.errors import FormatError
-from rushlight.core.io.jsontext import parse_json
+from rushlight.core.jsontext import parse_json
 
 _MAX_INDEX = 100_000_000
 

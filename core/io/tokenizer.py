@@ -7,7 +7,6 @@ padding are done here, for both.
 
 from __future__ import annotations
 
-import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.core.errors import BlockingReadError, FormatError
+from rushlight.core.jsontext import parse_json
 
 _TAB = sys.platform == "emscripten"
 # Names that padding tokens have where no file says which token it is.
@@ -280,8 +280,9 @@ def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | N
         return int(named)
     if tokenizer_config is not None:
         try:
-            token = json.loads(tokenizer_config).get("pad_token")
-        except (ValueError, AttributeError) as error:
+            config = parse_json(tokenizer_config, "tokenizer_config.json", depth=16)
+            token = config.get("pad_token")
+        except AttributeError as error:
             raise FormatError(f"tokenizer_config.json: {error}") from error
         if isinstance(token, dict):  # an added token written out
             token = token.get("content")

@@ -1,5 +1,6 @@
 // timing.js: where the time of the page's last piece of work went: a chart and a table of kernels,
-// for developers. Nothing is timed, and no chart library loaded, before its panel is open.
+// for developers. Nothing is timed, and no chart library loaded, before its panel is open. For pages
+// with panel-timing and, in it, timing-says; the rest of the panel is made here.
 
 import { byId, duration, make, pick, save } from "./page.js";
 
@@ -12,6 +13,25 @@ import { byId, duration, make, pick, save } from "./page.js";
 const SHOWN = 8; // bars; the table has more
 const ROWS = 20;
 const panel = pick("panel-timing", HTMLDetailsElement);
+const plot = (/** @type {string} */ id) =>
+  make("div", { class: "plot" }, make("canvas", { id, role: "img" }));
+const scroll = { class: "scroll", tabindex: "0", role: "group", "aria-label": "Time per kernel" };
+const speeds = make(
+  "div",
+  { id: "timing-speed" },
+  make("p", { class: "hint", id: "timing-mean" }),
+  plot("timing-line"),
+);
+const traced = make("button", { class: "small", id: "trace", type: "button" }, "Save a trace");
+const found = make(
+  "div",
+  { class: "stack", id: "timing-found", hidden: "" },
+  plot("timing-bars"),
+  speeds,
+  make("div", scroll, make("table", { id: "timing-table" })),
+  traced,
+);
+panel.append(found);
 /** @type {any} the chart library */
 let Chart = null;
 /** @type {any[]} */
@@ -57,9 +77,9 @@ async function show(timing, times) {
   const { rows } = timing;
   byId("timing-says").textContent = summary(timing);
   byId("timing-table").replaceChildren(...table(rows));
-  byId("timing-found").hidden = false;
-  byId("timing-speed").hidden = times.length < 3;
-  byId("trace").onclick = async () =>
+  found.hidden = false;
+  speeds.hidden = times.length < 3;
+  traced.onclick = async () =>
     save("rushlight-trace.json", "application/json", await timing.trace());
   redraw = () => {
     for (const chart of charts) chart.destroy();
@@ -87,15 +107,25 @@ function summary({ seconds, kernelSeconds, calls, host, timing, resolution }) {
 /** @param {Row} row */
 const name = ({ op, kernel }) => (kernel && kernel !== op ? `${op} · ${kernel}` : op);
 
-/** A name that leaves room for its bar. @param {Row} row @param {Row[]} rows */
-function short({ op, kernel }, rows) {
-  const long = rows.filter((other) => other.op === op).length > 1 ? kernel : op;
-  return long.length > 18 ? `${long.slice(0, 17)}…` : long;
+/** @param {string} words */
+const cut = (words) => (words.length > 18 ? `${words.slice(0, 17)}…` : words);
+
+/** A name that leaves room for its bar: the first that no other row has. @param {Row} row
+ *  @param {Row[]} rows */
+function short(row, rows) {
+  /** @type {((row: Row) => string)[]} */
+  const names = [(r) => cut(r.op), (r) => cut(r.kernel), (r) => cut(name(r)), name];
+  const alone = names.find((of) => rows.filter((other) => of(other) === of(row)).length === 1);
+  return (alone ?? name)(row);
 }
+
+/** A name that may break after an underscore. @param {string} words */
+const breakable = (words) =>
+  words.split(/(?<=_)/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
 
 /** @param {number} perSecond @param {number} [share] */
 const rate = (perSecond, share) =>
-  share === undefined ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)} %)`;
+  share === undefined ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)}\u00a0%)`;
 
 /** @param {Row[]} rows */
 function table(rows) {
@@ -109,7 +139,7 @@ function table(rows) {
       rate(row.bytesPerSecond, row.ofCopy),
       rate(row.operationsPerSecond, row.ofFma),
     ];
-    const first = make("th", { scope: "row" }, name(row));
+    const first = make("th", { scope: "row" }, ...breakable(name(row)));
     return make("tr", {}, first, ...cells.map((words) => make("td", {}, words)));
   });
   const caption = make("caption", { class: "unseen" }, "Time per kernel, the longest first");

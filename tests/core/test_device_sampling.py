@@ -70,7 +70,8 @@ class Reference:
     def _draw(self, scores: Array) -> int:
         o = self.options
         order = np.argsort(-scores, kind="stable")
-        if 0 < o.top_k < order.size:
+        few = 0 < o.top_k < order.size
+        if few:
             order = order[: o.top_k]
         weights = np.exp((scores[order] - scores[order[0]]) / o.temperature)
         weights /= weights.sum()
@@ -81,6 +82,9 @@ class Reference:
         if o.min_p > 0:
             stay = weights >= o.min_p * weights[0]
             order, weights = order[stay], weights[stay]
+        if not few:  # the vocabulary is not sorted
+            again = np.argsort(order)
+            order, weights = order[again], weights[again]
         point = float(rl.rand(1, generator=self.random).item()) * weights.sum()
         return int(order[min(int(np.searchsorted(np.cumsum(weights), point, "right")),
                              order.size - 1)])  # fmt: skip

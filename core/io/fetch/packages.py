@@ -292,7 +292,7 @@ def _json_files(body: bytes, page: str) -> list[tuple[str, str]]:
     try:
         files: list[dict[str, Any]] = json.loads(body)["files"]
         return [(f["url"], f["hashes"].get("sha256", "")) for f in files]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise FetchError(f"{shown(page)} is not a list of files as in PEP 691", page) from None
 
 

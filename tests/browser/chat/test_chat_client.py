@@ -118,6 +118,31 @@ def test_stop_texts_and_biases(page: Any) -> None:
     assert found == ["A rushlight is a **cheap** light:", "A", False]
 
 
+def test_a_mask_of_tokens(page: Any, chain_native: Any) -> None:
+    vocab = chain_native.config.vocab_size
+    found = page.evaluate(
+        """async (vocab) => {
+          const answer = async (tokenMask) => {
+            const ids = [];
+            const options = { maxNewTokens: 3, tokenMask, onToken: ({ id }) => ids.push(id) };
+            try { await all(m.generate("light", options)); } catch (e) { return e.message; }
+            return ids;
+          };
+          const free = await answer();
+          const bytes = new Uint8Array(vocab).fill(1);
+          bytes[free[0]] = 0;
+          const booleans = Array.from(bytes, (byte) => byte === 1);
+          return [free, await answer(bytes), await answer(booleans), await answer([true])];
+        }""",
+        vocab,
+    )
+    free, masked, again, wrong = found
+    assert len(free) == 3 and masked == again and free[0] not in masked and masked
+    assert wrong == (
+        f"generate: token_mask is (1,); it must be ({vocab},), a truth value for each token"
+    )
+
+
 @pytest.mark.parametrize("how", ["break", "signal", "return"])
 def test_leaving_stops_the_worker_within_a_token(page: Any, how: str) -> None:
     found = page.evaluate(

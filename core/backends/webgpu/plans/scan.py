@@ -72,8 +72,9 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
         [tuple(v.strides[d] for d in others) for v in (at, to)],
     )
     rows = at.numel // n
-    lanes = 256 if n > 256 else 16 if n > 8 else 2
-    part = lanes * 4
+    # On a CPU, which waits long at barriers, each invocation has a part of its own.
+    lanes, each = (1, 64) if e.on_cpu else (256 if n > 256 else 16 if n > 8 else 2, 4)
+    part = lanes * each
     parts = -(-n // part)
     source, first = e.bind(x, at)
     target, begin = e.bind(out, to)
@@ -95,7 +96,8 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
             "fn keep(unit: u32, v: total) { kept[unit] = v; }"
         )
         bindings.append(e.bind(totals)[0])
-    text = compose("scan", access.reader("x", 0, x.dtype), *lines, f"const LANES = {lanes}u;", keep)
+    cut = [f"const LANES = {lanes}u;", f"const EACH = {each}u;"]
+    text = compose("scan", access.reader("x", 0, x.dtype), *lines, *cut, keep)
     kernel = Kernel(text, "r" + "w" * (len(bindings) - 1), "scan")
     e.dispatch(kernel, bindings, p, grid(-(-rows * parts * lanes // 256)))
     if totals is None:
