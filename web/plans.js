@@ -5,12 +5,13 @@
 /**
  * @typedef {{ buffer: GPUBuffer, group: GPUBindGroup }} Arena  parameters on the device
  * @typedef {{ words: Uint32Array, pipelines: (GPUComputePipeline | null)[],
- *   groups: (GPUBindGroup | null)[], arena: Arena }} Kept  null: as for the dispatch before
+ *   groups: (GPUBindGroup | null)[], arena: Arena, part: number }} Kept  null: as for the dispatch
+ *   before; part: dispatches that are submitted at once
  */
 
 const ROOM = 1 << 16;
 const STRIDE = 6;
-const PART = 128; // dispatches of a kept plan that are submitted at once
+const PART = 128; // about so many dispatches of a kept plan are submitted at once
 /** Bytes of parameters that a kernel sees from its offset on: four slots. */
 export const SEEN = 1024;
 
@@ -55,9 +56,11 @@ export class Plans {
    *  @returns {Kept} */
   #resolved(words, arena) {
     /** @type {Kept} */
-    const made = { words, pipelines: [], groups: [], arena };
+    const made = { words, pipelines: [], groups: [], arena, part: 0 };
+    const count = words.length / STRIDE;
+    made.part = Math.ceil(count / Math.max(1, Math.round(count / PART)));
     for (let i = 0; i < words.length; i += STRIDE) {
-      const first = i % (PART * STRIDE) === 0;
+      const first = i % (made.part * STRIDE) === 0;
       const same = !first && words[i] === words[i - STRIDE];
       made.pipelines.push(same ? null : (this.port.pipelines.get(words[i]) ?? null));
       const bound = !first && words[i + 1] === words[i + 1 - STRIDE];
@@ -97,8 +100,9 @@ export class Plans {
 
   /** Runs a kept plan, part by part: one runs while the next is encoded. @param {Kept} plan */
   replay(plan) {
-    const count = plan.pipelines.length;
-    for (let at = 0; at < count; at += PART) this.#encode(plan, at, Math.min(at + PART, count));
+    const { part, words } = plan;
+    const count = words.length / STRIDE;
+    for (let at = 0; at < count; at += part) this.#encode(plan, at, Math.min(at + part, count));
   }
 
   /** Gives one dispatch of a kept plan another bind group. @param {Kept} plan

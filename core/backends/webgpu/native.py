@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rushlight.core.backends import Bytes
-from rushlight.core.backends.webgpu.native_plans import Plans
+from rushlight.core.backends.webgpu.native_plans import Encoding, Plans
 from rushlight.core.backends.webgpu.native_reading import Reading, cut
 from rushlight.core.backends.webgpu.native_timer import Timed
 from rushlight.core.backends.webgpu.port import SLOT, SPREAD, Range, lost
@@ -113,7 +113,8 @@ class NativePort(Timed):
         self._uniform_layout = self._layout("u")
         self._fence: Any = None
         self._written = 0
-        self._plans = Plans(self.device, self._uniform_layout, self._pipelines, self._groups)
+        self._encoding = Encoding(self.device)
+        self._plans = Plans(self._encoding, self._uniform_layout, self._pipelines, self._groups)
         self._ops: dict[int, Sequence[str]] = {}
         self.created = {"buffers": 0, "bytes": 0, "groups": 0, "pipelines": 0}
         self.destroyed = {"buffers": 0, "bytes": 0, "groups": 0}
@@ -232,13 +233,17 @@ class NativePort(Timed):
 
     def _copy(self, ranges: Sequence[Range], staging: Any) -> None:
         """Submit the copies of some ranges, one after another, into a buffer that is mapped."""
-        encoder = self.device.create_command_encoder()
-        at = 0
-        for handle, offset, nbytes in ranges:
-            if nbytes:
-                encoder.copy_buffer_to_buffer(self._buffers[handle], offset, staging, at, nbytes)
-            at += nbytes
-        self.device.queue.submit([encoder.finish()])
+        copy = self._encoding.checked.wgpuCommandEncoderCopyBufferToBuffer
+
+        def fill(encoder: Any) -> None:
+            at = 0
+            for handle, offset, nbytes in ranges:
+                if nbytes:
+                    source = self._buffers[handle]._internal
+                    copy(encoder, source, offset, staging._internal, at, nbytes)
+                at += nbytes
+
+        self._encoding.submit(fill)
 
     def pipeline(self, source: str, access: str, label: str) -> int:
         """Compile WGSL."""

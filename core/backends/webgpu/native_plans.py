@@ -1,13 +1,13 @@
 """Plans over wgpu-py: how dispatches are encoded, and the plans that are kept to be replayed.
 
-Each call of wgpu-py's looks for errors, which takes longer than what it calls. Encoding goes by the
-C functions below it; what is wrong with a dispatch, the end of the encoder says.
+Each call of wgpu-py's makes an object and looks for errors, which takes longer than what it calls.
+Encoding goes by the C functions below it; what is wrong with a dispatch, the end of the encoder says.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.core.backends.webgpu.native_timer import Timer
@@ -41,21 +41,51 @@ class Arena:
 class _Retained:
     def __init__(self, words: array[int], arena: Arena) -> None:
         self.words, self.arena = words, arena
-        self.parts: list[list[Row] | None] = [None] * -(-len(words) // (STRIDE * PART))
+        count = len(words) // STRIDE
+        self.size = -(-count // max(1, round(count / PART)))  # dispatches of a part
+        self.parts: list[list[Row] | None] = [None] * -(-count // self.size)
+
+
+class Encoding:
+    """Command encoders of one device, each submitted as soon as it is filled."""
+
+    def __init__(self, device: Any) -> None:
+        from wgpu.backends.wgpu_native import _api
+        from wgpu.backends.wgpu_native._ffi import ffi, lib
+
+        self.device, self.null = device, ffi.NULL
+        self.lib: Any = lib
+        self.checked: Any = _api.libf  # the same functions; errors are raised
+        self._made: Any = ffi.new("WGPUCommandBuffer[1]")
+
+    def submit(self, fill: Callable[[Any], None]) -> None:
+        """Submit what `fill` does with C's encoder. GPUError for what is wrong with it."""
+        lib, checked = self.lib, self.checked
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self.device._internal, self.null)
+        try:
+            fill(encoder)
+            made = checked.wgpuCommandEncoderFinish(encoder, self.null)
+        finally:
+            lib.wgpuCommandEncoderRelease(encoder)
+        self._made[0] = made
+        try:
+            checked.wgpuQueueSubmit(self.device.queue._internal, 1, self._made)
+        finally:
+            lib.wgpuCommandBufferRelease(made)
 
 
 class Plans:
     """Encodes the plans of one device, whose pipelines and bind groups are known by number."""
 
     def __init__(
-        self, device: Any, layout: Any, pipelines: Mapping[int, Any], groups: Mapping[int, Any]
-    ) -> None:
-        from wgpu.backends.wgpu_native._ffi import ffi, lib
+        self, encoding: Encoding, layout: Any, pipelines: Mapping[int, Any],
+        groups: Mapping[int, Any],
+    ) -> None:  # fmt: skip
+        from wgpu.backends.wgpu_native._ffi import ffi
 
-        self.device, self.layout = device, layout
+        self.encoding, self.device, self.layout = encoding, encoding.device, layout
         self.pipelines, self.groups = pipelines, groups
         self._ffi: Any = ffi
-        self._lib: Any = lib
         self._arena: Arena | None = None
         self._plans: dict[int, _Retained] = {}
         self._offsets: dict[int, Any] = {}
@@ -77,7 +107,8 @@ class Plans:
 
     def replay(self, handle: int) -> None:
         """Run a kept plan, part by part."""
-        kept, size = self._plans[handle], STRIDE * PART
+        kept = self._plans[handle]
+        size = STRIDE * kept.size
         for i, rows in enumerate(kept.parts):
             if rows is None:
                 rows = kept.parts[i] = self._rows(kept.words[i * size : (i + 1) * size])
@@ -87,7 +118,7 @@ class Plans:
         """Give a dispatch of a kept plan another bind group."""
         kept = self._plans[handle]
         kept.words[dispatch * STRIDE + 1] = group
-        kept.parts[dispatch // PART] = None
+        kept.parts[dispatch // kept.size] = None
 
     def arena_of(self, handle: int) -> Arena:
         """The parameters of a kept plan."""
@@ -120,20 +151,22 @@ class Plans:
         if self.timer is not None:
             self.timer.run(rows, arena.group._internal)
             return
-        set_pipeline = self._lib.wgpuComputePassEncoderSetPipeline
-        set_group = self._lib.wgpuComputePassEncoderSetBindGroup
-        dispatch = self._lib.wgpuComputePassEncoderDispatchWorkgroups
-        null = self._ffi.NULL
-        encoder = self.device.create_command_encoder()
-        run = encoder.begin_compute_pass()
-        inner, parameters = run._internal, arena.group._internal
-        for pipeline, group, offset, x, y, z in rows:
-            if pipeline is not None:
-                set_pipeline(inner, pipeline)
-            if group is not None:
-                set_group(inner, 0, group, 0, null)
-            if offset is not None:
-                set_group(inner, 1, parameters, 1, offset)
-            dispatch(inner, x, y, z)
-        run.end()
-        self.device.queue.submit([encoder.finish()])
+        lib, null, parameters = self.encoding.lib, self.encoding.null, arena.group._internal
+        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+        set_group = lib.wgpuComputePassEncoderSetBindGroup
+        dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+
+        def fill(encoder: Any) -> None:
+            run = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
+            for pipeline, group, offset, x, y, z in rows:
+                if pipeline is not None:
+                    set_pipeline(run, pipeline)
+                if group is not None:
+                    set_group(run, 0, group, 0, null)
+                if offset is not None:
+                    set_group(run, 1, parameters, 1, offset)
+                dispatch(run, x, y, z)
+            lib.wgpuComputePassEncoderEnd(run)
+            lib.wgpuComputePassEncoderRelease(run)
+
+        self.encoding.submit(fill)

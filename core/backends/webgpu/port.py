@@ -81,7 +81,7 @@ class Port(Protocol):
         """Keep a plan with its parameters, to be replayed; its number."""
 
     def replay(self, plan: int) -> None:
-        """Run a retained plan, in submits of PART dispatches."""
+        """Run a retained plan, in submits of about PART dispatches."""
 
     def patch(self, plan: int, dispatch: int, group: int) -> None:
         """Give one dispatch of a retained plan another bind group."""
