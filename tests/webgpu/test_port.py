@@ -279,13 +279,21 @@ def test_rule_3_views_bind_at_aligned_offsets(
     assert any(offset for _, offset, _ in seen)
 
 
-def test_rule_4_no_kernel_binds_more_than_eight(counted: WebGpuBackend) -> None:
+def test_rule_4_a_kernel_binds_no_more_than_eight(
+    counted: WebGpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What every kernel binds, test_compiles.py looks at; here an op of more operands."""
+    seen: list[str] = []
+    original = counted.port.bind_group
+
+    def bind_group(access: str, ranges: Any) -> int:
+        seen.append(access)
+        return original(access, ranges)
+
+    monkeypatch.setattr(counted.port, "bind_group", bind_group)
     parts = [rl.full((3,), float(i), device="webgpu") for i in range(20)]
     assert rl.cat(parts).numpy()[::3].tolist() == list(range(20))
-    # Merged ones of captured plans bind what the adapter lets them.
-    most = counted.port.limits["maxStorageBuffersPerShaderStage"]
-    for kernel in counted.recorder.pipelines:
-        assert len(kernel.access) <= (most if "number_of_part" in kernel.source else 8)
+    assert seen and max(len(access) for access in seen) <= 8
 
 
 # --- what goes wrong -----------------------------------------------------------------------------
