@@ -76,15 +76,20 @@ class Waits:
 
     def __init__(self) -> None:
         self.seconds = self.processor = 0.0
+        self._within = False
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call` with its time noted."""
+        """`call` with its time noted, once where it is part of another such call."""
 
         def timed(*given: Any) -> Any:
+            if self._within:
+                return call(*given)
+            self._within = True
             began, spent = time.perf_counter(), _spent()
             try:
                 return call(*given)
             finally:
+                self._within = False
                 self.seconds += time.perf_counter() - began
                 self.processor += _spent() - spent
 
@@ -130,9 +135,9 @@ async def measure_webgpu(
     else:
         from rushlight.core.backends.webgpu.native_reading import Reading
 
-        place, name, usual = port._plans, "device", port._plans.device
-        queue = _Timed(usual.queue, submit=waits.around(usual.queue.submit))
-        port._plans.device = _Timed(usual, queue=queue)
+        place, name, usual = port._encoding, "checked", port._encoding.checked
+        submit = waits.around(usual.wgpuQueueSubmit)
+        port._encoding.checked = _Timed(usual, wgpuQueueSubmit=submit)
         kept = Reading.wait, Reading.__init__
         Reading.wait = waits.around(kept[0])  # type: ignore[method-assign]
         # Its copy is a submit, too.
