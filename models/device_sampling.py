@@ -24,9 +24,7 @@ from rushlight.models.sampling import Array, Options, checked
 
 # The score of a token that the mask leaves out: finite, as WGSL may take infinity for anything.
 HIDDEN = -1e30
-# The logarithm of a weight that is 0 in float32, and the parts of a step of the search for top_p.
-_LEAST = -104.0
-_PARTS = 8
+_PARTS = 4  # of a step of the search for top_p
 
 
 class Rules(NamedTuple):
@@ -186,14 +184,15 @@ class DeviceSampler:
     def _nucleus(self, logs: Tensor, weights: Tensor) -> Tensor:
         """The logarithm (1,) from which on weights are in the smallest set that holds `top_p`.
 
-        Found by parting the range of logarithms in eight, again and again, until what is left is
-        less than float32 tells apart: tokens that near to the last one stay with it.
+        Found by parting the range of logarithms again and again, until what is left is less than
+        float32 tells apart in logits: tokens that near to the last one stay with it.
         """
         enough = weights.sum(0, keepdim=True) * self._number("top_p")
-        width = -_LEAST
-        at = ops.full((1,), _LEAST, device=self.device)
+        # Tokens below it hold less than float32 can leave out, even were they the whole vocabulary.
+        width = math.log(weights.shape[0]) + 17
+        at = ops.full((1,), -width, device=self.device)
         inner = ops.arange(1, _PARTS, dtype=float32, device=self.device)
-        while width > 1e-7:
+        while width > 1e-6:
             width /= _PARTS
             bounds = (at + inner * width).unsqueeze(1)
             held = ops.where(logs >= bounds, weights, 0.0).sum(1)

@@ -1,6 +1,6 @@
 // timing.js: where the time of the page's last piece of work went: a chart and a table of kernels,
-// for developers. Nothing is timed, and no chart library loaded, before its panel is open. For pages
-// with panel-timing and, in it, timing-says; the rest of the panel is made here.
+// for developers. Nothing is timed, and no chart library loaded, before its panel is open. For
+// pages with panel-timing and, in it, timing-says; the rest of the panel is made here.
 
 import { byId, duration, make, pick, save } from "./page.js";
 
@@ -124,8 +124,8 @@ const breakable = (words) =>
   words.split(/(?<=_)/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
 
 /** @param {number} perSecond @param {number} [share] */
-const rate = (perSecond, share) =>
-  share === undefined ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)}\u00a0%)`;
+const rate = (perSecond, share = NaN) =>
+  isNaN(share) ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)}\u00a0%)`;
 
 /** @param {Row[]} rows */
 function table(rows) {

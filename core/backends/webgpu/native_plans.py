@@ -1,7 +1,8 @@
 """Plans over wgpu-py: how dispatches are encoded, and the plans that are kept to be replayed.
 
 Each call of wgpu-py's makes an object and looks for errors, which takes longer than what it calls.
-Encoding goes by the C functions below it; what is wrong with a dispatch, the end of the encoder says.
+Encoding goes by the C functions below it; what is wrong with a dispatch, the end of the encoder
+says.
 """
 
 from __future__ import annotations
