@@ -24,7 +24,9 @@ from rushlight.models.sampling import Array, Options, checked
 
 # The score of a token that the mask leaves out: finite, as WGSL may take infinity for anything.
 HIDDEN = -1e30
-_PARTS = 4  # of a step of the search for top_p
+# Parts of a step of the search for top_p, which takes room for each row and part: two with more
+# rows than a few.
+_PARTS, _FEW = 4, 8
 
 
 class Rules(NamedTuple):
@@ -42,21 +44,25 @@ class Rules(NamedTuple):
 class DeviceSampler:
     """Chooses token after token in float32; what the rules need of the past stays on the device.
 
-    token: (1, 1), the one that was chosen last. It serves one answer after the other: its tensors
-    keep their memory, so that captured steps go on with them.
+    rows: how many answers it chooses for at the same time, by the same options and draws: each
+    gets what it would get alone. token: (rows, 1), what was chosen last for each. It serves one
+    answer after the other: its tensors keep their memory, so that captured steps go on with them.
     """
 
-    def __init__(self, vocab: int, device: Device) -> None:
-        self.vocab, self.device = vocab, device
-        self.token = ops.zeros(1, 1, dtype=int64, device=device)
+    def __init__(self, vocab: int, device: Device, rows: int = 1) -> None:
+        self.vocab, self.device, self.rows = vocab, device, rows
+        self.token = ops.zeros(rows, 1, dtype=int64, device=device)
         self.rules = Rules()
         self.mask: Tensor | None = None  # which tokens are allowed
         self._random = Random(0)
         self._held: dict[str, Tensor] = {}
         self._captured = jit(partial(DeviceSampler.choose, weakref.proxy(self)))
 
-    def begin(self, options: Options, prompt: Sequence[int]) -> None:
-        """Get ready for an answer to `prompt` by `options`. ValueError for tokens not there."""
+    def begin(self, options: Options, *prompts: Sequence[int]) -> None:
+        """Get ready for answers to `prompts`, one a row, by `options`.
+
+        ValueError or TypeError for a bias or a mask that does not fit, see `sampling.checked`.
+        """
         o, vocab = options, self.vocab
         checked(o, vocab, self.device)
         self._random.manual_seed(o.seed or 0)
@@ -66,12 +72,13 @@ class DeviceSampler:
             self._hold("bias", bias.clip(HIDDEN))
         penalized = o.repetition_penalty != 1
         if penalized:
-            seen = np.zeros(vocab, np.bool_)
-            seen[list(prompt)] = True
+            seen = np.zeros((self.rows, vocab), np.bool_)
+            for row, prompt in zip(seen, prompts, strict=True):
+                row[list(prompt)] = True
             self._hold("seen", seen)
         counted = bool(o.frequency_penalty or o.presence_penalty)
         if counted:
-            self._hold("counts", np.zeros(vocab, np.float32))
+            self._hold("counts", np.zeros((self.rows, vocab), np.float32))
         numbers = (o.temperature, o.repetition_penalty, o.frequency_penalty, o.presence_penalty,
                    o.top_p, o.min_p)  # fmt: skip
         self._hold("numbers", np.array(numbers, np.float32))
@@ -94,11 +101,11 @@ class DeviceSampler:
         return self._held[name]
 
     def put(self, token: int) -> None:
-        """Say which token was last, where it was not chosen here."""
+        """Say which token was last in every row, where it was not chosen here."""
         self.token.copy_(from_numpy(np.array([[token]], np.int64)).to(self.device))
 
     def pick(self, logits: Tensor) -> Tensor:
-        """Choose by logits (vocab,): (3,) float32, to be read and given to `taken`."""
+        """Choose by logits (rows, vocab): (rows, 3) float32, whose rows `taken` is given, read."""
         return self._captured(logits, self.rules, self.mask)
 
     def choose(self, logits: Tensor, rules: Rules, mask: Tensor | None) -> Tensor:
@@ -106,23 +113,25 @@ class DeviceSampler:
         scores = self._adjusted(logits.float(), rules, mask)
         if rules.drawn:
             token, top = self._draw(scores, rules)
-            chosen = scores.gather(0, token)
+            chosen = scores.gather(1, token)
         else:
-            token = scores.argmax(0, keepdim=True)
-            chosen = top = scores.gather(0, token)
-        if rules.penalized:
-            seen = self._held["seen"]
-            seen.copy_(seen.scatter(0, token, True))
-        if rules.counted:
-            counts = self._held["counts"]
-            counts.copy_(counts.index_add(0, token, ops.ones(1, device=self.device)))
-        self.token.copy_(token.reshape(1, 1))
-        logprob = (chosen - top) - (scores - top).exp().sum(0, keepdim=True).log()
+            token = scores.argmax(1, keepdim=True)
+            chosen = top = scores.gather(1, token)
         # float32 holds every id below 2**24 exactly.
-        return ops.cat([token.float(), logprob, top])
+        named = token.float()
+        if rules.penalized or rules.counted:
+            made = ops.arange(self.vocab, dtype=float32, device=self.device) == named
+            if rules.penalized:
+                seen = self._held["seen"]
+                seen.copy_(seen | made)
+            if rules.counted:
+                self._held["counts"].add_(made.float())
+        self.token.copy_(token)
+        logprob = (chosen - top) - (scores - top).exp().sum(1, keepdim=True).log()
+        return ops.cat([named, logprob, top], 1)
 
     def taken(self, values: Array) -> tuple[int, float]:
-        """The token and the logarithm of its probability from what `pick` gave, read.
+        """The token and the logarithm of its probability from what `pick` gave a row, read.
 
         The probability is the model's own: before temperature and cuts, after bias and penalties,
         among the tokens that the mask allows.
@@ -153,48 +162,50 @@ class DeviceSampler:
         return scores if mask is None else ops.where(mask, scores, HIDDEN)
 
     def _draw(self, scores: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
-        """A token (1,) int64, and the largest score.
+        """Tokens (rows, 1) int64, and the largest scores.
 
-        Where one draw falls among the weights that are left: in falling order of the `top_k`
-        largest, else in the order of the vocabulary, which is not sorted for it.
+        Where one draw, the same for all rows, falls among the weights that are left: in falling
+        order of the `top_k` largest, else in the order of the vocabulary, which is not sorted.
         """
         if rules.top_k:
-            scores, order = scores.topk(rules.top_k, 0)
-        top = scores[:1] if rules.top_k else scores.max(0, keepdim=True).values
+            scores, order = scores.topk(rules.top_k, 1)
+        top = scores[:, :1] if rules.top_k else scores.max(1, keepdim=True).values
         logs = (scores - top) / self._number("temperature")
         weights = logs.exp()  # the largest is 1
         stay = weights > 0
         if rules.top_p and rules.top_k:
-            enough = weights.sum(0, keepdim=True) * self._number("top_p")
-            stay = stay & (weights.cumsum(0) - weights < enough)
+            enough = weights.sum(1, keepdim=True) * self._number("top_p")
+            stay = stay & (weights.cumsum(1) - weights < enough)
         elif rules.top_p:
             stay = stay & (logs >= self._nucleus(logs, weights))
         if rules.min_p:
             stay = stay & (weights >= self._number("min_p"))
-        sums = ops.where(stay, weights, 0.0).cumsum(0)
+        sums = ops.where(stay, weights, 0.0).cumsum(1)
         drawn = ops.rand(1, generator=self._random, device=self.device)
         # The first that stays and is beyond the point; the last that stays, should rounding put
         # the point beyond all.
-        count = scores.shape[0]
+        count = scores.shape[1]
         place = ops.arange(count, dtype=float32, device=self.device)
-        rank = ops.where(sums > drawn * sums[-1:], 2.0 * count - place, place + 1)
-        chosen = ops.where(stay, rank, 0.0).argmax(0, keepdim=True)
-        return order.gather(0, chosen) if rules.top_k else chosen, top
+        rank = ops.where(sums > drawn * sums[:, -1:], 2.0 * count - place, place + 1)
+        chosen = ops.where(stay, rank, 0.0).argmax(1, keepdim=True)
+        return order.gather(1, chosen) if rules.top_k else chosen, top
 
     def _nucleus(self, logs: Tensor, weights: Tensor) -> Tensor:
-        """The logarithm (1,) from which on weights are in the smallest set that holds `top_p`.
+        """The logarithm (rows, 1) from which on weights are in the smallest set that holds `top_p`.
 
         Found by parting the range of logarithms again and again, until what is left is less than
         float32 tells apart in logits: tokens that near to the last one stay with it.
         """
-        enough = weights.sum(0, keepdim=True) * self._number("top_p")
+        enough = weights.sum(1, keepdim=True) * self._number("top_p")
         # Tokens below it hold less than float32 can leave out, even were they the whole vocabulary.
-        width = math.log(weights.shape[0]) + 17
-        at = ops.full((1,), -width, device=self.device)
-        inner = ops.arange(1, _PARTS, dtype=float32, device=self.device)
+        width = math.log(self.vocab) + 17
+        at = ops.full((1, 1), -width, device=self.device)
+        parts = _PARTS if self.rows <= _FEW else 2
+        inner = ops.arange(1, parts, dtype=float32, device=self.device)
         while width > 1e-6:
-            width /= _PARTS
-            bounds = (at + inner * width).unsqueeze(1)
-            held = ops.where(logs >= bounds, weights, 0.0).sum(1)
-            at = at + (held >= enough).float().sum(0, keepdim=True) * width
+            width /= parts
+            bounds = (at + inner * width).unsqueeze(2)
+            # (rows, parts, vocab) -> (rows, parts)
+            held = ops.where(logs.unsqueeze(1) >= bounds, weights.unsqueeze(1), 0.0).sum(2)
+            at = at + (held >= enough).float().sum(1, keepdim=True) * width
         return at

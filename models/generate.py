@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from typing import Any
 
-from rushlight.core import autograd
-from rushlight.core.backends import linear_mode
 from rushlight.core.io.template import ChatTemplate, load_template
 from rushlight.core.io.tokenizer import load_tokenizer
-from rushlight.core.ops import stack
-from rushlight.core.tensor import Tensor
-from rushlight.models.batch import Row
+from rushlight.models.batch import Batch, Row
 from rushlight.models.cache import Cache
-from rushlight.models.device_sampling import DeviceSampler
 from rushlight.models.loading import small_json
-from rushlight.models.model import Model, runs_in_software
+from rushlight.models.model import Model
 from rushlight.models.sampling import Options, checked
 from rushlight.models.steps import Asking, Token, blocking, texts, waiting
 from rushlight.models.streaming import Pieces
-from rushlight.models.turn import Turn, cut, reader
+from rushlight.models.turn import Turn
 
 Message = Mapping[str, Any]
 
@@ -123,12 +118,6 @@ class Generator(Model):
         quantized = any(p.dtype.kind == "q" for p in self.parameters())
         return asked if quantized and self.device.info.get("linear") == "fast" else "exact"
 
-    def sampler(self, options: Options, ids: Sequence[int]) -> DeviceSampler:
-        """A sampler that works where the logits are: few numbers are read back."""
-        sampler = DeviceSampler(self.config.vocab_size, self.device)
-        sampler.begin(options, ids)
-        return sampler
-
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each as `generate` gives it.
 
@@ -155,34 +144,28 @@ class Generator(Model):
         chosen = Options(**options)
         if chosen.overflow != "error":
             raise ValueError("generate_batch: give prompts one by one to shift their contexts")
-        return [Row(self, self.prompt_ids(p), chosen) for p in prompts], chosen
+        rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
+        checked(chosen, self.config.vocab_size, self.device)
+        return rows, chosen
 
     def _run_rows(self, rows: list[Row], options: Options) -> Asking:
         """The steps of a batch: gives values on their way, which it is to be sent."""
-        cache = self.new_cache(len(rows))
-        cache.static = True
-        read = reader(cache, single=False)
-        while live := [row for row in rows if not row.done]:
-            with autograd.no_grad(), linear_mode(options.linear):
-                while any(row.unread for row in live):
-                    self._read_rows(rows, cache, read)
-                picked = stack([row.picked() for row in live])
-            for row, values in zip(live, (yield picked.coming()), strict=True):
-                row.step(values, self.eos_ids, options.max_new_tokens)
-
-    def _read_rows(self, rows: list[Row], cache: Cache, read: Callable[..., Tensor]) -> None:
-        """Feed the next tokens of each row, padded on the right."""
-        left = max(len(row.unread) for row in rows)
-        count, width = cut(cache, left, runs_in_software(self.device))
-        parts = [row.unread[:count] for row in rows]
-        cache.reserve(width)
-        padded = [p + [0] * (width - len(p)) for p in parts]
-        logits = read(self, padded, [len(p) for p in parts])
-        for i, (row, part) in enumerate(zip(rows, parts, strict=True)):
-            row.read += len(part)
-            if part:
-                row.logits = logits[i]
-        cache.set_lengths([row.read for row in rows])
+        if not rows:
+            return
+        batch = Batch(self, rows, options)
+        picked = batch.feed(self)
+        for made in range(1, options.max_new_tokens + 1):
+            last = made == options.max_new_tokens
+            coming = picked.coming()
+            # As in `_run`.
+            ahead = batch.ahead and not last
+            if ahead:
+                picked = batch.step(self)
+            batch.add((yield coming), self.eos_ids, last)
+            if batch.done:
+                return
+            if not ahead:
+                picked = batch.step(self)
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; ids are checked and given back."""
@@ -241,10 +224,10 @@ class Generator(Model):
                 last = made == options.max_new_tokens
                 coming = picked.coming()
                 # The next step begins before this one's token is read.
-                ahead = turn.ahead and not last and turn.cache.longest < limit
+                ahead = turn.ahead and not last
                 if ahead:
                     picked = turn.step(self)
-                token, logprob = turn.sampler.taken((yield coming))
+                token, logprob = turn.sampler.taken((yield coming)[0])
                 ids.append(token)
                 if ahead:
                     turn.ids.append(token)

@@ -1,4 +1,4 @@
-"""Turn: what a model has read of a conversation, and the captured steps that read more."""
+"""Answering: the captured steps by which a model reads and answers; Turn, its conversation."""
 
 from __future__ import annotations
 
@@ -26,34 +26,79 @@ CHUNK = 128
 WIDTHS = (CHUNK, 32, 8)
 
 
-class Turn:
-    """The tokens of the last turn, the cache that holds them, and the steps that read more.
+class Answering:
+    """The cache of one answer, or of several in rows, and the captured steps that read more.
+
+    A step takes the tokens that were picked last from where they are, on the device: the next one
+    may begin before anybody here knows them.
+    """
+
+    def __init__(self, model: Generator, rows: int = 1) -> None:
+        self.cache = cache = model.new_cache(rows)
+        # Captured: the cache's shapes stay the same until it grows.
+        cache.static = True
+        self.sampler = DeviceSampler(model.config.vocab_size, cache.device, rows)
+        # Computed on the processor: work counts there, not the number of steps.
+        self.software = runs_in_software(cache.device)
+        self.linear = "fast"
+        self._early = False
+        self._read = reader(cache)
+        self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the next step begins before the last one's tokens are read.
+
+        So the device never waits for Python.
+        """
+        return self._early and self.cache.longest < self.cache.limit
+
+    def begin(self, options: Options, *prompts: list[int]) -> None:
+        """Get ready for answers to `prompts`, one a row, by `options`."""
+        self.sampler.begin(options, *prompts)
+        self.linear = options.linear
+        # A caller's own mask may change with each token that it is given.
+        changing = isinstance(options.token_mask, Tensor)
+        self._early = self.cache.device.type != "cpu" and not changing
+
+    def step(self, model: Generator) -> Tensor:
+        """Read the tokens that were picked last; gives what is picked after them, (rows, 3)."""
+        self.cache.reserve(1)
+        after = self.cache.longest + 1
+        with self._mode():
+            picked = self._next(model, self.sampler.rules, self.sampler.mask)
+        self.cache.longest = after  # a replay runs no Python
+        return picked
+
+    def take(self, model: Generator, left: list[list[int]]) -> tuple[list[int], Tensor]:
+        """Read of what is `left` of each row as much as goes together, padded on the right.
+
+        Gives how many tokens of each were read, and the logits (rows, vocab) after them. It is
+        left to the caller to say what `cache.longest` is then.
+        """
+        count, width = cut(self.cache, max(map(len, left)), self.software)
+        parts = [row[:count] for row in left]
+        self.cache.reserve(width)
+        with self._mode():
+            logits = self._read(model, parts, width)
+        return [len(part) for part in parts], logits
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        with autograd.no_grad(), linear_mode(self.linear):
+            yield
+
+
+class Turn(Answering):
+    """The tokens of the last turn, with the cache that holds them.
 
     ids: the tokens that are known to be in the cache. It may hold one more, whose step began
     before the token was read: the next turn cuts it off.
     """
 
     def __init__(self, model: Generator) -> None:
+        super().__init__(model)
         self.ids: list[int] = []
-        self.cache = cache = model.new_cache()
-        # Captured: the cache's shapes stay the same until it grows.
-        cache.static = True
-        self.sampler = DeviceSampler(model.config.vocab_size, cache.device)
-        # Computed on the processor: work counts there, not the number of steps.
-        self.software = runs_in_software(cache.device)
-        self.linear = "fast"
-        # One step ahead, so that the device never waits for Python.
-        self.ahead = False
-        self._read = reader(cache, single=True)
-        self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
-
-    def begin(self, options: Options, prompt: list[int]) -> None:
-        """Get ready for an answer to `prompt` by `options`."""
-        self.sampler.begin(options, prompt)
-        self.linear = options.linear
-        # A caller's own mask may change with each token that it is given.
-        changing = isinstance(options.token_mask, Tensor)
-        self.ahead = self.cache.device.type != "cpu" and not changing
 
     def restart(self, length: int = 0) -> None:
         """Forget all but the first `length` tokens."""
@@ -72,32 +117,13 @@ class Turn:
         with autograd.no_grad():
             return self.sampler.pick(logits)
 
-    def step(self, model: Generator) -> Tensor:
-        """Read the token that was picked last; gives what is picked after it."""
-        self.cache.reserve(1)
-        after = self.cache.longest + 1
-        with self._mode():
-            picked = self._next(model, self.sampler.rules, self.sampler.mask)
-        self.cache.longest = after  # a replay runs no Python
-        return picked
-
     def read(self, model: Generator, part: list[int]) -> Tensor:
-        """Read some of the next tokens, as many as go together; gives logits (vocab,) after."""
-        count, width = cut(self.cache, len(part), self.software)
-        part = part[:count]
-        self.cache.reserve(width)
-        after = self.cache.longest + count
-        padded, real = [part + [0] * (width - count)], [count] if width > count else None
-        with self._mode():
-            logits = self._read(model, padded, real)[0]
-        self.cache.longest = after  # a replay runs no Python, and padding does not count
-        self.ids.extend(part)
+        """Read some of the next tokens, as many as go together; gives logits (1, vocab) after."""
+        before = self.cache.longest
+        (count,), logits = self.take(model, [part])
+        self.cache.longest = before + count  # a replay runs no Python, and padding does not count
+        self.ids.extend(part[:count])
         return logits
-
-    @contextmanager
-    def _mode(self) -> Iterator[None]:
-        with autograd.no_grad(), linear_mode(self.linear):
-            yield
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
@@ -115,29 +141,29 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     return min(left, width), width
 
 
-def reader(cache: Cache, *, single: bool) -> Callable[..., Tensor]:
-    """A function that reads rows of tokens, and gives logits (batch, vocab) after the last.
+def reader(cache: Cache) -> Callable[..., Tensor]:
+    """A function that reads rows of tokens, padded to a width, and gives logits (rows, vocab).
 
     A usual width is captured when it is met again: capturing takes as long as several runs.
-    single: there is one row; its steps of one token are Turn's, and its logits are used at once,
-    where rows of a batch may wait for others.
     """
 
     def read(model: Generator, ids: Tensor, real: Tensor | None) -> Tensor:
         out: Tensor = model(ids, cache, last=True, real=real)[:, -1]
         return out
 
-    captured, device = jit(read, reuse_outputs=single), cache.device
+    # Rows that are read wait for the others with their logits.
+    captured, device = jit(read, reuse_outputs=cache.batch == 1), cache.device
     # Other lengths are hardly met twice on cpu.
-    usual = (0 if single else 1, *((CHUNK,) if device.type == "cpu" else WIDTHS))
+    usual = (CHUNK,) if device.type == "cpu" else WIDTHS
     met: set[int] = set()
 
-    def place(model: Generator, rows: list[list[int]], real: list[int] | None) -> Tensor:
-        ids = from_numpy(np.array(rows, np.int64)).to(device)
-        if real is None and device.type != "cpu":  # padded or not, one capture serves
-            real = [len(row) for row in rows]
-        given = None if real is None else from_numpy(np.array(real, np.int64)).to(device)
-        width = ids.shape[1]
+    def place(model: Generator, rows: list[list[int]], width: int) -> Tensor:
+        padded = [row + [0] * (width - len(row)) for row in rows]
+        ids = from_numpy(np.array(padded, np.int64)).to(device)
+        real = [len(row) for row in rows]
+        given = None
+        if device.type != "cpu" or min(real) < width:  # padded or not, one capture serves there
+            given = from_numpy(np.array(real, np.int64)).to(device)
         run = captured if width in met else read
         if width in usual:
             met.add(width)
@@ -148,6 +174,6 @@ def reader(cache: Cache, *, single: bool) -> Callable[..., Tensor]:
 
 def _stepper(cache: Cache, sampler: DeviceSampler) -> Callable[..., Tensor]:
     def step(model: Generator, rules: Rules, mask: Tensor | None) -> Tensor:
-        return sampler.choose(model(sampler.token, cache, last=True)[0, -1], rules, mask)
+        return sampler.choose(model(sampler.token, cache, last=True)[:, -1], rules, mask)
 
     return step

@@ -101,9 +101,9 @@ def check(there: DeviceSampler, options: Options, prompt: list[int], steps: int)
     for step in range(steps):
         logits = LOGITS + draws(step, LOGITS.shape)
         token, logprob = here.choose(logits)
-        values = there.pick(rl.tensor(logits.astype(np.float32), device=there.device))
+        values = there.pick(rl.tensor(logits.astype(np.float32)[None], device=there.device))
         assert values.nbytes == 12, "few numbers are read back"
-        found, found_logprob = there.taken(values.cpu().numpy())
+        found, found_logprob = there.taken(values.cpu().numpy()[0])
         assert found == token == there.token.item(), step
         assert found_logprob == pytest.approx(logprob, abs=2e-5)
 
@@ -112,6 +112,30 @@ def check(there: DeviceSampler, options: Options, prompt: list[int], steps: int)
 def test_the_same_tokens(device: str, options: dict[str, Any]) -> None:
     chosen, prompt = Options(seed=5, **options), [1, 7, 7, 40]
     check(sampler(device, chosen, prompt, LOGITS.size), chosen, prompt, 12)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o) or "greedy")
+def test_rows_choose_as_each_would_alone(device: str, options: dict[str, Any]) -> None:
+    check_rows(device, Options(seed=5, **options), [[1, 7, 7, 40], [], [2]])
+
+
+def test_many_rows(device: str) -> None:
+    check_rows(device, Options(seed=2, temperature=1.0, top_p=0.8), [[]] * 12)
+
+
+def check_rows(device: str, chosen: Options, prompts: list[list[int]]) -> None:
+    there = DeviceSampler(LOGITS.size, rl.device(device), len(prompts))
+    there.begin(chosen, *prompts)
+    alone = [Reference(chosen, LOGITS.size, prompt) for prompt in prompts]
+    for step in range(5):
+        logits = LOGITS + draws(step, (len(prompts), LOGITS.size))
+        values = there.pick(rl.tensor(logits.astype(np.float32), device=there.device))
+        found = [there.taken(row) for row in values.cpu().numpy()]
+        expected = [one.choose(row) for one, row in zip(alone, logits, strict=True)]
+        assert [token for token, _ in found] == [token for token, _ in expected], step
+        for (_, a), (_, b) in zip(found, expected, strict=True):
+            assert a == pytest.approx(b, abs=2e-5)
+        assert there.token.tolist() == [[token] for token, _ in found]
 
 
 def test_one_answer_after_the_other(device: str) -> None:
@@ -135,10 +159,10 @@ def test_one_answer_after_the_other(device: str) -> None:
 def test_a_mask_that_the_caller_writes_to(device: str) -> None:
     mask = rl.tensor([True, True, False, True], device=device)
     there = sampler(device, Options(token_mask=mask), [], 4)
-    logits = rl.tensor([1.0, 4.0, 9.0, 2.0], device=device)
+    logits = rl.tensor([[1.0, 4.0, 9.0, 2.0]], device=device)
     found = []
     for _ in range(4):
-        token, logprob = there.taken(there.pick(logits).cpu().numpy())
+        token, logprob = there.taken(there.pick(logits).cpu().numpy()[0])
         found.append(token)
         mask[token] = False
         if len(found) == 3:
@@ -147,14 +171,14 @@ def test_a_mask_that_the_caller_writes_to(device: str) -> None:
     assert found == [1, 3, 0, 2]
     mask.fill_(False)
     with pytest.raises(ValueError, match="token_mask allows no token"):
-        there.taken(there.pick(logits).cpu().numpy())
+        there.taken(there.pick(logits).cpu().numpy()[0])
 
 
 def test_draws_follow_the_probabilities(device: str) -> None:
     p = np.array([0.5, 0.3, 0.15, 0.05])
     there = sampler(device, Options(temperature=1, seed=3), [], 4)
-    logits = rl.tensor(np.log(p).astype(np.float32), device=device)
-    picked = rl.stack([there.pick(logits) for _ in range(600)]).cpu().numpy()
+    logits = rl.tensor(np.log(p).astype(np.float32)[None], device=device)
+    picked = rl.cat([there.pick(logits) for _ in range(600)]).cpu().numpy()
     counts = Counter(picked[:, 0].astype(int).tolist())
     for token, share in enumerate(p):
         assert abs(counts[token] / 600 - share) < 4 * (share * (1 - share) / 600) ** 0.5
@@ -173,9 +197,9 @@ def test_what_is_wrong_is_said(device: str) -> None:
         with pytest.raises(error, match=message):
             there.begin(Options(**options), [])
     there.begin(Options(), [])
-    picked = there.pick(rl.tensor([float("nan"), 1.0, 2.0, 3.0], device=device))
+    picked = there.pick(rl.tensor([[float("nan"), 1.0, 2.0, 3.0]], device=device))
     with pytest.raises(FloatingPointError, match="the logits are not finite"):
-        there.taken(picked.cpu().numpy())
+        there.taken(picked.cpu().numpy()[0])
 
 
 # --- the reference itself ------------------------------------------------------------------------

@@ -13,6 +13,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.tokenizer import load_tokenizer
+from rushlight.models.batch import Batch
+from rushlight.models.device_sampling import DeviceSampler
+from rushlight.models.steps import blocking
 from rushlight.models.streaming import Pieces
 from rushlight.models.turn import Turn
 
@@ -446,10 +449,8 @@ def test_batches_equal_single_prompts(device: str, monkeypatch: pytest.MonkeyPat
         tiny(max_position_embeddings=160, eos_token_id=None).generate_batch(prompts)
 
 
-def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its steps run without Python, whichever rows have ended; the cache grows once."""
-    m = tiny(device)
-    m.eos_ids = frozenset()
+def counting(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often the model runs in Python, in a list of one."""
     forward, runs = type(m).forward, [0]
 
     def counted(*args: Any, **options: Any) -> rl.Tensor:
@@ -458,13 +459,114 @@ def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> No
         return found
 
     monkeypatch.setattr(type(m), "forward", counted)
+    return runs
+
+
+def batch_ids(m: Any, prompts: list[Any], **options: Any) -> list[list[int]]:
+    """The tokens of each row of a batch, without the one that ended it, if one did."""
+    rows, chosen = m._rows(prompts, options)
+    assert list(blocking(m._run_rows(rows, chosen))) == []
+    return [row.pieces.ids for row in rows]
+
+
+def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps run without Python; the cache grows once."""
+    m = tiny(device)
+    m.eos_ids = frozenset()
+    runs = counting(m, monkeypatch)
     prompts = [[5, 6, 7], list(range(150)), [9] * 20]
     options: dict[str, Any] = {"max_new_tokens": 120}
     found = m.generate_batch(prompts, **options)
     # 128 tokens, the rest of the longest, one token at each of two capacities; and what is met
-    # again is captured then.
-    assert runs[0] == (5 if device == "cpu" else 6)
+    # again of the prompts is captured then.
+    assert runs[0] == (4 if device == "cpu" else 5)
     assert found == ["".join(m.generate(p, **options)) for p in prompts]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"temperature": 1.2, "repetition_penalty": 1.3, "frequency_penalty": 0.4, "seed": 5},
+        {"temperature": 1.0, "top_p": 0.9, "presence_penalty": 0.6, "seed": 6},
+        {"temperature": 0.9, "top_k": 30, "logit_bias": {100: 2.0}, "seed": 7},
+    ],
+    ids=lambda o: "-".join(o) or "greedy",
+)
+def test_rows_that_end_leave_the_others_as_they_are(
+    device: str, rules: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each gets the tokens that it gets alone, from the same captures, while the cache grows."""
+    m = tiny(device)
+    m.eos_ids = frozenset()
+    prompts = [list(range(10, 250)), [5, 6, 7], [9, 8] * 122, list(range(150))]
+    options = {"max_new_tokens": 40, **rules}
+    alone = [ids_of(m, p, **options) for p in prompts]
+    assert batch_ids(m, prompts, **options) == alone
+    m.eos_ids = frozenset({alone[2][3], alone[0][11], alone[1][20]})
+    ended = [[t.id for t in m.tokens(p, **options) if t.stopped != "eos"] for p in prompts]
+    assert len({len(row) for row in ended}) > 2 and len(ended[2]) < 4
+    runs = counting(m, monkeypatch)
+    assert batch_ids(m, prompts, **options) == ended
+    # The prompts, 244 tokens long, and one token, at each capacity that the rows need.
+    most = 2 if max(len(p) + len(e) for p, e in zip(prompts, ended, strict=True)) > 256 else 1
+    assert runs[0] <= (2 if device == "cpu" else 5) + most
+
+
+def test_a_batch_is_a_step_ahead(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device that computes by itself; not where a mask may change with each token."""
+    m, seen = tiny(device), []
+    m.eos_ids = frozenset()
+    step, taken = Batch.step, DeviceSampler.taken
+
+    def stepped(batch: Batch, model: Any) -> rl.Tensor:
+        seen.append("step")
+        return step(batch, model)
+
+    def read(sampler: DeviceSampler, values: Array) -> tuple[int, float]:
+        seen.append("read")
+        return taken(sampler, values)
+
+    monkeypatch.setattr(Batch, "step", stepped)
+    monkeypatch.setattr(DeviceSampler, "taken", read)
+    both = ["read"] * 2
+    expected = ([*both, "step"] if device == "cpu" else ["step", *both]) * 3 + both
+    m.generate_batch([[1, 2, 3], [4]], max_new_tokens=4)
+    assert seen == expected
+    seen.clear()
+    asyncio.run(m.generate_batch_async([[1, 2, 3], [4]], max_new_tokens=4))
+    assert seen == expected
+    seen.clear()
+    mask = rl.ones(VOCAB, device=device) > 0
+    m.generate_batch([[1, 2, 3], [4]], max_new_tokens=4, token_mask=mask)
+    assert seen == [*both, "step"] * 3 + both
+    options: dict[str, Any] = {"max_new_tokens": 9, "temperature": 1.5, "seed": 1}
+    made = ids_of(m, [4], **options)
+    m.eos_ids = frozenset(made[3:4])
+    assert made[3] not in made[:3]
+    seen.clear()
+    m.generate_batch([[4], [4]], **options)  # all rows end: what was begun is left
+    assert seen.count("step") == (3 if device == "cpu" else 4)
+
+
+def test_a_batch_in_a_full_context(device: str) -> None:
+    m = tiny(device, max_position_embeddings=24)
+    m.eos_ids = frozenset()
+    prompts = [list(range(10, 30)), [3, 4, 5, 6], [7] * 9]
+    options: dict[str, Any] = {"temperature": 1.5, "seed": 2}
+    alone = [ids_of(m, p, max_new_tokens=25 - len(p), **options) for p in prompts]
+    # The last token may come out of a full context; it is not fed.
+    assert batch_ids(m, prompts, max_new_tokens=5, **options) == [row[:5] for row in alone]
+    with pytest.raises(ValueError, match="25 tokens do not fit the context of 24"):
+        m.generate_batch(prompts, max_new_tokens=6, **options)
+    with pytest.raises(ValueError, match="the prompt has 24 tokens, the context holds 24"):
+        m.generate_batch([[1], [2] * 24])
+    # A row that ended there leaves the others their room.
+    m.eos_ids = frozenset({alone[0][4]})
+    assert alone[0][4] not in [*alone[0][:4], *alone[1], *alone[2][:16]]
+    assert batch_ids(m, prompts[:2], max_new_tokens=21, **options) == [alone[0][:4], alone[1]]
+    with pytest.raises(ValueError, match="25 tokens do not fit the context of 24"):
+        m.generate_batch(prompts, max_new_tokens=18, **options)
 
 
 def test_generation_without_blocking_reads(device: str) -> None:
