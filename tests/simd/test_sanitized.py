@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 pytestmark = pytest.mark.native
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,10 +34,24 @@ def _run(*args: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library as gcc builds it with its sanitizers: a second compiler for the same source."""
+def watched(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The library as gcc builds it with its sanitizers: a second compiler for the same source.
+
+    The workers of a run share one.
+    """
     assert shutil.which("gcc"), "the sanitizers are gcc's: apt-get install gcc"
-    out = tmp_path_factory.mktemp("watched")
+    base = tmp_path_factory.getbasetemp()
+    out = (base if worker_id == "master" else base.parent) / "watched"
+    with FileLock(f"{out}.lock"):
+        library = out / "kernels.so"
+        if not library.exists():
+            out.mkdir(exist_ok=True)
+            _build(library)
+    return library
+
+
+def _build(library: Path) -> None:
+    out = library.parent
     common = ("-O1", "-g", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra",
               "-Werror", "-Wno-psabi", *WATCH, "-I", str(SOURCES))  # fmt: skip
     variants = X86 if platform.machine() == "x86_64" else {"base": ""}
@@ -49,9 +64,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "gcc", *common, *job[1].split(), "-c", str(SOURCES / job[0]), "-o", target
             ), jobs, objects,
         ))  # fmt: skip
-    library = out / "kernels.so"
     _run("gcc", "-shared", *WATCH, "-o", str(library), *objects, "-lpthread")
-    return library
 
 
 def _watching(library: Path, *args: str) -> subprocess.CompletedProcess[str]:
