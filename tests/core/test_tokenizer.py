@@ -211,7 +211,10 @@ def test_a_broken_file_is_a_format_error(broken: bytes) -> None:
         load_tokenizer(broken)
 
 
-@pytest.mark.parametrize("broken", [b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000])
+@pytest.mark.parametrize(
+    "broken", [b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000],
+    ids=["cut", "no object", "not text", "deep"],
+)  # fmt: skip
 def test_a_broken_config_is_a_format_error(broken: bytes) -> None:
     with pytest.raises(FormatError, match="tokenizer_config.json"):
         _load("byte_level", broken)
