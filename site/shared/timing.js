@@ -110,11 +110,16 @@ const name = ({ op, kernel }) => (kernel && kernel !== op ? `${op} · ${kernel}`
 /** @param {string} words */
 const cut = (words) => (words.length > 18 ? `${words.slice(0, 17)}…` : words);
 
-/** A name that leaves room for its bar: the first that no other row has. @param {Row} row
+/** A name that leaves room for its bar: the first that no other bar has. @param {Row} row
  *  @param {Row[]} rows */
 function short(row, rows) {
   /** @type {((row: Row) => string)[]} */
-  const names = [(r) => cut(r.op), (r) => cut(r.kernel), (r) => cut(name(r)), name];
+  const names = [
+    (r) => cut(r.op),
+    (r) => cut(r.kernel),
+    (r) => cut(name(r)),
+    (r) => `…${name(r).slice(-17)}`,
+  ];
   const alone = names.find((of) => rows.filter((other) => of(other) === of(row)).length === 1);
   return (alone ?? name)(row);
 }
@@ -125,17 +130,17 @@ const breakable = (words) =>
 
 /** @param {number} perSecond @param {number} [share] */
 const rate = (perSecond, share = NaN) =>
-  isNaN(share) ? "" : `${(perSecond / 1e9).toPrecision(3)} (${Math.round(share * 100)}\u00a0%)`;
+  isNaN(share) ? "" : `${(perSecond / 1e9).toPrecision(2)} (${Math.round(share * 100)}\u00a0%)`;
 
 /** @param {Row[]} rows */
 function table(rows) {
-  const heads = ["Kernel", "Runs", "ms", "Share", "GB/s (of top)", "GFLOP/s (of top)"];
+  const heads = ["Kernel", "Runs", "ms (share)", "GB/s (of top)", "GFLOP/s (of top)"];
   const head = make("tr", {}, ...heads.map((words) => make("th", { scope: "col" }, words)));
   const body = rows.slice(0, ROWS).map((row) => {
+    const spent = (row.seconds * 1e3).toFixed(row.seconds < 0.1 ? 1 : 0);
     const cells = [
       row.calls.toLocaleString("en"),
-      (row.seconds * 1e3).toFixed(1),
-      `${(row.share * 100).toFixed(1)} %`,
+      `${spent} (${(row.share * 100).toFixed(1)}\u00a0%)`,
       rate(row.bytesPerSecond, row.ofCopy),
       rate(row.operationsPerSecond, row.ofFma),
     ];
@@ -162,7 +167,7 @@ function axis(words) {
 /** Milliseconds of the longest kernels. @param {Row[]} rows */
 function bars(rows) {
   const others = rows.slice(SHOWN).reduce((sum, { seconds }) => sum + seconds, 0);
-  const labels = rows.slice(0, SHOWN).map((row) => short(row, rows));
+  const labels = rows.slice(0, SHOWN).map((row, i, shown) => short(row, shown));
   const values = rows.slice(0, SHOWN).map(({ seconds }) => seconds * 1e3);
   const more = others ? [others * 1e3] : [];
   const canvas = pick("timing-bars", HTMLCanvasElement);

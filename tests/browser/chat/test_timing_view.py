@@ -55,7 +55,8 @@ def test_an_answer_is_timed_while_the_view_is_open(
     found = rows(page)
     linear = {name: values for name, values in found.items() if name.startswith("linear")}
     assert linear and all(int(values[0]) > 0 for values in linear.values())
-    assert sum(float(v[2].removesuffix(" %")) for v in found.values()) == pytest.approx(100, abs=9)
+    shares = [float(v[1].partition("(")[2].removesuffix("\u00a0%)")) for v in found.values()]
+    assert sum(shares) == pytest.approx(100, abs=9)
     text = page.inner_text("#timing-says")
     how = "host clock" if where == "cpu" else "timestamps"
     assert " in all, " in text and f"(by {how}" in text and "waiting" in text
