@@ -1,4 +1,4 @@
-"""Softmax, the norms and rope on webgpu: lengths around the lanes, every dim, narrow rows."""
+"""Softmax, the norms, rope and running sums on webgpu: lengths around the lanes, every dim."""
 
 from __future__ import annotations
 
@@ -76,3 +76,12 @@ def test_rope_with_repeated_angles(gpu: rl.Device, interleaved: bool, dtype: str
     want = rl.rope(*(t.double() for t in (x, cos, sin)), interleaved=interleaved)
     found = rl.rope(*(t.to(gpu) for t in (x, cos, sin)), interleaved=interleaved)
     assert_close(found.cpu(), want.numpy(), "product")
+
+
+@pytest.mark.parametrize("length", [1, 8, 9, 64, 65, 256, 257, 1024, 1025, 5000])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_sums_of_both_kinds(gpu: rl.Device, length: int, dim: int) -> None:
+    """By lanes that share a part, and by parts of one invocation: around the ends of parts."""
+    x = np.floor(draws(4, (3, length) if dim else (length, 3), -50, 50)) / 64
+    found = rl.tensor(x.astype(np.float32), device=gpu).cumsum(dim).numpy()
+    assert np.array_equal(found, x.cumsum(dim))  # 64ths of small numbers: every sum is exact

@@ -261,39 +261,33 @@ def test_rule_2_a_buffer_that_waits_is_not_given_out_for_a_write(counted: WebGpu
     assert recorder.read([Slice(y, 0, 4)])[0].view(np.uint32).tolist() == [14]
 
 
-def test_rule_3_views_bind_at_aligned_offsets(
-    counted: WebGpuBackend, small_bindings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def bound(counted: WebGpuBackend, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The ranges of each bind group that is made."""
     seen: list[Any] = []
     original = counted.port.bind_group
 
     def bind_group(access: str, ranges: Any) -> int:
-        seen.extend(ranges)
+        seen.append(ranges)
         return original(access, ranges)
 
     monkeypatch.setattr(counted.port, "bind_group", bind_group)
+    return seen
+
+
+def test_rule_3_views_bind_at_aligned_offsets(bound: list[Any], small_bindings: Any) -> None:
     x = rl.arange(600_000, dtype=rl.float32, device="webgpu")  # more than one binding holds
     found = [(x[start : start + 5] + 1).numpy()[0] for start in (1, 63, 64, 65, 300_001, 599_995)]
     assert found == [2, 64, 65, 66, 300_002, 599_996]
-    assert seen and all(offset % 256 == 0 for _, offset, _ in seen)
-    assert any(offset for _, offset, _ in seen)
+    offsets = [offset for ranges in bound for _, offset, _ in ranges]
+    assert any(offsets) and all(offset % 256 == 0 for offset in offsets)
 
 
-def test_rule_4_a_kernel_binds_no_more_than_eight(
-    counted: WebGpuBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rule_4_a_kernel_binds_no_more_than_eight(bound: list[Any]) -> None:
     """What every kernel binds, test_compiles.py looks at; here an op of more operands."""
-    seen: list[str] = []
-    original = counted.port.bind_group
-
-    def bind_group(access: str, ranges: Any) -> int:
-        seen.append(access)
-        return original(access, ranges)
-
-    monkeypatch.setattr(counted.port, "bind_group", bind_group)
     parts = [rl.full((3,), float(i), device="webgpu") for i in range(20)]
     assert rl.cat(parts).numpy()[::3].tolist() == list(range(20))
-    assert seen and max(len(access) for access in seen) <= 8
+    assert bound and max(map(len, bound)) <= 8
 
 
 # --- what goes wrong -----------------------------------------------------------------------------

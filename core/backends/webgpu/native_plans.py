@@ -55,9 +55,9 @@ class Encoding:
         from wgpu.backends.wgpu_native._ffi import ffi, lib
 
         self.device, self.null = device, ffi.NULL
+        self.ffi: Any = ffi
         self.lib: Any = lib
         self.checked: Any = _api.libf  # the same functions; errors are raised
-        self._made: Any = ffi.new("WGPUCommandBuffer[1]")
 
     def submit(self, fill: Callable[[Any], None]) -> None:
         """Submit what `fill` does with C's encoder. GPUError for what is wrong with it."""
@@ -68,9 +68,9 @@ class Encoding:
             made = checked.wgpuCommandEncoderFinish(encoder, self.null)
         finally:
             lib.wgpuCommandEncoderRelease(encoder)
-        self._made[0] = made
+        buffers = self.ffi.new("WGPUCommandBuffer[1]", [made])
         try:
-            checked.wgpuQueueSubmit(self.device.queue._internal, 1, self._made)
+            checked.wgpuQueueSubmit(self.device.queue._internal, 1, buffers)
         finally:
             lib.wgpuCommandBufferRelease(made)
 
@@ -82,11 +82,8 @@ class Plans:
         self, encoding: Encoding, layout: Any, pipelines: Mapping[int, Any],
         groups: Mapping[int, Any],
     ) -> None:  # fmt: skip
-        from wgpu.backends.wgpu_native._ffi import ffi
-
         self.encoding, self.device, self.layout = encoding, encoding.device, layout
         self.pipelines, self.groups = pipelines, groups
-        self._ffi: Any = ffi
         self._arena: Arena | None = None
         self._plans: dict[int, _Retained] = {}
         self._offsets: dict[int, Any] = {}
@@ -144,7 +141,7 @@ class Plans:
     def _offset(self, slot: int) -> Any:
         """C's pointer to the offset of a slot."""
         if slot not in self._offsets:
-            self._offsets[slot] = self._ffi.new("uint32_t[]", [slot])
+            self._offsets[slot] = self.encoding.ffi.new("uint32_t[]", [slot])
         return self._offsets[slot]
 
     def _run(self, rows: Sequence[Row], arena: Arena) -> None:
