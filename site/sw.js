@@ -1,7 +1,7 @@
 // sw.js: keeps this site offline. The build writes VERSION and FILES (with hashes) in front.
 //
-// Files come from this version's cache only, so that a page never mixes two versions. A new version
-// is fetched beside the old one and waits until the page asks for it. Weights are not kept here.
+// Files are of this version only, so that a page never mixes two versions. A new version is fetched
+// beside the old one and waits until the page asks for it. Weights are not kept here.
 
 /** @type {any} */
 const worker = self;
@@ -16,13 +16,23 @@ async function hashOf(response) {
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A file of this version: what the browser has of it if that is right, else the server's.
- *  @param {string} url @param {string} hash @param {string[]} older */
-async function obtain(url, hash, older) {
-  for (const name of older) {
-    const kept = await (await caches.open(name)).match(url);
-    if (kept && kept.headers.get("x-rushlight-hash") === hash) return kept;
+/** A file of this version that the browser has, in whichever version's cache. A newer version that
+ *  takes over deletes this one's while its last requests are on their way; `caches.match` doesn't
+ *  make the cache anew, as `caches.open` would.
+ *  @param {string} url @returns {Promise<Response | undefined>} */
+async function find(url) {
+  for (const name of [CACHE, ...(await caches.keys())]) {
+    if (!name.startsWith(PREFIX)) continue;
+    const kept = await caches.match(url, { cacheName: name });
+    if (kept?.headers.get("x-rushlight-hash") === HASHES.get(url)) return kept;
   }
+}
+
+/** A file of this version: what the browser has of it if that is right, else the server's.
+ *  @param {string} url @param {string} hash */
+async function obtain(url, hash) {
+  const kept = await find(url);
+  if (kept) return kept;
   for (const mode of /** @type {RequestCache[]} */ (["default", "reload"])) {
     const response = await fetch(url, { cache: mode });
     if (!response.ok || (await hashOf(response.clone())) !== hash) continue;
@@ -36,9 +46,8 @@ async function obtain(url, hash, older) {
 }
 
 async function install() {
-  const older = (await caches.keys()).filter((name) => name.startsWith(PREFIX));
   const cache = await caches.open(CACHE);
-  for (const [url, hash] of HASHES) await cache.put(url, await obtain(url, hash, older));
+  for (const [url, hash] of HASHES) await cache.put(url, await obtain(url, hash));
 }
 
 async function activate() {
@@ -55,12 +64,7 @@ function answer(event) {
   url.hash = "";
   if (url.pathname.endsWith("/")) url.pathname += "index.html";
   if (event.request.method !== "GET" || !HASHES.has(url.href)) return;
-  event.respondWith(
-    caches
-      .open(CACHE)
-      .then((cache) => cache.match(url.href))
-      .then((kept) => kept ?? fetch(event.request)),
-  );
+  event.respondWith(find(url.href).then((kept) => kept ?? fetch(event.request)));
 }
 
 worker.addEventListener("install", (/** @type {any} */ event) => event.waitUntil(install()));

@@ -14,6 +14,7 @@ from rushlight.site.build import build
 HERE = Path(__file__).parent
 READY = 'html[data-state="ready"]'
 OFFLINE = 'html[data-offline="ready"]'
+VERSIONS = "caches.keys().then((names) => names.filter((n) => n.startsWith('rushlight-site-')))"
 
 
 def search(page: Any, text: str = "A rush and a little fat.\n\nThe bee was in the lamp.") -> None:
@@ -28,6 +29,15 @@ def search(page: Any, text: str = "A rush and a little fat.\n\nThe bee was in th
     page.press("#query", "Enter")
     page.wait_for_function("document.documentElement.dataset.query === 'light'")
     assert page.locator("#list .score").count() == 2
+
+
+def wait_for(page: Any, promise: str, value: object) -> None:
+    """Wait until a promise of the page gives the value (`wait_for_function` takes any promise)."""
+    for _ in range(300):
+        if page.evaluate(promise) == value:
+            return
+        page.wait_for_timeout(100)
+    assert page.evaluate(promise) == value, promise
 
 
 def test_offline_once_loaded(pages: Any, serve: Callable[..., Any], site: Path) -> None:
@@ -52,18 +62,49 @@ def test_a_rebuilt_site_is_seen(
     place = serve(own_site)
     page = pages.context().new_page()
     page.goto(f"{place.url}search/?device=cpu")
+    search(page)  # so Python has started: this page asks for nothing more of the site
     page.wait_for_selector(OFFLINE)
     assert page.locator("#model-site option").all_inner_texts() == ["tiny"]
-    names = page.evaluate("caches.keys()")
+    [old] = page.evaluate(VERSIONS)
     build(own_site, [("tiny", tiny_model), ("second", tiny_model)])
     place.mischief.log.clear()
     # Nothing has been read on the page, so the new version takes over by itself.
     page.reload()
     page.wait_for_function("document.querySelectorAll('#model-site option').length === 2")
-    page.wait_for_function("caches.keys().then((keys) => keys.length === 1)")
-    assert page.evaluate("caches.keys()") != names
+    wait_for(page, f"{VERSIONS}.then((names) => names.length)", 1)
+    assert page.evaluate(VERSIONS) != [old]
     # What has not changed came from the older version's cache.
     assert not [path for _, path, _ in place.mischief.log if "pyodide" in path]
+
+
+def test_requests_after_a_newer_version_took_over(
+    pages: Any, serve: Callable[..., Any], own_site: Path
+) -> None:
+    """The old worker finds its cache gone, and takes what the newer version has of its files."""
+    place = serve(own_site)
+    page = pages.context().new_page()
+    page.goto(f"{place.url}search/?device=cpu")
+    search(page)  # so Python has started: this page asks for nothing more of the site
+    page.wait_for_selector(OFFLINE)
+    [name] = page.evaluate(VERSIONS)
+    place.mischief.log.clear()
+    page.evaluate(
+        """async (name) => {
+            const [old, newer] = [await caches.open(name), await caches.open(name + "-newer")];
+            for (const request of await old.keys()) {
+                const kept = await old.match(request);
+                const other = request.url.endsWith("rank.js");
+                const headers = other ? { "x-rushlight-hash": "another" } : kept.headers;
+                await newer.put(request, new Response(kept.body, { headers }));
+            }
+            await caches.delete(name);
+            await Promise.all(["split.js", "rank.js"].map((name) => fetch(name)));
+        }""",
+        name,
+    )
+    asked = [path for _, path, _ in place.mischief.log]
+    assert [path for path in asked if path.endswith(".js")] == ["/search/rank.js"], asked
+    assert page.evaluate(VERSIONS) == [f"{name}-newer"]
 
 
 def test_a_new_version_waits_while_there_is_work(
