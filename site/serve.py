@@ -7,6 +7,7 @@ import http.client
 import json
 import posixpath
 import re
+import sys
 import urllib.parse
 from email.utils import formatdate
 from http import HTTPStatus
@@ -104,14 +105,11 @@ class Handler(BaseHTTPRequestHandler):
             self._copy(path, start, end)
 
     def _copy(self, path: Path, start: int, end: int) -> None:
-        try:
-            with path.open("rb") as file:
-                file.seek(start)
-                while start < end and (content := file.read(min(_STEP, end - start))):
-                    self.wfile.write(content)
-                    start += len(content)
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # the visitor left
+        with path.open("rb") as file:
+            file.seek(start)
+            while start < end and (content := file.read(min(_STEP, end - start))):
+                self.wfile.write(content)
+                start += len(content)
 
     def _answer(
         self, status: HTTPStatus, headers: dict[str, str], content: bytes = b"", body: bool = True
@@ -131,6 +129,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say what went wrong with a request, unless the visitor left."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def address(self) -> str:

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ import pytest
 
 from rushlight.core.cli import run
 from rushlight.site.build import SiteError, build
-from rushlight.site.serve import Server, check, make_server
+from rushlight.site.serve import Handler, Server, check, make_server
 from rushlight.site.wheel import pack
 
 ROOT = Path(__file__).parents[2]
@@ -221,6 +222,40 @@ def test_a_busy_port_gives_the_next(site: Path) -> None:
         found = make_server(site, port)
         assert port < found.server_port < port + 20
         found.server_close()
+
+
+def test_a_visitor_who_leaves_is_no_error_but_a_fault_is_shown(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    handled = threading.Event()
+    handle = Server.handle_error
+
+    def noted(self: Server, request: object, client_address: object) -> None:
+        handle(self, request, client_address)
+        handled.set()
+
+    monkeypatch.setattr(Server, "handle_error", noted)
+
+    def leave(after: bytes) -> str:
+        with serving(site) as server, socket.socket() as visitor:
+            visitor.connect(("127.0.0.1", server.server_port))
+            visitor.sendall(after)
+            assert visitor.recv(10), "no answer"
+            # A reset instead of an orderly end.
+            visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            visitor.close()
+            assert handled.wait(30)
+        handled.clear()
+        return capfd.readouterr().err
+
+    heads = b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    assert leave(b"GET /rushlight/pyodide/pyodide.asm.wasm" + heads) == ""
+    assert leave(b"GET /site.json" + heads) == ""
+    monkeypatch.setattr(Handler, "log_message", lambda *_: 1 / 0)
+    with serving(site) as server, pytest.raises(ConnectionResetError):
+        get(server, "/site.json")
+    assert handled.wait(30)
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_a_server_listens_on_loopback_only(server: Server) -> None:
