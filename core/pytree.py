@@ -92,7 +92,7 @@ def sign(value: Any, into: Signature) -> None:
         for v in value:
             sign(v, into)
     elif kind is dict:
-        key += (kind, tuple(value))
+        key += (kind, tuple(value), tuple(map(type, value)))  # 1 equals True
         for v in value.values():
             sign(v, into)
     elif isinstance(value, Module):

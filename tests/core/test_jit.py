@@ -169,6 +169,35 @@ def test_offsets_are_bound_and_views_of_one_memory_stay_so(device: str) -> None:
     assert single.runs == 1
 
 
+def test_keys_that_are_equal_are_told_apart(device: str) -> None:
+    captured: Any = rl.jit(lambda table, x: [x * 2 if k is True else x for k in table])
+    x = data(device, 3)
+    for key in (1, True, 1.0, True, 1):
+        assert captured({key: 0}, x)[0].tolist() == (x * 2 if key is True else x).tolist()
+
+
+@pytest.mark.parametrize("start", [0, 4, 64, 70])
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0), (1, 1), (1, 2), (3, 1), (2, 3), (5, 6), (3, 7)])
+def test_matrices_smaller_than_what_is_read_at_once(
+    device: str, shape: tuple[int, int], start: int
+) -> None:
+    rows, columns = shape
+    wide = -(-columns // 4) * 4
+    weights = data(device, columns, 8, seed=5)
+
+    def f(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        return x @ x.T, x.T @ x, x @ weights, x.exp().T @ (x * 2), x.half().T @ x.half()
+
+    counted = Counted(f)
+    captured: Any = rl.jit(counted)
+    for seed in range(3):
+        base = data(device, start + rows * wide, seed=seed)  # nothing lies behind the last row
+        x = base[start:].reshape(rows, wide)[:, :columns]
+        for got, want in zip(captured(x), f(x), strict=True):
+            assert got.shape == want.shape and got.tolist() == want.tolist()
+    assert counted.runs == 1
+
+
 # --- what is reached from outside ---------------------------------------------------------------
 
 

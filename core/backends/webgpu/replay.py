@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from rushlight.core.capture import Slot, Step
 
 
+# Kernels may read so many bytes at once; buffers, and where one is bound from, are multiples of it.
+_QUAD = 16
+
+
 class _Moving(NamedTuple):
     """A dispatch whose buffers are others in each run."""
 
@@ -58,6 +62,7 @@ class Plan:
         self.bound: dict[int, tuple[Buffer, int]] = {}  # by handle: buffer, and byte it begins at
         self.back: list[tuple[Value, Value]] = []
         self.dtypes: dict[Slot, DType] = {}
+        self.reach: dict[Slot, int] = {}  # bytes of an argument that the steps reach
         with backend.lock:
             self._build(list(steps), results, passes, pool)
 
@@ -107,12 +112,13 @@ class Plan:
             for x in (*step.inputs, step.out):
                 if x is None or (slot := x.storage) not in given:
                     continue
-                slot.buffer = slot.buffer or Virtual(4)
+                slot.buffer = slot.buffer or Virtual(_QUAD)
                 if x.dtype.kind == "q":  # another argument's planes begin at the same places
                     slot.buffer.nbytes, slot.buffer.planes = given[slot].nbytes, given[slot].planes
                 else:
                     size = -(-x.layout.extent[1] * access.width(x.dtype) // 4) * 4
-                    slot.buffer.nbytes = max(slot.buffer.nbytes, size)
+                    self.reach[slot] = max(self.reach.get(slot, 4), size)
+                    slot.buffer.nbytes = -(-self.reach[slot] // _QUAD) * _QUAD
         for slot, dtype in self.dtypes.items():
             if slot.kind != "temp" or slot.buffer is not None:
                 continue
@@ -124,7 +130,7 @@ class Plan:
                     slot.nbytes // dtype.itemsize * dtype.block, dtype
                 )
             else:
-                slot.buffer = Virtual(max(_held(slot.nbytes, dtype), 4))
+                slot.buffer = Virtual(max(_held(slot.nbytes, dtype), _QUAD))
 
     def _tape(self, steps: list[Step]) -> list[Dispatch]:
         backend, recorder = self.backend, self.backend.recorder
@@ -243,10 +249,12 @@ class Plan:
             return
         per = access.per_word(tensor.dtype)
         start = tensor.layout.offset // per * per * access.width(tensor.dtype)
+        if start + self.reach[slot] > buffer.nbytes:  # there is nothing of it
+            start = 0
         if start % ALIGN == 0:
             self.bound[virtual.handle] = buffer, start
             return
-        count = virtual.nbytes // 4
+        count = self.reach[slot] // 4
         with self.backend.lock:
             made = self.backend.pool.take(virtual.nbytes)
             there = Value(buffer, Layout((count,), (1,), start // 4), uint32)
