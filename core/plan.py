@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -210,7 +210,8 @@ class CpuPlan:
             return
         assert simd.library is not None
         words, slots = simd.library.message(records)
-        run = partial(simd.library.run, words, [step.name for step in steps])
+        explain = partial(_explain, steps)
+        run = partial(simd.library.run, words, [step.name for step in steps], explain)
         moving = [(4 + 2 * i, s) for i, s in enumerate(slots) if s in self.variable]
 
         def call() -> None:
@@ -240,6 +241,12 @@ def address(buffer: Any) -> int:
     """Where an array's bytes begin."""
     found: int = buffer.__array_interface__["data"][0]
     return found
+
+
+def _explain(steps: Sequence[Step], place: int) -> None:
+    """Run a step whose C kernel met an index out of range by NumPy's, which says which it is."""
+    name, inputs, out, attrs, *_ = steps[place]
+    _CPU.backend.bind(name, inputs, out, attrs)()
 
 
 def _draw(step: Step) -> None:

@@ -563,13 +563,32 @@ def test_errors_pass_through(device: str) -> None:
             failing(rl.ones(2, device=device))
 
 
-def test_an_error_in_a_replay_names_the_op(device: str) -> None:
-    table = data(device, 4, 2)
-    captured: Any = rl.jit(lambda i: rl.nn.functional.embedding(i, table) * 2)
-    assert captured(rl.tensor([1, 2], device=device)).tolist() == (table[1:3] * 2).tolist()
-    with pytest.raises(IndexError, match="embedding"):
-        captured(rl.tensor([1, 4], device=device)).tolist()
-    assert captured(rl.tensor([0, 3], device=device)).tolist() == (table[::3] * 2).tolist()
+INDEXED: dict[str, Callable[[rl.Tensor, rl.Tensor], rl.Tensor]] = {
+    "embedding": lambda x, i: rl.nn.functional.embedding(i, x) * 2,
+    "index_select": lambda x, i: x.index_select(0, i).exp(),
+    "subscript": lambda x, i: x[i] + 1,
+    "gather": lambda x, i: (x * 2).gather(0, i.reshape(2, 1)),
+    "scatter": lambda x, i: x.scatter(0, i.reshape(2, 1), x[:2, :1] * 2),
+    "scatter_add": lambda x, i: x.scatter_add(0, i.reshape(2, 1), x[:2, :1]),
+    "index_add": lambda x, i: x.index_add(0, i, x[:2] + 1) * 3,
+    "cross_entropy": lambda x, i: rl.nn.functional.cross_entropy(x.t()[:, :4], i),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_in_a_replay_is_named_as_without_jit(device: str, name: str) -> None:
+    x, f = data(device, 4, 2), INDEXED[name]
+    captured: Any = rl.jit(f)
+    good = rl.tensor([0, 3], device=device)
+    for _ in range(3):
+        assert captured(x, good).tolist() == f(x, good).tolist()
+        said = []
+        for run in (f, captured):
+            with pytest.raises(IndexError) as caught:
+                run(x, rl.tensor([1, 4], device=device)).tolist()
+            said.append(str(caught.value))
+        assert said[0] == said[1] and "index 4 is out of range for size 4" in said[0]
+    assert sum(e.replays for e in captured.plans.values()) == 5
 
 
 # --- gradients ----------------------------------------------------------------------------------

@@ -120,9 +120,12 @@ class Library:
             head += (storage.address, storage.buffer.nbytes)
         return array("q", head + body), storages
 
-    def run(self, words: array[int], names: Sequence[str]) -> None:
+    def run(
+        self, words: array[int], names: Sequence[str], explain: Callable[[int], None] | None = None
+    ) -> None:
         """Run a message; `names` are the ops of its records, for errors.
 
+        explain: is told the number of a record that met an index out of range, to say which.
         IndexError for an index out of range, MemoryError where there is none for a kernel's own
         use, RuntimeError for a message that the library refuses.
         """
@@ -135,6 +138,8 @@ class Library:
         place, reason = divmod(code, 256)
         name = names[place - 1] if 0 < place <= len(names) else "simd"
         if reason == _INDEX:
+            if explain is not None:
+                explain(place - 1)
             raise IndexError(f"{name}: an index is out of range")
         if reason == _MEMORY:
             raise MemoryError(f"{name}: no memory for the kernel's own use")
