@@ -40,9 +40,9 @@ def tune(
     progress(done, total, what).
 
     Each candidate's result is compared with that of the kernel taken before; what fails, or differs
-    by more than the tolerance table says, is not chosen. Plans that `jit` has made already stay as
-    they are. Gives a row for each class of operands: what it is, the choice, the guess that it
-    takes the place of, and seconds by name. Takes from seconds to minutes.
+    by more than the tolerance table says, is not chosen. What `jit` has captured is captured anew
+    where a choice changed. Gives a row for each class of operands: what it is, the choice, the
+    guess that it takes the place of, and seconds by name. Takes from seconds to minutes.
 
     RUSHLIGHT_TUNE=off in the environment leaves what was kept alone. ValueError for a device that
     has nothing to choose among; RuntimeError where an event loop runs, or in a tab.

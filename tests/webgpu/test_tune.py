@@ -188,6 +188,26 @@ def finish(running: Any) -> Any:
     raise AssertionError("it waits for a loop")
 
 
+def test_a_plan_takes_the_kernels_that_were_chosen_since(gpu: rl.Device, choices: Choices) -> None:
+    w = drawn(gpu, "float32", 2, 8, 8)
+    runs = []
+    captured: Any = rl.jit(lambda x: runs.append(1) or F.linear(x, w) + 1)
+
+    def kernels(seed: int) -> list[str]:
+        x = drawn(gpu, "float32", seed, 2, 8)
+        want = x.cpu().double().numpy() @ w.cpu().double().numpy().T + 1
+        assert_close(captured(x).cpu(), want, "product")
+        (entry,) = captured.plans.values()
+        return [label for _, label in entry.body.plan.labels if label.startswith("matmul")]
+
+    for choice, count in [("registers", 1), ("rows", 2), ("rows", 2), ("registers", 3)]:
+        choices.adopt([Row(KEY, choice, "", {})])
+        assert [kernels(seed) for seed in range(3)] == [[gemm.CONFIGS[choice].file]] * 3
+        assert len(runs) == count
+    choices.clear()
+    assert choices.table == choices.rows == {} and kernels(3) and len(runs) == 4
+
+
 @pytest.mark.native
 def test_what_was_measured_is_kept(gpu: rl.Device, backend: Any, tmp_path: Path) -> None:
     rows = rl.tune(gpu, lambda: small(gpu))

@@ -63,6 +63,7 @@ class Plan:
         self.back: list[tuple[Value, Value]] = []
         self.dtypes: dict[Slot, DType] = {}
         self.reach: dict[Slot, int] = {}  # bytes of an argument that the steps reach
+        self.turn = backend.recorder.choices.turn
         with backend.lock:
             self._build(list(steps), results, passes, pool)
 
@@ -235,8 +236,8 @@ class Plan:
 
     @property
     def alive(self) -> bool:
-        """Whether the device that it was made for is still open."""
-        return self.backend.port.lost is None
+        """Whether the device that it was made for is open, and its kernels are still the choice."""
+        return self.backend.port.lost is None and self.backend.recorder.choices.turn == self.turn
 
     def bind(self, slot: Slot, tensor: Any) -> None:
         """Give an argument's slot the memory of a tensor, or a copy where it cannot be bound."""

@@ -64,13 +64,17 @@ class Row(NamedTuple):
 
 
 class Choices:
-    """The decisions of one device, and the classes that its plans asked for."""
+    """The decisions of one device, and the classes that its plans asked for.
+
+    turn: how often a decision changed, after which captured plans are made anew.
+    """
 
     def __init__(self) -> None:
         self.table: dict[Key, str] = {}
         self.met: dict[Key, tuple[str, Sample | None]] = {}  # the guess, and who asked
         self.asked: list[Key] = []  # for the first time, by the op that runs
         self.rows: dict[Key, Row] = {}
+        self.turn = 0
 
     def pick(self, key: Key, guess: str) -> str:
         """What to take for a class."""
@@ -91,12 +95,20 @@ class Choices:
 
     def adopt(self, rows: Sequence[Row]) -> None:
         """Decide as measured from now on."""
+        before = self.table.copy()
         for row in rows:
             self.rows[row.key] = row
             if row.choice != row.guess:
                 self.table[row.key] = row.choice
             else:
                 self.table.pop(row.key, None)
+        self.turn += self.table != before
+
+    def clear(self) -> None:
+        """Decide by guesses again."""
+        self.turn += bool(self.table)
+        self.table.clear()
+        self.rows.clear()
 
 
 def up_to(n: int, most: int) -> int:
@@ -230,8 +242,7 @@ async def keep(backend: WebGpuBackend) -> str:
 
 def forget(backend: WebGpuBackend) -> bool:
     """Guess again, now and natively later; whether there was a file."""
-    backend.recorder.choices.table.clear()
-    backend.recorder.choices.rows.clear()
+    backend.recorder.choices.clear()
     place = folder() / kept_as(backend)
     there = place.exists()
     place.unlink(missing_ok=True)
