@@ -245,8 +245,8 @@ def address(buffer: Any) -> int:
 
 def _explain(steps: Sequence[Step], place: int) -> None:
     """Run a step whose C kernel met an index out of range by NumPy's, which says which it is."""
-    name, inputs, out, attrs, *_ = steps[place]
-    _CPU.backend.bind(name, inputs, out, attrs)()
+    backend: Any = _CPU.backend
+    backend.bind(*steps[place][:4])()
 
 
 def _draw(step: Step) -> None:

@@ -193,10 +193,16 @@ class DeviceSampler:
     def _nucleus(self, logs: Tensor, weights: Tensor) -> Tensor:
         """The logarithm (rows, 1) from which on weights are in the smallest set that holds `top_p`.
 
-        Found by parting the range of logarithms again and again, until what is left is less than
-        float32 tells apart in logits: tokens that near to the last one stay with it.
+        A processor sorts. Elsewhere it is found by parting the range of logarithms again and again,
+        until what is left is less than float32 tells apart in logits: tokens that near to the last
+        one stay with it.
         """
         enough = weights.sum(1, keepdim=True) * self._number("top_p")
+        if self.device.type == "cpu":
+            falling = logs.sort(1, descending=True).values
+            held = falling.exp()
+            # No logarithm is above zero.
+            return ops.where(held.cumsum(1) - held < enough, falling, 0.0).amin(1, keepdim=True)
         # Tokens below it hold less than float32 can leave out, even were they the whole vocabulary.
         width = math.log(self.vocab) + 17
         at = ops.full((1, 1), -width, device=self.device)
