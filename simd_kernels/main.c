@@ -171,3 +171,22 @@ RL_API int32_t rl_run(const int64_t *words, int32_t n) {
     rl_unlock();
     return result;
 }
+
+#ifndef __wasm__
+// Not a kernel: dispatches of WebGPU, which Python would call one by one. `f`: the functions that
+// set a pipeline, set a bind group and dispatch, of webgpu.h. A dispatch is six words: pipeline and
+// bind group (0: as before), place of its parameters in the group `parameters` (-1: as before),
+// workgroups along x, y and z.
+RL_API void rl_encode(void *const *f, void *pass, void *parameters, const int64_t *w, int64_t n) {
+    void (*pipeline)(void *, void *) = f[0];
+    void (*group)(void *, uint32_t, void *, size_t, const uint32_t *) = f[1];
+    void (*dispatch)(void *, uint32_t, uint32_t, uint32_t) = f[2];
+    for (; n > 0; n--, w += 6) {
+        uint32_t place = (uint32_t)w[2];
+        if (w[0]) pipeline(pass, (void *)(intptr_t)w[0]);
+        if (w[1]) group(pass, 0, (void *)(intptr_t)w[1], 0, NULL);
+        if (w[2] >= 0) group(pass, 1, parameters, 1, &place);
+        dispatch(pass, (uint32_t)w[3], (uint32_t)w[4], (uint32_t)w[5]);
+    }
+}
+#endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -179,3 +180,30 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.native
+def test_dispatches_are_encoded_in_order(library: Library) -> None:
+    calls: list[tuple[object, ...]] = []
+    p, n = ctypes.c_size_t, ctypes.c_uint32
+    functions = [
+        ctypes.CFUNCTYPE(None, p, p)(lambda *given: calls.append(("pipeline", *given))),
+        ctypes.CFUNCTYPE(None, p, n, p, p, ctypes.POINTER(n))(
+            lambda *given: calls.append(("group", *given[:3], given[4][: given[3]]))
+        ),
+        ctypes.CFUNCTYPE(None, p, n, n, n)(lambda *given: calls.append(("dispatch", *given))),
+    ]
+    f = array("q", (ctypes.cast(x, ctypes.c_void_p).value or 0 for x in functions))
+    far = 1 << 47
+    words = array("q", [far, far + 8, 256, 1, 2, 3, 0, 0, -1, 65535, 1, 1, 0, far, 0, 7, 8, 9])
+    library.encode(f.buffer_info()[0], far + 16, far + 24, words.buffer_info()[0], 3)
+    run, parameters = far + 16, far + 24
+    assert calls == [
+        ("pipeline", run, far), ("group", run, 0, far + 8, []),
+        ("group", run, 1, parameters, [256]), ("dispatch", run, 1, 2, 3),
+        ("dispatch", run, 65535, 1, 1),
+        ("group", run, 0, far, []), ("group", run, 1, parameters, [0]),
+        ("dispatch", run, 7, 8, 9),
+    ]  # fmt: skip
+    library.encode(f.buffer_info()[0], 0, 0, words.buffer_info()[0], 0)
+    assert len(calls) == 8

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.webgpu.port import PART, STRIDE
 from rushlight.core.errors import DeviceError, DeviceLostError
 
@@ -114,6 +115,29 @@ def test_every_part_sees_the_arguments(gpu: rl.Device) -> None:
         x = data(8, seed=i)
         np.testing.assert_allclose(captured(x).numpy(), f(x).numpy(), rtol=1e-5)
     assert len(plan_of(captured).ops) > PART
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("library", [True, False])
+def test_plans_are_encoded_with_and_without_the_library(
+    gpu: rl.Device, monkeypatch: pytest.MonkeyPatch, library: bool
+) -> None:
+    plans: Any = gpu.backend.port._plans  # type: ignore[attr-defined]
+    assert (plans.encode is not None) == (simd.library is not None)
+    encoded: list[int] = []
+
+    def encode(*given: int) -> None:
+        encoded.append(given[-1])
+        assert simd.library is not None
+        simd.library.encode(*given)
+
+    monkeypatch.setattr(plans, "encode", encode if library and simd.library else None)
+    captured: Any = rl.jit(long, passes=())
+    kept = [data(16, seed=i) for i in range(3)]  # each with memory of its own
+    for x in [*kept, *kept]:
+        assert captured(x).tolist() == long(x).tolist()
+    replays, count = 5, len(plan_of(captured).ops)
+    assert sum(encoded) == (replays * count if library and simd.library else 0)
 
 
 def test_dropped_plans_leave_nothing(gpu: rl.Device) -> None:

@@ -66,7 +66,7 @@ class _Numbers(dict[str, int]):
 class Library:
     """The loaded kernels.
 
-    variant: the instructions in use. numbers: the kernels by name.
+    variant: the instructions in use. numbers: the kernels by name. encode: `rl_encode`, natively.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,6 +76,10 @@ class Library:
         found: int = lib.rl_version()
         if found != VERSION:
             raise ImportError(f"{path} is of version {found}, not {VERSION}; build it anew")
+        self.encode: Any = getattr(lib, "rl_encode", None)
+        if self.encode is not None:
+            self.encode.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_int64]
+            self.encode.restype = None
         self.variant = self.limit(-1)
         self.observer: Callable[[array[int], Sequence[str]], None] | None = None  # of a profile
         self.numbers: dict[str, int] = _Numbers()

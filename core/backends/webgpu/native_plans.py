@@ -2,21 +2,29 @@
 
 Each call of wgpu-py's makes an object and looks for errors, which takes longer than what it calls.
 Encoding goes by the C functions below it; what is wrong with a dispatch, the end of the encoder
-says.
+says. What is kept is encoded by one call of the library of C kernels, where that is there.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.webgpu.native_timer import Timer
 from rushlight.core.backends.webgpu.port import PART, SLOT, SPREAD, STRIDE
 
 _ROOM = 1 << 16
 # Pipeline, bind group, offset of the parameters (None where they are as before), grid x, y, z.
 Row = tuple[Any, Any, Any, int, int, int]
+
+
+class _Part(NamedTuple):
+    """Dispatches of one submit; words: the same as `rl_encode` takes them, if it is to."""
+
+    rows: list[Row]
+    words: array[int] | None = None
 
 
 class Arena:
@@ -44,7 +52,7 @@ class _Retained:
         self.words, self.arena = words, arena
         count = len(words) // STRIDE
         self.size = -(-count // max(1, round(count / PART)))  # dispatches of a part
-        self.parts: list[list[Row] | None] = [None] * -(-count // self.size)
+        self.parts: list[_Part | None] = [None] * -(-count // self.size)
 
 
 class Encoding:
@@ -87,6 +95,12 @@ class Plans:
         self._arena: Arena | None = None
         self._plans: dict[int, _Retained] = {}
         self._offsets: dict[int, Any] = {}
+        ffi = encoding.ffi
+        self._address: Callable[[Any], int] = lambda x: int(ffi.cast("intptr_t", x))
+        names = ("SetPipeline", "SetBindGroup", "DispatchWorkgroups")
+        called = [getattr(encoding.lib, f"wgpuComputePassEncoder{name}") for name in names]
+        self._called = array("q", map(self._address, called))
+        self.encode: Any = None if simd.library is None else simd.library.encode
         self.timer: Timer | None = None  # while a profile goes on
 
     def submit(self, plan: array[int], uniforms: bytes) -> None:
@@ -95,7 +109,7 @@ class Plans:
             size = max(_ROOM, 1 << (len(uniforms) - 1).bit_length())
             self._arena = Arena(self.device, self.layout, size)
         self._arena.write(0, uniforms)
-        self._run(self._rows(plan), self._arena)
+        self._run(_Part(self._rows(plan)), self._arena)
 
     def retain(self, handle: int, plan: array[int], uniforms: bytes) -> None:
         """Keep a plan under a number."""
@@ -107,10 +121,11 @@ class Plans:
         """Run a kept plan, part by part."""
         kept = self._plans[handle]
         size = STRIDE * kept.size
-        for i, rows in enumerate(kept.parts):
-            if rows is None:
-                rows = kept.parts[i] = self._rows(kept.words[i * size : (i + 1) * size])
-            self._run(rows, kept.arena)
+        for i, part in enumerate(kept.parts):
+            if part is None:
+                rows = self._rows(kept.words[i * size : (i + 1) * size])
+                part = kept.parts[i] = _Part(rows, self._words(rows) if self.encode else None)
+            self._run(part, kept.arena)
 
     def patch(self, handle: int, dispatch: int, group: int) -> None:
         """Give a dispatch of a kept plan another bind group."""
@@ -144,27 +159,45 @@ class Plans:
             self._offsets[slot] = self.encoding.ffi.new("uint32_t[]", [slot])
         return self._offsets[slot]
 
-    def _run(self, rows: Sequence[Row], arena: Arena) -> None:
+    def _words(self, rows: Sequence[Row]) -> array[int]:
+        words = array("q")
+        for pipeline, group, offset, *counts in rows:
+            words.append(0 if pipeline is None else self._address(pipeline))
+            words.append(0 if group is None else self._address(group))
+            words.append(-1 if offset is None else offset[0])
+            words.extend(counts)
+        return words
+
+    def _run(self, part: _Part, arena: Arena) -> None:
         """Encode in one pass, and submit."""
+        parameters = arena.group._internal
         if self.timer is not None:
-            self.timer.run(rows, arena.group._internal)
+            self.timer.run(part.rows, parameters)
             return
-        lib, null, parameters = self.encoding.lib, self.encoding.null, arena.group._internal
-        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
-        set_group = lib.wgpuComputePassEncoderSetBindGroup
-        dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+        lib, null = self.encoding.lib, self.encoding.null
 
         def fill(encoder: Any) -> None:
             run = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
-            for pipeline, group, offset, x, y, z in rows:
-                if pipeline is not None:
-                    set_pipeline(run, pipeline)
-                if group is not None:
-                    set_group(run, 0, group, 0, null)
-                if offset is not None:
-                    set_group(run, 1, parameters, 1, offset)
-                dispatch(run, x, y, z)
+            if part.words is None:
+                self._fill(run, part.rows, parameters)
+            else:
+                given = [self._called.buffer_info()[0], *map(self._address, (run, parameters))]
+                self.encode(*given, part.words.buffer_info()[0], len(part.rows))
             lib.wgpuComputePassEncoderEnd(run)
             lib.wgpuComputePassEncoderRelease(run)
 
         self.encoding.submit(fill)
+
+    def _fill(self, run: Any, rows: Sequence[Row], parameters: Any) -> None:
+        lib, null = self.encoding.lib, self.encoding.null
+        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+        set_group = lib.wgpuComputePassEncoderSetBindGroup
+        dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+        for pipeline, group, offset, x, y, z in rows:
+            if pipeline is not None:
+                set_pipeline(run, pipeline)
+            if group is not None:
+                set_group(run, 0, group, 0, null)
+            if offset is not None:
+                set_group(run, 1, parameters, 1, offset)
+            dispatch(run, x, y, z)

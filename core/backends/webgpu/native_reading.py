@@ -63,27 +63,36 @@ class Reading(Coming[list[Bytes]]):
         if self.total:
             if asyncio._get_running_loop() is None:
                 return self.wait()
-            await asyncio.sleep(0)  # also where the values are there already, others get a turn
             await self._settled()
         return self._taken()
 
     async def _settled(self) -> None:
         """Wait for a promise, which nobody keeps any more once its device was destroyed."""
+        self._check()
+        loop, promise = asyncio.get_running_loop(), self.promise
+        settled = loop.create_future()
 
-        async def kept() -> None:
-            await self.promise
+        def settle() -> None:
+            if not settled.done():
+                settled.set_result(None)
 
-        self.promise._call_soon_threadsafe = asyncio.get_running_loop().call_soon_threadsafe
-        waiting = asyncio.ensure_future(kept())
+        def look() -> None:
+            timers[0] = loop.call_later(0.1, look)
+            if self.port.device._poller is None:
+                settle()
+
+        timers = [loop.call_later(0.1, look)]
+        promise._call_soon_threadsafe = lambda _: loop.call_soon_threadsafe(settle)
         try:
-            while self.port.device._poller is not None:
-                if (await asyncio.wait({waiting}, timeout=0.1))[0]:
-                    break
-            self._check()
-            self._again(waiting.result)
+            if promise._state == "pending":
+                await settled
+            else:  # others get a turn
+                await asyncio.sleep(0)
         finally:
-            waiting.cancel()
-            self.promise._call_soon_threadsafe = None
+            timers[0].cancel()
+            promise._call_soon_threadsafe = None
+        self._check()
+        self._again(promise.sync_wait)
 
     def _check(self) -> None:
         # wgpu-py's thread that looks after promises ends with the device; reading what was
@@ -102,7 +111,9 @@ class Reading(Coming[list[Bytes]]):
     def _taken(self) -> list[Bytes]:
         if self.staging is None:
             return cut(np.empty(0, np.uint8), self.ranges)
-        whole = np.frombuffer(self.staging.read_mapped(0, self.total), np.uint8)
+        encoding = self.port._encoding
+        mapped = encoding.lib.wgpuBufferGetConstMappedRange(self.staging._internal, 0, self.total)
+        whole = np.frombuffer(encoding.ffi.buffer(mapped, self.total), np.uint8).copy()
         if self.staging.size == _SMALL:
             self.staging.unmap()
             self.port.spare.append(self.staging)
