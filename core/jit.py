@@ -45,6 +45,11 @@ def set_plan_memory(nbytes: int) -> None:
     _evict()
 
 
+def plan_memory() -> int:
+    """The bytes that plans may hold in all."""
+    return _limit[0]
+
+
 def _evict() -> None:
     with _guard:
         held = sorted((e for e in _entries if e.body is not None), key=lambda e: e.used)

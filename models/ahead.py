@@ -21,7 +21,7 @@ def read_ahead(
     ids = model.prompt_ids(prompt)
     if len(ids) >= model.config.max_position_embeddings:
         return
-    turn = model._resume(ids)
+    turn = model._resume(ids, linear)
     turn.linear = linear
     # Where a step takes as long whatever its width, as many tokens as go together.
     chunk = chunk if turn.software else CHUNK

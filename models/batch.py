@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight.core import autograd
@@ -39,9 +40,12 @@ class Batch(Answering):
     beginning: the others are always longer, so that it never fills the cache.
     """
 
-    def __init__(self, model: Generator, rows: list[Row], options: Options) -> None:
-        super().__init__(model, len(rows))
+    rows: Sequence[Row] = ()
+
+    def start(self, rows: list[Row], options: Options) -> None:
+        """Get ready for other rows, as many as it was made for."""
         self.rows = rows
+        self.restart()
         self.begin(options, *(row.ids for row in rows))
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core.io.template import ChatTemplate, load_template
 from rushlight.core.io.tokenizer import load_tokenizer
+from rushlight.core.jit import plan_memory
 from rushlight.models.batch import Batch, Row
 from rushlight.models.cache import Cache
 from rushlight.models.loading import small_json
@@ -29,6 +30,7 @@ class Generator(Model):
     template: ChatTemplate | None = None
     eos_ids: frozenset[int] = frozenset()
     _turn: Turn | None = None
+    _batch: Batch | None = None
 
     def configure(self, files: dict[str, bytes]) -> None:
         """Read tokenizer, chat template and the tokens that end an answer from the files."""
@@ -121,8 +123,10 @@ class Generator(Model):
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each as `generate` gives it.
 
-        options: see `sampling.Options`; every prompt draws by the same seed. Raises ValueError as
-        `generate` does, and for overflow="shift", which works for one prompt at a time.
+        options: see `sampling.Options`; every prompt draws by the same seed. What was captured
+        serves the next call with as many prompts, where the cache takes no more than plans may
+        (`rl.set_plan_memory`). Raises ValueError as `generate` does, and for overflow="shift",
+        which works for one prompt at a time.
         """
         rows, chosen = self._rows(prompts, options)
         for _ in blocking(self._run_rows(rows, chosen)):
@@ -152,20 +156,27 @@ class Generator(Model):
         """The steps of a batch: gives values on their way, which it is to be sent."""
         if not rows:
             return
-        batch = Batch(self, rows, options)
-        picked = batch.feed(self)
-        for made in range(1, options.max_new_tokens + 1):
-            last = made == options.max_new_tokens
-            coming = picked.coming()
-            # As in `_run`.
-            ahead = batch.ahead and not last
-            if ahead:
-                picked = batch.step(self)
-            batch.add((yield coming), self.eos_ids, last)
-            if batch.done:
-                return
-            if not ahead:
-                picked = batch.step(self)
+        batch, self._batch = self._batch, None
+        if (
+            batch is None
+            or batch.cache.batch != len(rows)
+            or not batch.goes_on(self, options.linear)
+        ):
+            batch = Batch(self, len(rows))
+        try:
+            batch.start(rows, options)
+            picked = batch.feed(self)
+            for made in range(1, options.max_new_tokens + 1):
+                last = made == options.max_new_tokens
+                values, after = yield from batch.heard(self, picked, last)
+                batch.add(values, self.eos_ids, last)
+                if batch.done:
+                    return
+                picked = batch.step(self) if after is None else after
+        finally:
+            batch.rows = ()
+            if batch.cache.nbytes <= plan_memory():
+                self._batch = batch
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; ids are checked and given back."""
@@ -194,13 +205,13 @@ class Generator(Model):
                 'it, or pass overflow="shift" to drop the oldest'
             )
 
-    def _resume(self, ids: list[int]) -> Turn:
+    def _resume(self, ids: list[int], linear: str) -> Turn:
         """The last turn cut back to what it has in common with `ids`, or an empty one.
 
         It is taken away while it is used, so that two runs never share a cache.
         """
         turn, self._turn = self._turn, None
-        if turn is None:
+        if turn is None or not turn.goes_on(self, linear):
             return Turn(self)
         common = 0
         # One token is left to read, for the logits after it.
@@ -215,21 +226,17 @@ class Generator(Model):
         """The steps of one answer: gives tokens, and values on their way, which it is sent."""
         prompt, limit = ids, self.config.max_position_embeddings
         ids = _shifted(ids, limit) if len(ids) >= limit else list(ids)
-        turn = self._resume(ids)
+        turn = self._resume(ids, options.linear)
         pieces = Pieces(self.tokenizer, options.stops)
         try:
             turn.begin(options, prompt)
             picked = turn.feed(self, ids)
             for made in range(1, options.max_new_tokens + 1):
                 last = made == options.max_new_tokens
-                coming = picked.coming()
-                # The next step begins before this one's token is read.
-                ahead = turn.ahead and not last
-                if ahead:
-                    picked = turn.step(self)
-                token, logprob = turn.sampler.taken((yield coming)[0])
+                values, after = yield from turn.heard(self, picked, last)
+                token, logprob = turn.sampler.taken(values[0])
                 ids.append(token)
-                if ahead:
+                if after is not None:
                     turn.ids.append(token)
                 if token in self.eos_ids:
                     yield Token(token, pieces.finish(), logprob, "eos")
@@ -249,7 +256,9 @@ class Generator(Model):
                     ids = _shifted(ids, limit)
                     turn.restart()
                     picked = turn.feed(self, ids)
-                elif not ahead:
+                elif after is not None:
+                    picked = after
+                else:
                     picked = turn.step(self)
                     turn.ids.append(token)
         finally:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
+from collections.abc import Generator as Steps
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rushlight.core import autograd
 from rushlight.core.backends import linear_mode
+from rushlight.core.backends.coming import Coming
 from rushlight.core.jit import jit
+from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor, from_numpy
 from rushlight.models.cache import Cache
 from rushlight.models.device_sampling import DeviceSampler, Rules
@@ -20,6 +24,8 @@ from rushlight.models.sampling import Options
 if TYPE_CHECKING:
     from rushlight.models.generate import Generator
 
+# What gives values that are on their way, is sent them, and ends with them and what follows.
+Hearing = Steps[Coming[Any], Any, tuple[Any, "Tensor | None"]]
 # Prompts are read this many tokens at a time: bounds memory, and a stop is obeyed in between.
 CHUNK = 128
 # Where steps of all lengths are captured, prompts are cut into these, the last padded.
@@ -42,6 +48,7 @@ class Answering:
         self.software = runs_in_software(cache.device)
         self.linear = "fast"
         self._early = False
+        self._stamps = _stamps(model)
         self._read = reader(cache)
         self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
 
@@ -60,6 +67,32 @@ class Answering:
         # A caller's own mask may change with each token that it is given.
         changing = isinstance(options.token_mask, Tensor)
         self._early = self.cache.device.type != "cpu" and not changing
+
+    def goes_on(self, model: Generator, linear: str) -> bool:
+        """Whether it serves `model` again, which may have other memory by now.
+
+        What was read by weights that are others since, or in another mode, is forgotten.
+        """
+        before, self._stamps = self._stamps, _stamps(model)
+        if [memory for memory, _ in before] != [memory for memory, _ in self._stamps]:
+            return False
+        modes = {model.linear_in_use(mode) for mode in (self.linear, linear)}
+        if before != self._stamps or len(modes) > 1:
+            self.restart()
+        return True
+
+    def restart(self, length: int = 0) -> None:
+        """Forget all but the first `length` tokens."""
+        self.cache.truncate(length)
+
+    def heard(self, model: Generator, picked: Tensor, last: bool) -> Hearing:
+        """Asks for what was picked; gives it, read, and what is picked by the next step.
+
+        The latter is None unless that step began before; it does not where this is the `last`.
+        """
+        coming = picked.coming()
+        after = self.step(model) if self.ahead and not last else None
+        return (yield coming), after
 
     def step(self, model: Generator) -> Tensor:
         """Read the tokens that were picked last; gives what is picked after them, (rows, 3)."""
@@ -102,7 +135,7 @@ class Turn(Answering):
 
     def restart(self, length: int = 0) -> None:
         """Forget all but the first `length` tokens."""
-        self.cache.truncate(length)
+        super().restart(length)
         del self.ids[length:]
 
     def feed(self, model: Generator, ids: list[int]) -> Tensor:
@@ -124,6 +157,12 @@ class Turn(Answering):
         self.cache.longest = before + count  # a replay runs no Python, and padding does not count
         self.ids.extend(part[:count])
         return logits
+
+
+def _stamps(model: Generator) -> list[tuple[weakref.ref[Storage], int]]:
+    """The memory of each of the model's tensors, and how often it was written to."""
+    found = (t.storage for t in (*model.parameters(), *model.buffers()))
+    return [(weakref.ref(storage), storage.version) for storage in found]
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:

@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.tokenizer import load_tokenizer
+from rushlight.core.jit import plan_memory
 from rushlight.models.batch import Batch
 from rushlight.models.device_sampling import DeviceSampler
 from rushlight.models.steps import blocking
@@ -361,6 +362,69 @@ def test_a_turn_that_was_broken_off_goes_on(device: str, monkeypatch: pytest.Mon
     assert [b for _, b in found] == ids_of(m, [1, 2, 9], max_new_tokens=6)
 
 
+@pytest.mark.parametrize(
+    "how", ["written to", "loaded", "other memory", "another device", "a layer"]
+)
+def test_nothing_is_kept_of_other_weights(
+    device: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a turn or a batch has read by the weights before is not gone on from."""
+    m, fresh = tiny(device), tiny(device)
+    m.eos_ids = fresh.eos_ids = frozenset()
+    prompt, prompts = list(range(1, 30)), [[5, 6, 7], list(range(20))]
+    for _ in range(2):
+        before = ids_of(m, prompt, max_new_tokens=6), batch_ids(m, prompts, max_new_tokens=6)
+    changed = {k: v.detach() * -0.7 for k, v in fresh.state_dict().items()}
+    fresh.load_state_dict(changed)
+    with rl.no_grad():
+        if how == "written to":
+            for p in m.parameters():
+                p.mul_(-0.7)
+        elif how == "loaded":
+            m.load_state_dict(changed)
+        elif how == "other memory":
+            for name, p in m.named_parameters():
+                p.set_(changed[name].clone())
+        elif how == "another device":
+            m.load_state_dict(changed)
+            m.to("cpu")
+        else:
+            m.model.layers[0] = fresh.model.layers[0]
+            m.load_state_dict(changed)
+    assert ids_of(m, prompt, max_new_tokens=6) == ids_of(fresh, prompt, max_new_tokens=6)
+    after = batch_ids(m, prompts, max_new_tokens=6)
+    assert after == batch_ids(fresh, prompts, max_new_tokens=6) != before[1]
+    # As long as nothing changes, it is gone on from.
+    fed = Counting(monkeypatch)
+    ids_of(m, prompt, max_new_tokens=1)
+    assert fed.tokens == 1
+
+
+def test_what_was_read_in_another_mode_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where weights are quantized, and it makes a difference."""
+
+    def found(model: Any, linear: str) -> list[float]:
+        tokens = model.tokens(list(range(1, 20)), max_new_tokens=4, linear=linear)
+        return [t.logprob for t in tokens]
+
+    models = [tiny(), tiny(), tiny()]
+    for m in models:
+        m.eos_ids = frozenset()
+    fed = Counting(monkeypatch)
+    for linear in ("fast", "exact"):
+        found(models[0], linear)
+    assert fed.tokens == 22 + 4
+    blocks = np.random.default_rng(1).integers(-9, 9, (16, 34), np.int8)
+    blocks[:, :2] = np.full((16, 1), 0.03, np.float16).view(np.int8)
+    for m in models:
+        for layer in m.model.layers:
+            layer.self_attn.v_proj.weight.set_(rl.Tensor.from_buffer(blocks, "q8_0", (16, 32)))
+    fast, exact = found(models[1], "fast"), found(models[2], "exact")
+    assert [found(models[0], mode) for mode in ("fast", "exact", "fast")] == [fast, exact, fast]
+    if models[0].linear_in_use("fast") == "fast":
+        assert fast != exact
+
+
 def test_long_prompts_are_read_in_chunks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = np.random.default_rng(2).integers(0, 276, 300).tolist()
     m = tiny(device)
@@ -481,6 +545,47 @@ def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> No
     # again of the prompts is captured then.
     assert runs[0] == (4 if device == "cpu" else 5)
     assert found == ["".join(m.generate(p, **options)) for p in prompts]
+
+
+def test_a_batch_goes_on_with_what_was_captured_for_the_last(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as many prompts, whatever their lengths and options, where its cache is no larger."""
+    m, other = tiny(device), tiny(device)
+    m.eos_ids = other.eos_ids = frozenset()
+    options: dict[str, Any] = {"max_new_tokens": 5, "temperature": 1.0, "top_k": 20}
+
+    def run(prompts: list[Any], seed: int) -> int:
+        """How often Python ran the model."""
+        other._batch = None
+        want = batch_ids(other, prompts, seed=seed, **options)
+        before = runs[0]
+        assert batch_ids(m, prompts, seed=seed, **options) == want
+        return runs[0] - before
+
+    runs = counting(m, monkeypatch)
+    lists: list[list[Any]] = [
+        [[5, 6, 7], list(range(128))], [list(range(128)), [9]], [[1], list(range(50, 178))]
+    ]  # fmt: skip
+    first, second, third = (run(prompts, seed) for seed, prompts in enumerate(lists))
+    assert first > 1 >= second and third == 0
+    assert run([[1], [2], [3]], 1) > 0  # another number of rows
+    kept = m._batch
+    with pytest.raises(FloatingPointError), monkeypatch.context() as broken:
+        broken.setattr(DeviceSampler, "taken", lambda *_: fail())
+        batch_ids(m, [[1], [2], [3]], **options)
+    assert m._batch is kept and run([[4], [5], [6]], 2) == 1  # so short a prompt is not captured
+    before = plan_memory()
+    try:
+        rl.set_plan_memory(kept.cache.nbytes - 1)
+        run([[4], [5], [6]], 2)
+        assert m._batch is None
+    finally:
+        rl.set_plan_memory(before)
+
+
+def fail() -> Any:
+    raise FloatingPointError
 
 
 @pytest.mark.parametrize(
