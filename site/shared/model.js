@@ -34,6 +34,10 @@ const note = byId("model-note");
 
 /** @type {File[]} */
 let chosenFiles = [];
+/** @type {() => void} */
+let settle = () => {};
+/** Resolves when the models of this site are among the choices. */
+const listed = new Promise((resolve) => (settle = () => resolve(undefined)));
 
 // What the note says while nothing is chosen.
 const notes = {
@@ -85,10 +89,11 @@ export async function describe() {
 /** The chosen model, loaded on the chosen device. @param {AbortSignal} signal
  *  @param {(progress: any) => void} onProgress @returns {Promise<Model>} */
 export async function load(signal, onProgress) {
+  if (kind() === "site") await listed;
+  await device.known;
   const where = source();
   if (!where) throw new Error("No model is chosen yet.");
   const current = rushlight();
-  await device.known;
   const on = device.chosen();
   const asked = key();
   if (loaded?.key === asked && loaded.device === on) return loaded.model;
@@ -146,5 +151,6 @@ export async function start(changed, switched, { types, url, files: say }) {
     site.append(make("option", { value: "" }, "none on this site"));
     site.disabled = true;
   }
+  settle();
   update();
 }

@@ -106,12 +106,11 @@ function watch(registration) {
     const text = make("span", {}, "A new version is ready.");
     document.body.append(make("div", { class: "notice", role: "status" }, text, button));
   };
+  const changed = () => void (registration.waiting && offer());
+  const follow = () => registration.installing?.addEventListener("statechange", changed);
   offer();
-  registration.addEventListener("updatefound", () => {
-    registration.installing?.addEventListener("statechange", () => {
-      if (registration.waiting) offer();
-    });
-  });
+  follow(); // one that was found before this page had the registration
+  registration.addEventListener("updatefound", follow);
 }
 
 async function keepOffline() {

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -65,17 +64,51 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # --- servers ------------------------------------------------------------------------------------
 
+# In front of worker.js: tells the server when what came of a file that is to be cut has been read.
+# A browser drops what the page has not read when the connection breaks.
+READS = b"""{
+  const { fetch } = self;
+  self.fetch = async (...asked) => {
+    const response = await fetch(...asked);
+    const cut = Number(response.headers.get("x-cut") ?? NaN);
+    if (!(cut > 0)) return response;
+    const { body } = response;
+    const reader = body.getReader();
+    body.getReader = () => reader;
+    const read = reader.read.bind(reader);
+    let count = 0;
+    reader.read = async () => {
+      const found = await read();
+      const before = count;
+      count += found.value?.length ?? 0;
+      if (before < cut && count >= cut) void fetch("/read-to-the-cut");
+      return found;
+    };
+    return response;
+  };
+}
+"""
+WORKER = "/rushlight/worker.js"
+
 
 @dataclass
 class Mischief:
     """What a server does wrong, by path; and what it was asked."""
 
-    cut: dict[str, int] = field(default_factory=dict)  # close the connection after so many bytes
+    # Close the connection after so many bytes, once the page has read them (with READS).
+    cut: dict[str, int] = field(default_factory=dict)
+    hold: dict[str, threading.Event] = field(default_factory=dict)  # answer when it is set
     flip: dict[str, int] = field(default_factory=dict)  # this byte of the file is another
     prepend: dict[str, bytes] = field(default_factory=dict)  # code in front of a script
     replace: dict[str, bytes] = field(default_factory=dict)  # another file altogether
     cors: bool = False  # allow other origins
     log: list[tuple[str, str, str]] = field(default_factory=list)  # (method, path, Range header)
+    read: threading.Event = field(default_factory=threading.Event)  # the page has, up to the cut
+
+    def cut_after(self, path: str, count: int) -> None:
+        """Cut the next answer for `path` after so many bytes, in pages that are opened now."""
+        self.cut[path] = count
+        self.prepend[WORKER] = READS
 
     def asked(self, ending: str) -> list[tuple[str, str]]:
         """(method, Range) of the requests for a path with this ending."""
@@ -90,7 +123,13 @@ class Naughty(Handler):
     def _send(self, *, body: bool) -> None:
         path = unquote(urlsplit(self.path).path)
         do = self.mischief
+        if path == "/read-to-the-cut":
+            do.read.set()
+            self._answer(HTTPStatus.NO_CONTENT, {})
+            return
         do.log.append((self.command, path, self.headers.get("Range", "")))
+        if path in do.hold:
+            assert do.hold[path].wait(100), path
         content = self._content(path)
         if content is None:
             super()._send(body=body)
@@ -99,14 +138,15 @@ class Naughty(Handler):
         headers |= {"ETag": f'"{len(content)}"', "Cache-Control": "no-cache"}
         if path in do.cut and path not in do.replace:
             self.send_response(HTTPStatus.OK)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            cut = do.cut.pop(path)
+            headers |= {"Content-Length": str(len(content)), "X-Cut": str(cut)}
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content[: do.cut.pop(path)])
+            do.read.clear()
+            self.wfile.write(content[:cut])
             self.wfile.flush()
-            # A browser drops what the page has not read when the connection breaks; a real one
-            # breaks after a while.
-            time.sleep(0.7)
+            assert do.read.wait(100), f"nobody has read {path} up to the cut"
             self.close_connection = True
             return
         self._answer(HTTPStatus.OK, headers, content, body)
@@ -608,6 +648,7 @@ def lab(long_lab: tuple[Lab, Pages], site: Path) -> Iterator[Lab]:
     for part in (found.mischief.cut, found.mischief.flip, found.mischief.prepend):
         part.clear()
     found.mischief.replace.clear()
+    found.mischief.prepend[WORKER] = READS
     found.mischief.log.clear()
     opened.complaints.clear()
     found.page.evaluate("() => window.rl?.cache.clear()")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rushlight.site.build import build
 
@@ -56,8 +57,21 @@ def test_offline_once_loaded(pages: Any, serve: Callable[..., Any], site: Path) 
     assert "tiny" in page.inner_text("#kept")
 
 
+# The page has the registration only when the new version has been found already.
+LATE = """{
+  const { register } = ServiceWorkerContainer.prototype;
+  ServiceWorkerContainer.prototype.register = async function (...asked) {
+    const registration = await register.apply(this, asked);
+    const found = new Promise((go) => (registration.onupdatefound = go));
+    if (navigator.serviceWorker.controller && !registration.installing) await found;
+    return registration;
+  };
+}"""
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
 def test_a_rebuilt_site_is_seen(
-    pages: Any, serve: Callable[..., Any], own_site: Path, tiny_model: Path
+    late: bool, pages: Any, serve: Callable[..., Any], own_site: Path, tiny_model: Path
 ) -> None:
     place = serve(own_site)
     page = pages.context().new_page()
@@ -68,6 +82,8 @@ def test_a_rebuilt_site_is_seen(
     [old] = page.evaluate(VERSIONS)
     build(own_site, [("tiny", tiny_model), ("second", tiny_model)])
     place.mischief.log.clear()
+    if late:
+        page.add_init_script(LATE)
     # Nothing has been read on the page, so the new version takes over by itself.
     page.reload()
     page.wait_for_function("document.querySelectorAll('#model-site option').length === 2")
@@ -86,6 +102,7 @@ def test_requests_after_a_newer_version_took_over(
     page.goto(f"{place.url}search/?device=cpu")
     search(page)  # so Python has started: this page asks for nothing more of the site
     page.wait_for_selector(OFFLINE)
+    page.wait_for_function("navigator.serviceWorker.controller")
     [name] = page.evaluate(VERSIONS)
     place.mischief.log.clear()
     page.evaluate(
@@ -132,8 +149,19 @@ def test_a_file_that_is_not_of_this_version_is_not_kept(
     script = own_site / "search" / "rank.js"
     script.write_text(script.read_text() + "// another version\n")
     page = pages.context().new_page()
+    page.add_init_script(
+        """{
+          const { register } = ServiceWorkerContainer.prototype;
+          ServiceWorkerContainer.prototype.register = async function (...asked) {
+            const registration = await register.apply(this, asked);
+            registration.installing.onstatechange = ({ target }) => (window.came = target.state);
+            return registration;
+          };
+        }"""
+    )
     page.goto(f"{place.url}search/?device=cpu")
-    page.wait_for_timeout(3000)
+    page.wait_for_function("window.came")
+    assert page.evaluate("window.came") == "redundant"
     assert page.evaluate("navigator.serviceWorker.controller") is None
     search(page)
 

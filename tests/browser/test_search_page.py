@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def test_a_broken_download_is_shown_and_retry_asks_for_the_rest(
 ) -> None:
     place = serve(site)
     size = (site / TINY[1:]).stat().st_size
-    place.mischief.cut[TINY] = cut = size * 2 // 5
+    place.mischief.cut_after(TINY, cut := size * 2 // 5)
     pages.expect("ERR_CONTENT_LENGTH_MISMATCH")
     page = pages.open(f"{place.url}search/?device=cpu")
     page.fill("#text", "A rush and a little fat.")
@@ -142,6 +143,18 @@ def test_a_broken_download_is_shown_and_retry_asks_for_the_rest(
     go(page, "#retry")
     assert not page.is_visible("#error")
     assert place.mischief.asked("model.safetensors") == [("GET", f"bytes={cut}-")]
+
+
+def test_the_list_of_models_may_come_late(pages: Any, serve: Any, site: Path) -> None:
+    """Reading begins once it is there."""
+    place = serve(site)
+    place.mischief.hold["/models/index.json"] = listed = threading.Event()
+    page = pages.open(f"{place.url}search/?device=cpu")
+    page.fill("#text", "A rush and a little fat.")
+    page.click("#go")
+    listed.set()
+    page.wait_for_selector(f"{READY}, #error:not([hidden])")
+    assert not page.is_visible("#error"), page.inner_text("#error")
 
 
 def test_a_damaged_download_is_shown_and_not_kept(pages: Any, serve: Any, site: Path) -> None:

@@ -237,7 +237,7 @@ def test_chat_has_commands_and_a_history() -> None:
 
 def test_ctrl_c_stops_the_answer_and_not_the_program() -> None:
     process = subprocess.Popen(
-        [*PROGRAM, "chat", "--max-new-tokens", "400"],
+        [*PROGRAM, "chat", "--max-new-tokens", "1000000"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -255,7 +255,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program() -> None:
         process.wait()
     assert process.returncode == 0, err
     answer, _, rest = (first + out).decode().partition("\n/help")
-    assert 0 < len(answer) < 400 and "leave" in rest
+    assert answer and "leave" in rest
     assert b"[stopped]" in err
 
 

@@ -46,6 +46,10 @@ def settle(page: Any, **settings: object) -> None:
     )
 
 
+# An answer to "clock" that goes on until it is stopped.
+ENDLESS = {"maxNewTokens": 10**7, "overflow": "shift"}
+
+
 # --- one page, with conversations that go on from test to test -----------------------------------
 
 
@@ -141,7 +145,7 @@ def test_markdown_of_other_kinds_is_harmless(chat: Any) -> None:
 
 
 def test_stop_ends_an_answer_and_keeps_what_there_is(chat: Any) -> None:
-    settle(chat, maxNewTokens=1500)
+    settle(chat, **ENDLESS)
     before = chat.get_attribute("html", "data-round")
     chat.fill("#draft", "clock")
     chat.press("#draft", "Enter")
@@ -149,15 +153,15 @@ def test_stop_ends_an_answer_and_keeps_what_there_is(chat: Any) -> None:
     chat.keyboard.press("Escape")
     done(chat, before)
     stopped = answers(chat)[0]
-    assert stopped.startswith("tick tock tick tock") and len(stopped) < 1000
+    assert stopped.startswith("tick tock tick tock")
     assert "stopped" in chat.inner_text(".assistant .under")
-    chat.wait_for_timeout(500)
-    assert answers(chat) == [stopped], "it went on"
     say(chat, "light")
-    assert answers(chat)[1] == LIGHT, "the worker was free at once"
+    assert answers(chat) == [stopped, LIGHT], "it went on, or the worker did"
+    chat.evaluate("document.getElementById('defaults').click()")
 
 
 def test_the_stop_button(chat: Any) -> None:
+    settle(chat, **ENDLESS)
     before = chat.get_attribute("html", "data-round")
     chat.fill("#draft", "clock")
     chat.click("#send")
@@ -165,6 +169,7 @@ def test_the_stop_button(chat: Any) -> None:
     chat.click("#stop")
     done(chat, before)
     assert not chat.is_visible("#stop") and chat.is_visible("#send")
+    chat.evaluate("document.getElementById('defaults').click()")
 
 
 def test_regenerate_and_edit(chat: Any) -> None:
@@ -350,7 +355,7 @@ def test_a_broken_download_is_shown_and_retry_goes_on(
 ) -> None:
     place = serve(chat_site)
     size = (chat_site / CHAIN[1:]).stat().st_size
-    place.mischief.cut[CHAIN] = cut = size * 2 // 5
+    place.mischief.cut_after(CHAIN, cut := size * 2 // 5)
     pages.expect("ERR_CONTENT_LENGTH_MISMATCH")
     page = pages.open(f"{place.url}chat/?device=cpu")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
