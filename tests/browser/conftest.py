@@ -39,6 +39,9 @@ FLAGS = [
     "--no-sandbox",
     "--enable-unsafe-webgpu",
     "--use-webgpu-adapter=swiftshader",
+    # A loop makes workgroup memory zero: SwiftShader unrolls an initializer into one store per
+    # word and compiles a kernel that has much of it for seconds.
+    "--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
