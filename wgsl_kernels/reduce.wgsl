@@ -5,14 +5,13 @@
 //           inner(j)                   where element j lies, beyond the first
 //           finish(unit, a)            writes the result of a row, or of a part of one
 //           const LANES                invocations per row, a power of two up to 256
+//           whole(a, lane)             what the lanes of a row have; the first lane's is used
 // Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
 // of a row, 5 elements of a part, 6 code of the status, 7 number of the first element, 8 dims of
 // the rows, 9 dims of a row, 10.. sizes and 18.. strides of the rows, 26.. and 34.. of a row.
 //
 // Neighbouring lanes read neighbouring elements. Sums go by blocks of 32, then by a tree: the error
 // grows with the logarithm of the length, not with the length.
-
-var<workgroup> gathered: array<acc, 256>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
@@ -36,15 +35,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       total = join(total, block);
     }
   }
-  gathered[lane] = total;
-  workgroupBarrier();
-  for (var step = LANES / 2u; step > 0u; step >>= 1u) {
-    if (own < step) {
-      gathered[lane] = join(gathered[lane], gathered[lane + step]);
-    }
-    workgroupBarrier();
-  }
+  total = whole(total, lane);
   if (own == 0u && row < P(0u)) {
-    finish(unit, gathered[lane]);
+    finish(unit, total);
   }
 }

@@ -4,11 +4,10 @@
 //           const EACH           elements of an invocation
 //           alias total          type of the sums; load_x gives elements, encode takes sums
 //           fn keep(unit, v)     what becomes of a part's whole sum
+//           fn ends(v, lane)     the sums before a lane's own and with it
 // Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
 // of a row, 5 stride of a row's elements in the input and 6 in the result, 8 dims of the rows,
 // 10.. their sizes, 18.. strides in the input and 34.. in the result.
-
-var<workgroup> sums: array<total, 256>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
@@ -28,28 +27,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     }
     inner[k] = sum;
   }
-  sums[lane] = sum;
-  workgroupBarrier();
-  for (var step = 1u; step < LANES; step <<= 1u) {
-    var more = total(0);
-    if (own >= step) {
-      more = sums[lane - step];
-    }
-    workgroupBarrier();
-    sums[lane] += more;
-    workgroupBarrier();
-  }
-  var before = total(0);
-  if (own > 0u) {
-    before = sums[lane - 1u];
-  }
+  let sums = ends(sum, lane);
   let place = P(1u) + walked(row, P(8u), 10u, 34u) + j * P(6u);
   for (var k = 0u; k < EACH; k++) {
     if (k < count) {
-      out_words[place + k * P(6u)] = encode(before + inner[k]);
+      out_words[place + k * P(6u)] = encode(sums.x + inner[k]);
     }
   }
   if (own == LANES - 1u && row < P(0u)) {
-    keep(unit, sums[lane]);
+    keep(unit, sums.y);
   }
 }

@@ -36,3 +36,41 @@ fn top_of_lanes(v: f32, lane: u32) -> f32 {
 fn shifted_exp(v: f32, top: f32) -> f32 {
   return select(exp_f(v - top), 0.0, is_inf(v));
 }
+
+var<workgroup> gathered: array<acc, 256>;
+
+// What the lanes of a row of reduce.wgsl have together, in the first of them.
+fn joined_in_row(a: acc, lane: u32) -> acc {
+  let own = lane % LANES;
+  gathered[lane] = a;
+  workgroupBarrier();
+  for (var step = LANES / 2u; step > 0u; step >>= 1u) {
+    if (own < step) {
+      gathered[lane] = join(gathered[lane], gathered[lane + step]);
+    }
+    workgroupBarrier();
+  }
+  return gathered[lane];
+}
+
+var<workgroup> lane_sums: array<total, 256>;
+
+// The sum of the lanes of a row of scan.wgsl before this one, and that with its own.
+fn sums_in_row(sum: total, lane: u32) -> vec2<total> {
+  let own = lane % LANES;
+  lane_sums[lane] = sum;
+  workgroupBarrier();
+  for (var step = 1u; step < LANES; step <<= 1u) {
+    var more = total(0);
+    if (own >= step) {
+      more = lane_sums[lane - step];
+    }
+    workgroupBarrier();
+    lane_sums[lane] += more;
+    workgroupBarrier();
+  }
+  if (own == 0u) {
+    return vec2<total>(total(0), lane_sums[lane]);
+  }
+  return vec2<total>(lane_sums[lane - 1u], lane_sums[lane]);
+}

@@ -78,11 +78,14 @@ def _kernel(
     kind = access.value_type(dtype)
     g = _gather(op, kind, dtype)
     pack, unpack = _PACK[g.acc]
+    # Workgroup memory is only there where it is used: SwiftShader compiles it slowly.
+    whole = "joined_in_row(a, lane)" if lanes > 1 else "a"
     place = "walked(j, P(9u), 26u, 34u)" if dims > 1 else "j * P(34u)"
     lines = [
         f"alias acc = {g.acc};", f"const LANES = {lanes}u;",
         f"fn start() -> acc {{ return {g.start}; }}",
         f"fn join(a: acc, b: acc) -> acc {{ return {g.join}; }}",
+        f"fn whole(a: acc, lane: u32) -> acc {{ return {whole}; }}",
         f"fn inner(j: u32) -> u32 {{ return {place}; }}",
     ]  # fmt: skip
     if from_parts:

@@ -96,7 +96,12 @@ def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int
             "fn keep(unit: u32, v: total) { kept[unit] = v; }"
         )
         bindings.append(e.bind(totals)[0])
-    cut = [f"const LANES = {lanes}u;", f"const EACH = {each}u;"]
+    # Workgroup memory is only there where it is used: SwiftShader compiles it slowly.
+    ends = "sums_in_row(v, lane)" if lanes > 1 else "vec2<total>(total(0), v)"
+    cut = [
+        f"const LANES = {lanes}u;", f"const EACH = {each}u;",
+        f"fn ends(v: total, lane: u32) -> vec2<total> {{ return {ends}; }}",
+    ]  # fmt: skip
     text = compose("scan", access.reader("x", 0, x.dtype), *lines, *cut, keep)
     kernel = Kernel(text, "r" + "w" * (len(bindings) - 1), "scan")
     e.dispatch(kernel, bindings, p, grid(-(-rows * parts * lanes // 256)))
