@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,9 @@ class Probe:
                     self._coming = iter(ops)
                     call()
 
-    def _message(self, words: array[int], names: Sequence[str]) -> None:
+    def _message(
+        self, words: array[int], names: Sequence[str], explain: Callable[[int], None] | None
+    ) -> None:
         """Run the records of a message one by one."""
         library = simd.library
         assert library is not None
@@ -121,13 +124,14 @@ class Probe:
         kernels = list(library.numbers)
         library.observer = None
         try:
-            for name in names:
+            for i, name in enumerate(names):
                 record = words[at : at + words[at + 1]]
                 at += len(record)
                 single = array("q", [words[0], 4 + len(buffers) + len(record), count, 1])
                 single += buffers + record
                 began = now()
-                library.run(single, [name])
+                # It is the first of its message, and number i of the plan's.
+                library.run(single, [name], explain and partial(_at, explain, i))
                 took = now() - began
                 op = next(self._coming, None)
                 kernel = kernels[record[0]]
@@ -139,6 +143,10 @@ class Probe:
                     self._note(op, kernel, began, took)
         finally:
             library.observer = self._message if self.live else None
+
+
+def _at(explain: Callable[[int], None], place: int, _: int) -> None:
+    explain(place)
 
 
 class _Memory:

@@ -81,7 +81,7 @@ class Library:
             self.encode.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_int64]
             self.encode.restype = None
         self.variant = self.limit(-1)
-        self.observer: Callable[[array[int], Sequence[str]], None] | None = None  # of a profile
+        self.observer: Callable[..., None] | None = None  # of a profile: has the place of `run`
         self.numbers: dict[str, int] = _Numbers()
         while name := lib.rl_kernel_name(len(self.numbers)):
             self.numbers[name.decode()] = len(self.numbers)
@@ -134,7 +134,7 @@ class Library:
         use, RuntimeError for a message that the library refuses.
         """
         if self.observer is not None:
-            self.observer(words, names)
+            self.observer(words, names, explain)
             return
         code = self._lib.rl_run(words.buffer_info()[0], len(words))
         if not code:
