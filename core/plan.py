@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 from rushlight.core.backends import Device, device, get_linear_mode, linear_mode, profiling
 from rushlight.core.backends.cpu import simd, takers
 from rushlight.core.backends.folding import fold
+from rushlight.core.backends.reusing import reuse
 from rushlight.core.capture import Recorder, Slot, Step
 
 if TYPE_CHECKING:
@@ -150,30 +150,27 @@ class CpuPlan:
 
     def _buffers(self, steps: list[Step], results: set[Slot], pool: Pool | None) -> None:
         """Memory for what steps write: one buffer serves several slots, one after the other."""
-        last: dict[Slot, int] = {}
-        for i, step in enumerate(steps):
-            for x in (*step.inputs, step.out):
-                if x is not None:
-                    last[x.storage] = i
-        # Bytes, address, buffer. Small values leave large buffers alone, unless they are there.
-        free = sorted((b.nbytes, address(b), b) for b in (pool.buffers() if pool else ()))
-        old = {at for _, at, _ in free}
-        for i, step in enumerate(steps):
-            slot = step.out.storage
-            if slot.kind == "temp" and slot.buffer is None and slot not in self.variable:
-                size = slot.nbytes
-                at = bisect_left(free, (size,))
-                if pool is None or slot in results:
-                    self._own(slot)
-                else:
-                    fits = at < len(free) and (free[at][0] <= 2 * size + 256 or free[at][1] in old)
-                    _place(slot, free.pop(at)[2] if fits else np.empty(size, np.uint8))
-                    if not fits:
-                        pool.add(slot.buffer)
-                    self.shared[slot.address] = slot.buffer
-            for s in {x.storage for x in (*step.inputs, step.out) if x is not None}:
-                if last[s] == i and s.kind == "temp" and s.address in self.shared:
-                    insort(free, (s.buffer.nbytes, s.address, s.buffer))
+        wanted = {
+            slot: slot.nbytes for slot in (step.out.storage for step in steps)
+            if slot.kind == "temp" and slot.buffer is None and slot not in self.variable
+        }  # fmt: skip
+        for slot in list(wanted):
+            if pool is None or slot in results:
+                self._own(slot)
+                del wanted[slot]
+        if pool is None:
+            return
+
+        def make(size: int) -> tuple[int, int, Any]:
+            new = np.empty(size, np.uint8)
+            pool.add(new)
+            return size, address(new), new
+
+        uses = [[x.storage for x in (*s.inputs, s.out) if x is not None] for s in steps]
+        there = ((b.nbytes, address(b), b) for b in pool.buffers())
+        for slot, buffer in reuse(uses, wanted, there, make).items():
+            _place(slot, buffer)
+            self.shared[slot.address] = buffer
 
     def _own(self, slot: Slot) -> None:
         _place(slot, np.empty(slot.nbytes, np.uint8))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.backends.folding import fold
 from rushlight.core.backends.profiling import cost, credit
+from rushlight.core.backends.reusing import reuse
 from rushlight.core.backends.webgpu import access, blocks
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, Value
 from rushlight.core.backends.webgpu.fuse import fuse
@@ -158,38 +158,22 @@ class Plan:
         By handle. Without a pool each has its own.
         """
         moving = {s.buffer.handle for s in self.variable if s.buffer is not None}
-        last: dict[int, int] = {}
-        for i, d in enumerate(tape):
-            for s in d.bindings:
-                if isinstance(s.buffer, Virtual) and s.buffer.handle not in moving:
-                    last[s.buffer.handle] = i
-        real: dict[int, Buffer] = {}
-        # Small values leave large buffers alone, unless they are there already.
-        here = [b for b in (pool.buffers() if pool else ()) if b.pool is self.backend.pool]
-        free = sorted((b.nbytes, b.handle, b) for b in here)
-        old = {handle for _, handle, _ in free}
-        for i, d in enumerate(tape):
-            for s in d.bindings:
-                v = s.buffer
-                if v.handle in last and v.handle not in real:
-                    at = bisect_left(free, (v.nbytes,))
-                    fits = at < len(free) and (
-                        free[at][0] <= 2 * v.nbytes + ALIGN or free[at][1] in old
-                    )
-                    if fits:
-                        real[v.handle] = free.pop(at)[2]
-                    else:
-                        real[v.handle] = made = self.backend.pool.take(v.nbytes)
-                        if pool:
-                            pool.add(made)
-                        else:
-                            self.nbytes += made.nbytes
-                    if pool:
-                        self.shared[id(real[v.handle])] = real[v.handle]
-            for handle in {s.buffer.handle for s in d.bindings}:
-                if pool and last.get(handle) == i:
-                    b = real[handle]
-                    insort(free, (b.nbytes, b.handle, b))
+        virtual = {s.buffer.handle: s.buffer.nbytes for d in tape for s in d.bindings
+                   if isinstance(s.buffer, Virtual) and s.buffer.handle not in moving}  # fmt: skip
+        if not pool:
+            real = {handle: self.backend.pool.take(n) for handle, n in virtual.items()}
+            self.nbytes += sum(b.nbytes for b in real.values())
+            return real
+
+        def make(size: int) -> tuple[int, int, Buffer]:
+            made = self.backend.pool.take(size)
+            pool.add(made)
+            return made.nbytes, made.handle, made
+
+        here = [b for b in pool.buffers() if b.pool is self.backend.pool]
+        uses = [[s.buffer.handle for s in d.bindings] for d in tape]
+        real = reuse(uses, virtual, ((b.nbytes, b.handle, b) for b in here), make)
+        self.shared = {id(b): b for b in real.values()}
         return real
 
     def _retain(self, tape: list[Dispatch], real: dict[int, Buffer]) -> None:
