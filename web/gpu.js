@@ -255,12 +255,13 @@ export class Port {
    * Keeps a plan with its parameters; returns its number.
    * @param {number} plan  address @param {number} count  words of it
    * @param {number} uniforms  address @param {number} size  bytes of them
+   * @param {number} part  dispatches that are submitted at once
    */
-  retain(plan, count, uniforms, size) {
+  retain(plan, count, uniforms, size, part) {
     const words = this.words(plan, count).slice();
     const parameters = this.heap.subarray(uniforms, uniforms + size);
     const made = this.#scoped(["validation", "out-of-memory"], "a plan: ", () =>
-      this.plans.keep(words, parameters),
+      this.plans.keep(words, parameters, part),
     );
     this.kept.set(++this.next, made);
     return this.next;

@@ -11,7 +11,6 @@
 
 const ROOM = 1 << 16;
 const STRIDE = 6;
-const PART = 128; // about so many dispatches of a kept plan are submitted at once
 /** Bytes of parameters that a kernel sees from its offset on: four slots. */
 export const SEEN = 1024;
 
@@ -32,7 +31,8 @@ export class Plans {
       this.arena = this.#arena(Math.max(ROOM, 2 ** Math.ceil(Math.log2(parameters.length))));
     }
     this.port.queue.writeBuffer(this.arena.buffer, 0, parameters);
-    this.#encode(this.#resolved(words, this.arena), 0, words.length / STRIDE);
+    const count = words.length / STRIDE;
+    this.#encode(this.#resolved(words, this.arena, count), 0, count);
   }
 
   /** @param {number} size  bytes @returns {Arena} */
@@ -45,22 +45,20 @@ export class Plans {
   }
 
   /** A plan to be replayed. @param {Uint32Array} words
-   *  @param {Uint8Array<ArrayBuffer>} parameters @returns {Kept} */
-  keep(words, parameters) {
+   *  @param {Uint8Array<ArrayBuffer>} parameters @param {number} part @returns {Kept} */
+  keep(words, parameters, part) {
     const arena = this.#arena(parameters.length);
     this.port.queue.writeBuffer(arena.buffer, 0, parameters);
-    return this.#resolved(words, arena);
+    return this.#resolved(words, arena, part);
   }
 
   /** A plan with objects for its numbers. @param {Uint32Array} words @param {Arena} arena
-   *  @returns {Kept} */
-  #resolved(words, arena) {
+   *  @param {number} part @returns {Kept} */
+  #resolved(words, arena, part) {
     /** @type {Kept} */
-    const made = { words, pipelines: [], groups: [], arena, part: 0 };
-    const count = words.length / STRIDE;
-    made.part = Math.ceil(count / Math.max(1, Math.round(count / PART)));
+    const made = { words, pipelines: [], groups: [], arena, part };
     for (let i = 0; i < words.length; i += STRIDE) {
-      const first = i % (made.part * STRIDE) === 0;
+      const first = i % (part * STRIDE) === 0;
       const same = !first && words[i] === words[i - STRIDE];
       made.pipelines.push(same ? null : (this.port.pipelines.get(words[i]) ?? null));
       const bound = !first && words[i + 1] === words[i + 1 - STRIDE];

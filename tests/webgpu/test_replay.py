@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
-from rushlight.core.backends.webgpu.port import PART, STRIDE
+from rushlight.core.backends.webgpu.port import PART, STRIDE, even
 from rushlight.core.errors import DeviceError, DeviceLostError
 
 
@@ -101,6 +101,15 @@ def test_a_replay_is_few_submits_of_one_flat_plan(gpu: rl.Device) -> None:
         assert captured(x).tolist() == want
     assert recorder.submits == before + 3
     assert port.created == created  # no buffer, bind group or pipeline
+
+
+def test_parts_of_a_plan_are_even() -> None:
+    for count in range(1, 2000):
+        size = even(count)
+        parts = -(-count // size)
+        assert (parts - 1) * size < count <= parts * size  # none is empty
+        assert size * 2 < 3 * PART and (count < 1.5 * PART or size * 3 > 2 * PART)
+        assert count - (parts - 1) * size > size - parts  # the last is hardly shorter
 
 
 def test_every_part_sees_the_arguments(gpu: rl.Device) -> None:

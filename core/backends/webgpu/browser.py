@@ -15,7 +15,7 @@ import numpy as np
 
 from rushlight.core.backends import Bytes
 from rushlight.core.backends.coming import Coming
-from rushlight.core.backends.webgpu.port import Range, lost, summary
+from rushlight.core.backends.webgpu.port import STRIDE, Range, even, lost, summary
 from rushlight.core.errors import (
     BlockingReadError,
     DeviceError,
@@ -204,7 +204,9 @@ class BrowserPort:
         """Keep a plan with its parameters."""
         data = np.frombuffer(uniforms, np.uint8)
         address, words = plan.buffer_info()
-        handle: int = self._guard(self.js.retain, address, words, data.ctypes.data, data.size)
+        handle: int = self._guard(
+            self.js.retain, address, words, data.ctypes.data, data.size, even(words // STRIDE)
+        )
         self._ops[handle] = ops
         return handle
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.webgpu.native_timer import Timer
-from rushlight.core.backends.webgpu.port import PART, SLOT, SPREAD, STRIDE
+from rushlight.core.backends.webgpu.port import SLOT, SPREAD, STRIDE, even
 
 _ROOM = 1 << 16
 # Pipeline, bind group, offset of the parameters (None where they are as before), grid x, y, z.
@@ -51,7 +51,7 @@ class _Retained:
     def __init__(self, words: array[int], arena: Arena) -> None:
         self.words, self.arena = words, arena
         count = len(words) // STRIDE
-        self.size = -(-count // max(1, round(count / PART)))  # dispatches of a part
+        self.size = even(count)  # dispatches of a part
         self.parts: list[_Part | None] = [None] * -(-count // self.size)
 
 

@@ -22,10 +22,16 @@ STRIDE = 6
 SLOT = 256
 # Slots that a kernel sees from its offset on: merged kernels have the parameters of several.
 SPREAD = 4
-# Dispatches of a retained plan that are submitted at once: they run while the next are encoded.
+# Dispatches of a retained plan that are submitted at once, about: they run while the next are
+# encoded.
 PART = 128
 # Dispatches whose timestamps are resolved at once.
 TIMED = 512
+
+
+def even(count: int) -> int:
+    """How many of a retained plan's `count` dispatches are submitted at once, in even parts."""
+    return -(-count // max(1, round(count / PART)))
 
 
 class Port(Protocol):
