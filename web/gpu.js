@@ -5,16 +5,14 @@
 
 import { find, isSoftware, nameOf } from "./adapter.js";
 import { Plans, SEEN } from "./plans.js";
+import { Readings } from "./readings.js";
 import { Timer } from "./timer.js";
 
 /**
  * @typedef {{ kind: "lost" | "memory" | "error", message: string, batch: number }} Problem
- * @typedef {{ buffer: GPUBuffer, size: number, mapped: boolean, done: Promise<unknown> }} Reading
  * @typedef {import("./plans.js").Kept} Kept
  */
 
-const ARENA = 1 << 16;
-const KEPT = 1 << 20; // staging buffers up to this size are kept
 const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups", "timestamp-query"]);
 
 /**
@@ -65,10 +63,7 @@ export class Port {
     this.broken = new Map();
     /** @type {Map<string, GPUBindGroupLayout>} */
     this.layouts = new Map();
-    /** @type {Map<number, Reading>} */
-    this.readings = new Map();
-    /** @type {GPUBuffer[]} */
-    this.staging = [];
+    this.readings = new Readings(this);
     this.plans = new Plans(this);
     /** @type {Timer | null} the last profile's */
     this.timer = null;
@@ -305,82 +300,6 @@ export class Port {
   /** Where the timestamps are: (buffer, offset, size) each. */
   times() {
     return new Uint32Array(this.timer?.ranges ?? []);
-  }
-
-  /**
-   * Begins to read ranges, one behind the other, as they are after all that was submitted.
-   * @param {number} address  of (buffer, offset, size) per range @param {number} count
-   * @param {number} total  bytes @returns {number}
-   */
-  read(address, count, total) {
-    const words = this.words(address, 3 * count);
-    const buffer = this.staging.find(({ size }) => size >= total) ?? this.#stage(total);
-    this.staging = this.staging.filter((other) => other !== buffer);
-    // Without a scope, which would take as long as a third of a small read: what can be wrong here
-    // was wrong before, with the buffer or the device, and is known or makes the mapping fail.
-    const encoder = this.device.createCommandEncoder();
-    let at = 0;
-    for (let i = 0; i < words.length; i += 3) {
-      const source = /** @type {GPUBuffer} */ (this.buffers.get(words[i]));
-      if (words[i + 2]) {
-        encoder.copyBufferToBuffer(source, words[i + 1], buffer, at, words[i + 2]);
-      }
-      at += words[i + 2];
-    }
-    this.queue.submit([encoder.finish()]);
-    const done = buffer.mapAsync(GPUMapMode.READ, 0, total);
-    /** @type {Reading} */
-    const reading = { buffer, size: total, mapped: false, done };
-    done.then(
-      () => {
-        reading.mapped = true;
-      },
-      () => {}, // `wait` tells
-    );
-    this.readings.set(++this.next, reading);
-    return this.next;
-  }
-
-  /** @param {number} total */
-  #stage(total) {
-    const size = Math.max(ARENA, Math.ceil(total / 4) * 4);
-    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
-    return this.device.createBuffer({ size, usage });
-  }
-
-  /** Resolves when a read is there and every error before it is known. @param {number} handle */
-  async wait(handle) {
-    const { done } = /** @type {Reading} */ (this.readings.get(handle));
-    try {
-      await done;
-    } catch (error) {
-      // A lost device rejects this first and says so a little later.
-      const second = new Promise((resolve) => setTimeout(resolve, 1000));
-      await Promise.race([this.device.lost, second]);
-      if (!this.lost && !this.problems.length) {
-        const message = `a read: ${/** @type {Error} */ (error).message}`;
-        this.problems.push({ kind: "error", message, batch: -1 });
-      }
-    }
-    await Promise.all(this.scopes);
-  }
-
-  /** Copies what was read to an address. @param {number} handle @param {number} address */
-  take(handle, address) {
-    const { buffer, size } = /** @type {Reading} */ (this.readings.get(handle));
-    this.heap.set(new Uint8Array(buffer.getMappedRange(0, size)), address);
-  }
-
-  /** Ends a read, also one that is not there yet. @param {number} handle */
-  release(handle) {
-    const { buffer, mapped } = /** @type {Reading} */ (this.readings.get(handle));
-    this.readings.delete(handle);
-    if (mapped && buffer.size <= KEPT && this.staging.length < 4) {
-      buffer.unmap();
-      this.staging.push(buffer);
-    } else {
-      buffer.destroy();
-    }
   }
 
   /** Resolves when all that was submitted has run. */

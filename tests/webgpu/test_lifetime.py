@@ -327,6 +327,22 @@ def test_a_device_that_is_lost_while_a_read_waits(gpu: rl.Device) -> None:
     assert (rl.ones(3, device=gpu) + 1).tolist() == [2, 2, 2]
 
 
+if sys.platform == "emscripten":
+
+    def test_a_device_that_is_lost_while_python_stands_still(gpu: rl.Device) -> None:
+        from pyodide.code import run_js  # type: ignore[import-not-found, unused-ignore]
+
+        x = rl.ones(8, device=gpu)
+        assert (x + 1).tolist() == [2] * 8
+        waiting = (x + 2).coming()
+        run_js("(device) => { queueMicrotask(() => device.destroy()); }")(_port(gpu).js.device)
+        for read in ((x * 3).numpy, waiting.wait):
+            with pytest.raises(DeviceLostError, match="was lost"):
+                read()
+        gpu.reset()
+        assert (rl.ones(3, device=gpu) + 1).tolist() == [2, 2, 2]
+
+
 def test_a_closed_device_starts_anew(gpu: rl.Device) -> None:
     x = rl.ones(3, device=gpu)
     gpu.reset()

@@ -5,6 +5,7 @@ The numbered rules are those of WebGPU that the device is built around.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator
 from typing import Any
@@ -91,6 +92,87 @@ def test_what_was_read_stays_as_it_was(port: Port) -> None:
     first = port.read([(made, 0, 4)])[0]
     port.write(made, 0, words(2))
     assert values(port, made, 1) == [2] and first.view(np.uint32).tolist() == [1]
+
+
+if sys.platform == "emscripten":
+    # There are two ways to stop Python in the tab: a C function that waits for web/readings.js,
+    # and run_sync, for a Pyodide that has no place for that.
+
+    @pytest.fixture(params=["stopped", "run_sync"])
+    def either(port: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+        assert port._stop is not None
+        if request.param == "run_sync":
+            monkeypatch.setattr(port, "_stop", None)
+        return port
+
+    def test_both_ways_of_waiting_read_the_same(either: Any) -> None:
+        one, two = filled(either, *range(3000)), filled(either, 4, 5)
+        assert values(either, one, 3000) == list(range(3000))
+        assert values(either, one, 3) == [0, 1, 2]
+        found = either.read([(one, 8, 8), (two, 4, 4), (two, 0, 0)])
+        assert [part.view(np.uint32).tolist() for part in found] == [[2, 3], [5], []]
+        assert either.read([]) == []
+        coming = either.begin([(two, 0, 8)])
+        either.write(two, 0, words(6, 7))
+        assert values(either, two, 2) == [6, 7]
+        assert coming.wait()[0].view(np.uint32).tolist() == [4, 5]
+        either.check()
+
+    def test_both_ways_of_waiting_say_what_went_wrong(either: Any) -> None:
+        made = filled(either, 1)
+        row = [(made, 0, 4)]
+        for ask in (lambda: either.read(row), lambda: either.begin(row).wait(), either.check):
+            coming = either.begin(row)
+            either.bind_group("w", [(made, 0, 1 << 20)])  # beyond its end
+            with pytest.raises(DeviceError, match="webgpu: "):
+                ask()
+            assert coming.wait()[0].view(np.uint32).tolist() == [1], "told once"
+        for wrong in (either.read, either.begin):
+            with pytest.raises(DeviceError, match="webgpu: "):
+                wrong([(10**9, 0, 4)])  # no such buffer
+        assert values(either, made, 1) == [1]
+
+    def test_calls_that_read_at_the_same_time_do_not_mix(either: Any) -> None:
+        from pyodide.code import run_js  # type: ignore[import-not-found, unused-ignore]
+        from pyodide.ffi import create_proxy, run_sync
+
+        handles = [filled(either, i, i + 100) for i in range(6)]
+        found: dict[int, list[int]] = {}
+        order: list[int] = []
+
+        def call(i: int) -> None:
+            for _ in range(5):
+                order.append(i)
+                found[i] = values(either, handles[i], 2)
+                assert found[i] == [i, i + 100]
+
+        proxy = create_proxy(call)
+        promising = run_js("(call, n) => Promise.all([...Array(n).keys()].map("
+                           "(i) => call.callPromising(i)))")  # fmt: skip
+        run_sync(promising(proxy, len(handles)))
+        proxy.destroy()
+        assert found == {i: [i, i + 100] for i in range(6)}
+        assert order[:6] == list(range(6)), "all had begun before one was done"
+
+    def test_a_call_that_cannot_stop_says_so(port: Any) -> None:
+        from pyodide.code import run_js
+        from pyodide.ffi import create_proxy
+
+        made = filled(port, 7)
+        said: list[str] = []
+
+        def call() -> None:
+            with pytest.raises(rl.BlockingReadError) as caught:
+                values(port, made, 1)
+            said.append(str(caught.value))
+            with pytest.raises(rl.BlockingReadError):
+                port.begin([(made, 0, 4)]).wait()
+
+        proxy = create_proxy(call)
+        run_js("(call) => call()")(proxy)
+        proxy.destroy()
+        assert "numpy_async" in said[0]
+        assert values(port, made, 1) == [7]
 
 
 def test_an_asynchronous_read_sees_its_own_time(port: Port) -> None:

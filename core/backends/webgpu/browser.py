@@ -5,7 +5,9 @@ A plan crosses into JavaScript in one call, by its address in the WebAssembly me
 
 from __future__ import annotations
 
+import ctypes
 import json
+import struct
 from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -23,6 +25,12 @@ from rushlight.core.errors import (
 )
 
 R = TypeVar("R")
+# What web/readings.js is asked for: a read that was begun (or 0), where the rows of one that is to
+# begin stand, how many they are, bytes, where to put them, and a row.
+_REQUEST = struct.Struct("8I")
+_EVERYTHING = 2**32 - 1  # no read, but all that was submitted
+_LANDING = 4096
+_methods: list[object] = []  # of the C functions that wait: CPython keeps addresses of them
 
 
 def can_wait() -> bool:
@@ -105,6 +113,12 @@ class BrowserPort:
         self._ops: dict[int, Sequence[str]] = {}
         self.log: list[Sequence[str]] | None = None
         self._batches: deque[tuple[int, Sequence[str]]] = deque(maxlen=1024)
+        self._request = bytearray(_REQUEST.size)
+        self._landing = np.empty(_LANDING, np.uint8)  # what is larger has memory of its own
+        self._landed: int = self._landing.ctypes.data
+        at = np.frombuffer(self._request, np.uint8).ctypes.data
+        self._row = at + 5 * 4
+        self._stop = _waiter(js.readings, at)
 
     @property
     def lost(self) -> str | None:
@@ -157,8 +171,60 @@ class BrowserPort:
 
     def read(self, ranges: Sequence[Range]) -> list[Bytes]:
         """Contents of some ranges; blocks. BlockingReadError where the browser cannot wait."""
-        _check_waits()
-        return self.begin(ranges).wait()
+        if self._stop is None:
+            _check_waits()
+            return self.begin(ranges).wait()
+        last = self._last()
+        if len(ranges) == 1:
+            [(buffer, offset, total)] = ranges
+            whole = self._stopped(0, total, self._row, 1, buffer, offset)
+        else:
+            rows = array("I", [word for r in ranges for word in r])
+            total = sum([n for _, _, n in ranges])
+            whole = self._stopped(0, total, rows.buffer_info()[0], len(ranges))
+        return self._parts(whole, ranges, last)
+
+    def _stopped(
+        self,
+        asked: int,
+        total: int,
+        rows: int = 0,
+        count: int = 0,
+        buffer: int = 0,
+        offset: int = 0,
+    ) -> Bytes:
+        """Stop until `total` bytes are there: of the read `asked`, or (0) of some rows.
+
+        rows: where they stand, `count` of them; the request has room for one itself.
+        """
+        assert self._stop is not None
+        landing, to = self._landing, self._landed
+        if total > landing.size:
+            landing = np.empty(total, np.uint8)
+            to = landing.ctypes.data
+        _REQUEST.pack_into(self._request, 0, asked, rows, count, total, to, buffer, offset, total)
+        found = self._stop()
+        if found is not None:
+            if not found:
+                raise _blocking()
+            self._raise()
+        return landing if landing.size == total else landing[:total].copy()
+
+    def _last(self) -> int:
+        """The number of the newest batch."""
+        return self._batches[-1][0] if self._batches else -1
+
+    def _parts(self, whole: Bytes, ranges: Sequence[Range], last: int) -> list[Bytes]:
+        """The ranges in what was read; all that is known to have gone well is forgotten."""
+        while self._batches and self._batches[0][0] <= last:
+            self._batches.popleft()
+        if len(ranges) == 1:
+            return [whole]
+        found, at = [], 0
+        for _, _, n in ranges:
+            found.append(whole[at : at + n])
+            at += n
+        return found
 
     def begin(self, ranges: Sequence[Range]) -> _Reading:
         """Begin to read ranges as they are now; the copy is submitted at once."""
@@ -240,8 +306,12 @@ class BrowserPort:
 
     def check(self) -> None:
         """Wait for all that was submitted; without a way to wait, the next read tells."""
-        if can_wait():
+        if not can_wait():
+            return
+        if self._stop is None:
             _run(self.check_async())
+        else:
+            self._stopped(_EVERYTHING, 0)
 
     async def check_async(self) -> None:
         """`check` that waits without blocking."""
@@ -255,11 +325,14 @@ class BrowserPort:
 
 def _check_waits() -> None:
     if not can_wait():
-        raise BlockingReadError(
-            "webgpu: reading values would block, and this browser cannot wait in the middle "
-            "of Python",
-            hint="use `await t.numpy_async()`",
-        )
+        raise _blocking()
+
+
+def _blocking() -> BlockingReadError:
+    return BlockingReadError(
+        "webgpu: reading values would block, and this browser cannot wait in the middle of Python",
+        hint="use `await t.numpy_async()`",
+    )
 
 
 class _Reading(Coming[list[Bytes]]):
@@ -267,47 +340,54 @@ class _Reading(Coming[list[Bytes]]):
 
     def __init__(self, port: BrowserPort, ranges: Sequence[Range]) -> None:
         self.port, self.ranges = port, ranges
-        self.total = sum(n for _, _, n in ranges)
+        self.total = sum([n for _, _, n in ranges])
         rows = array("I", [word for r in ranges for word in r])
-        self.handle: int = port._guard(port.js.read, rows.buffer_info()[0], len(ranges), self.total)
-        self.last = port._batches[-1][0] if port._batches else -1
+        read = port.js.readings.read
+        self.handle: int = port._guard(read, rows.buffer_info()[0], len(ranges), self.total)
+        self.last = port._last()
 
     def __del__(self) -> None:
         if handle := getattr(self, "handle", 0):
-            self.port.js.release(handle)
+            self.port.js.readings.release(handle)
 
     def wait(self) -> list[Bytes]:
         """The contents; blocks."""
         _check_waits()
-        try:
-            _run(self.port.js.wait(self.handle))  # the promise itself: asyncio takes longer
-            return self._take()
-        finally:
-            self._release()
+        port = self.port
+        if port._stop is None:
+            return _run(self.later())
+        handle, self.handle = self.handle, 0  # released with the wait
+        return port._parts(port._stopped(handle, self.total), self.ranges, self.last)
 
     async def later(self) -> list[Bytes]:
         """The contents, without blocking."""
+        port, readings = self.port, self.port.js.readings
         try:
-            await self.port.js.wait(self.handle)
-            return self._take()
+            await readings.wait(self.handle)
+            port._raise()
+            # Memory for it is only taken now: nothing writes to it after a cancelled wait.
+            whole = np.empty(self.total, np.uint8)
+            if self.total:
+                port._guard(readings.take, self.handle, whole.ctypes.data)
+            return port._parts(whole, self.ranges, self.last)
         finally:
-            self._release()
+            handle, self.handle = self.handle, 0
+            readings.release(handle)
 
-    def _release(self) -> None:
-        handle, self.handle = self.handle, 0
-        self.port.js.release(handle)
 
-    def _take(self) -> list[Bytes]:
-        port = self.port
-        port._raise()
-        # Memory for it is only taken now: nothing writes to it after a cancelled wait.
-        whole = np.empty(self.total, np.uint8)
-        if self.total:
-            port._guard(port.js.take, self.handle, whole.ctypes.data)
-        while port._batches and port._batches[0][0] <= self.last:
-            port._batches.popleft()
-        found, at = [], 0
-        for _, _, n in self.ranges:
-            found.append(whole[at : at + n])
-            at += n
-        return found
+def _waiter(readings: Any, request: int) -> Callable[[], bool | None] | None:
+    """What stops Python for what the memory at `request` asks of web/readings.js.
+
+    It gives None, True where something went wrong, or False where Python cannot be stopped. None
+    where this Pyodide has no place for such a function; run_sync takes longer.
+    """
+    place = readings.waiter(request, id(None), id(True), id(False))
+    if not place:
+        return None
+    name = ctypes.create_string_buffer(b"wait")
+    method = array("I", [ctypes.addressof(name), place, 4, 0])  # PyMethodDef, METH_NOARGS
+    _methods.append((name, method))
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+    made: Callable[[], bool | None] = make(method.buffer_info()[0], None, None)
+    return made
