@@ -5,6 +5,7 @@ Buffers, pipelines and bind groups are small integers, so that the same calls cr
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
@@ -23,8 +24,8 @@ SLOT = 256
 # Slots that a kernel sees from its offset on: merged kernels have the parameters of several.
 SPREAD = 4
 # Dispatches of a retained plan that are submitted at once, about: they run while the next are
-# encoded.
-PART = 128
+# encoded. Natively a submit takes as long as many dispatches; a tab encodes more slowly.
+PART = 128 if sys.platform == "emscripten" else 256
 # Dispatches whose timestamps are resolved at once.
 TIMED = 512
 
