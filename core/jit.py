@@ -290,7 +290,8 @@ def jit(
     - What `fn` reads of Python's other objects it reads when it is captured. Tensors that it
       reaches so (parameters, a cache) are captured with their memory: a replay sees what was
       written to them, and repeats what `fn` writes to them; where one has other memory since
-      (`set_`, loading, growing) or is gone, `fn` is captured anew.
+      (`set_`, loading, growing) or is gone, or a module lost or exchanged a child, `fn` is captured
+      anew.
     - Draws take their numbers from the generator in each call, as without `jit`.
     - A training step may be inside, whole or in parts: `backward()` fills in .grad of what it
       reaches from outside, adds to it or finds it dropped, as without `jit`, and an optimizer's

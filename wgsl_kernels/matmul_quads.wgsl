@@ -67,22 +67,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     c32 = gain(c32, b2, a3);
     c33 = gain(c33, b3, a3);
   }
-  for (var r = 0u; r < 4u; r++) {
-    put(row + r, column, c00[r]);
-    put(row + r, column + 4u, c01[r]);
-    put(row + r, column + 8u, c02[r]);
-    put(row + r, column + 12u, c03[r]);
-    put(row + 4u + r, column, c10[r]);
-    put(row + 4u + r, column + 4u, c11[r]);
-    put(row + 4u + r, column + 8u, c12[r]);
-    put(row + 4u + r, column + 12u, c13[r]);
-    put(row + 8u + r, column, c20[r]);
-    put(row + 8u + r, column + 4u, c21[r]);
-    put(row + 8u + r, column + 8u, c22[r]);
-    put(row + 8u + r, column + 12u, c23[r]);
-    put(row + 12u + r, column, c30[r]);
-    put(row + 12u + r, column + 4u, c31[r]);
-    put(row + 12u + r, column + 8u, c32[r]);
-    put(row + 12u + r, column + 12u, c33[r]);
+  // In a loop: SwiftShader would compile what stores, and what is done before, for each of them.
+  let c = array(c00, c01, c02, c03, c10, c11, c12, c13, c20, c21, c22, c23, c30, c31, c32, c33);
+  for (var i = 0u; i < 64u; i++) {
+    put(row + (i >> 4u) * 4u + (i & 3u), column + (i & 12u), c[i >> 2u][i & 3u]);
   }
 }

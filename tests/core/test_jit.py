@@ -269,6 +269,32 @@ def test_a_module_in_anothers_place_is_another(device: str) -> None:
     assert [e.replays for e in run.plans.values()][-1] == 3  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("how", ["placed", "assigned", "removed", "given back"])
+def test_a_module_with_another_child_is_captured_anew(device: str, how: str) -> None:
+    """Also where nothing else ends that the plan reaches, or the child has no parameters."""
+    net: Any = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.ReLU(), rl.nn.Linear(3, 3)).init_(device)
+    captured: Any = rl.jit(lambda x: net(x))
+    held = [list(net), rl.nn.Linear(3, 3).init_(device)]
+    for child in (held[1], rl.nn.Tanh(), rl.nn.Sigmoid()):
+        for seed in range(3):
+            x = data(device, 2, 3, seed=seed)
+            with rl.no_grad():
+                assert captured(x).tolist() == net(x).tolist()
+        at = 0 if child is held[1] else 1
+        if how == "placed":
+            net[at] = child
+        elif how == "assigned":
+            setattr(net, str(at), child)
+        elif how == "removed":
+            delattr(net, list(vars(net))[-1])
+        else:
+            first = net[at]
+            net[at] = child
+            net[at] = first
+    with rl.no_grad():
+        assert captured(x).tolist() == net(x).tolist()
+
+
 def test_a_grown_cache_is_captured_anew(device: str) -> None:
     cache = Cache(1, 1, 1, 2, limit=4096, device=device)
     cache.reserve(1)

@@ -44,13 +44,12 @@ def kernel(e: Emitter, fold: int, features: int, values: int, out: DType) -> tup
 def _heads(fold: int, features: range, values: range, out: DType) -> list[str]:
     each = " ".join
     size = access.per_word(out)
-    stores = [
-        f"out_words[(at + {4 * i + j}u) / PER] = "
-        + " | ".join(f"(encode(s{i}[{j + n}] * scale) << {n * 32 // size}u)" for n in range(size))
+    stores = " ".join(
+        f"out_words[(at + 4u * i + {j}u) / PER] = "
+        + " | ".join(f"(encode(v[{j + n}]) << {n * 32 // size}u)" for n in range(size))
         + ";"
-        for i in values
         for j in range(0, 4, size)
-    ]
+    )
     return [
         f"const FOLD = {fold}u;",
         *(f"var<private> q{i}: vec4<f32>;" for i in features),
@@ -62,7 +61,10 @@ def _heads(fold: int, features: range, values: range, out: DType) -> list[str]:
         "fn add_value(at: u32, w: f32, fade: f32) {",
         each(f"s{i} = fma(vec4<f32>(w), quad_v(at + {4 * i}u), s{i} * fade);" for i in values),
         "}",
-        "fn finish_row(at: u32, scale: f32) {", *stores, "}",
+        # In a loop: SwiftShader would compile the encoding for each of them.
+        "fn finish_row(at: u32, scale: f32) {",
+        f"let s = array({', '.join(f's{i}' for i in values)});",
+        f"for (var i = 0u; i < {len(values)}u; i++) {{ let v = s[i] * scale; {stores} }} }}",
     ]  # fmt: skip
 
 
