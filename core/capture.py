@@ -6,6 +6,7 @@ pays for one look at a global.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 
 active = 0  # how many captures are going on, on all threads
 epoch = 0  # grows with whatever may put other memory, or another behaviour, in a plan's place
-mode = 0  # which modules were switched between training and evaluation: the same when all are back
+# Which modules were switched between training and evaluation, the same when all are back; and how
+# often one had another child in a child's place.
+mode = 0
 chances = 0  # grows where what got no plan may get one now
 _lock = threading.Lock()
+_rebuilt = itertools.count()
 
 
 class Slot:
@@ -367,6 +371,12 @@ def retrained(module: object) -> None:
     """A module was switched between training and evaluation."""
     global mode
     mode ^= hash(("mode", id(module)))
+
+
+def rebuilt() -> None:
+    """A module lost a child, or has another in its place: no plan from before serves any more."""
+    global mode
+    mode ^= hash(("child", next(_rebuilt)))
 
 
 def reconsider() -> None:

@@ -247,7 +247,7 @@ def _captured(
     found = run(taken)
     result, recorder = found[0], taken.recorder
     if mode != capture.mode:
-        taken.refuse("it switches a module between training and evaluation")
+        taken.refuse("it switches a module between training and evaluation, or replaces it")
     leaves.learn(recorder, taken.fresh)
     if recorder.why is None:
         Signature(result)

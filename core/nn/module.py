@@ -83,10 +83,22 @@ class Module:
                 f"{type(self).__name__}.{name} is a buffer; assign a tensor or None, not "
                 f"{type(value).__name__}"
             )
-        old = self.__dict__.get(name)
-        if isinstance(old, Tensor) and old is not value:
-            capture.moved(old.storage)
+        self._leaves(name, value)
         object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._leaves(name, None)
+        object.__delattr__(self, name)
+
+    def _leaves(self, name: str, value: Any) -> None:
+        """Tell captured functions that `value` takes the place of what they may have found here."""
+        old = self.__dict__.get(name)
+        if old is value:
+            return
+        if isinstance(old, Tensor):
+            capture.moved(old.storage)
+        elif isinstance(old, Module):
+            capture.rebuilt()
 
     # What the module holds.
 
