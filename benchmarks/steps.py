@@ -124,8 +124,9 @@ async def measure_webgpu(
     """Milliseconds of each step on webgpu: in all, waiting for the device, and Python's own.
 
     Natively a submit of a software adapter waits for the one before, so that it counts as waiting;
-    Python's own is the processor's time on its thread, which other work on the machine hardly
-    changes. In the tab it is the time of the clock without the waiting.
+    what else begins a read does not. Python's own is the processor's time on its thread, which
+    other work on the machine hardly changes. In the tab it is the time of the clock without the
+    waiting.
     """
     port: Any = model.device.backend.port
     waits = Waits()
@@ -138,10 +139,8 @@ async def measure_webgpu(
         place, name, usual = port._encoding, "checked", port._encoding.checked
         submit = waits.around(usual.wgpuQueueSubmit)
         port._encoding.checked = _Timed(usual, wgpuQueueSubmit=submit)
-        kept = Reading.wait, Reading.__init__
-        Reading.wait = waits.around(kept[0])  # type: ignore[method-assign]
-        # Its copy is a submit, too.
-        Reading.__init__ = waits.around(kept[1])  # type: ignore[method-assign]
+        kept = Reading.wait
+        Reading.wait = waits.around(kept)  # type: ignore[method-assign]
     wall: list[float] = []
     waiting: list[float] = []
     own: list[float] = []
@@ -164,7 +163,7 @@ async def measure_webgpu(
     finally:
         setattr(place, name, usual)
         if sys.platform != "emscripten":
-            Reading.wait, Reading.__init__ = kept  # type: ignore[method-assign]
+            Reading.wait = kept  # type: ignore[method-assign]
     plans = [e.body.plan for e in model._turn._next.plans.values() if e.body is not None]
     return {"step_ms": wall, "waiting_ms": waiting, "own_ms": own, "linear": linear,
             "adapter": str(model.device.info["device"]),
