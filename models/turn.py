@@ -76,8 +76,8 @@ class Answering:
         before, self._stamps = self._stamps, _stamps(model)
         if [memory for memory, _ in before] != [memory for memory, _ in self._stamps]:
             return False
-        modes = {model.linear_in_use(mode) for mode in (self.linear, linear)}
-        if before != self._stamps or len(modes) > 1:
+        other = linear != self.linear and model.linear_in_use("fast") != "exact"
+        if before != self._stamps or other:
             self.restart()
         return True
 
