@@ -238,8 +238,8 @@ def test_a_million_tokens_take_seconds() -> None:
     metadata["tokenizer.ggml.tokens"] += [f"token{i}" for i in range(count)]
     types = metadata["tokenizer.ggml.token_type"]
     metadata["tokenizer.ggml.token_type"] = np.append(types, np.ones(count, np.int32))
-    start = time.perf_counter()
+    start = time.process_time()
     tokenizer = gguf_tokenizer(metadata)
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
     assert tokenizer.vocab_size == len(metadata["tokenizer.ggml.tokens"])
     assert tokenizer.token_to_id("token999999") == tokenizer.vocab_size - 1

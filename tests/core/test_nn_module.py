@@ -225,9 +225,9 @@ class Llama(nn.Module):
 
 
 def test_building_a_model_allocates_nothing() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     model = Llama()
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert sum(p.numel() for p in model.parameters()) > 6.7e9
     assert seconds < 1
     del model

@@ -170,17 +170,17 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_template_ends_soon(name: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         template = load_template(HOSTILE[name])
     except FormatError:
-        assert time.perf_counter() - start < 4
+        assert time.process_time() - start < 4
         return
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError, match="^chat template, line 1: |^chat template, line 2: "):
         template.render(MESSAGES)
-    # It stops itself after 1.5 seconds; the rest is for a machine that does other things too.
-    assert time.perf_counter() - start < 4
+    # It stops itself after 1.5 seconds.
+    assert time.process_time() - start < 4
 
 
 def test_a_template_can_be_rendered_again() -> None:
