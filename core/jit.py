@@ -18,7 +18,7 @@ from rushlight.core.errors import DeviceMemoryError
 from rushlight.core.leaves import Leaves
 from rushlight.core.nn.module import Module
 from rushlight.core.plan import PASSES, Plan, Pool, make_plan
-from rushlight.core.pytree import Leaf, Signature, mapped
+from rushlight.core.pytree import Leaf, Signature, mapped, origin
 from rushlight.core.stand_ins import Capture
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
@@ -214,7 +214,7 @@ class _Body:
                 t: Tensor = args[leaf.index]
                 if leaf.slot is None:
                     return t
-                return leaf.over(t.storage, t.layout.offset)
+                return leaf.over(t.storage, origin(t))
             found: Tensor | None = leaf.ref and leaf.ref()
             if found is not None:
                 return found

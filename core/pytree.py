@@ -66,6 +66,13 @@ def words(tensor: Tensor) -> int:
     return 4 // tensor.dtype.itemsize if narrow else 1
 
 
+def origin(tensor: Tensor) -> int:
+    """The element of an argument's memory that operands over it count from: a word begins there."""
+    first = tensor.layout.offset
+    planes = tensor.dtype.kind == "q" and tensor.storage.packing == "planes"
+    return 0 if planes else first - first % words(tensor)
+
+
 def sign(value: Any, into: Signature) -> None:
     """Add what `value` is to a signature. TypeError for what can be in none."""
     key, kind = into.key, type(value)

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core import autograd, capture
 from rushlight.core.backends import Device
 from rushlight.core.capture import Operand, Recorder, Slot
-from rushlight.core.pytree import Leaf, mapped, words
+from rushlight.core.pytree import Leaf, mapped, origin
 from rushlight.core.storage import Storage
 from rushlight.core.tensor import Tensor
 
@@ -60,10 +60,7 @@ class Capture:
             storage = tensors[i].storage
             if id(storage) not in bound:
                 bound[id(storage)] = _Bound(storage)
-                first = tensors[i].layout.offset
-                blocks = tensors[i].dtype.kind == "q" and storage.packing == "planes"
-                first = 0 if blocks else first - first % words(tensors[i])
-                slot = self.recorder.add("arg", bound[id(storage)], first)
+                slot = self.recorder.add("arg", bound[id(storage)], origin(tensors[i]))
                 self.slots.append((slot, i))
         for i, t in enumerate(tensors):
             if id(t) not in self.pairs:

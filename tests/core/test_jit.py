@@ -198,6 +198,32 @@ def test_matrices_smaller_than_what_is_read_at_once(
     assert counted.runs == 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "bool", "int64"])
+def test_views_of_arguments_are_results(device: str, dtype: str) -> None:
+    """Wherever the argument begins, of elements of any size; they share its memory."""
+    counted = Counted(lambda x: (x[0], x[1:].t(), x.reshape(-1)[1:], x + x))
+    captured: Any = rl.jit(counted)
+    values = (np.arange(300).reshape(60, 5) * 7 % 5).astype(np.uint8)
+    base = rl.from_numpy(values).to(device).to(dtype)
+    for start in (0, 1, 2, 3, 5, 7, 8, 13, 52, 3):
+        x = base[start : start + 4]
+        got, want = captured(x), counted.fn(x)
+        assert [g.tolist() for g in got] == [w.tolist() for w in want]
+        assert all(g.storage is x.storage for g in got[:3])
+    assert sum(e.replays for e in captured.plans.values()) >= 10 - 4  # by where in a word it begins
+
+
+def test_rows_of_blocks_are_results(device: str) -> None:
+    raw = np.random.default_rng(0).integers(0, 256, (8, 34), dtype=np.uint8)
+    w = rl.Tensor.from_buffer(raw, "q8_0", (8, 32)).to(device)
+    captured: Any = rl.jit(lambda x: (x[1], x[1:], x))
+    for _ in range(3):
+        for start in (0, 3, 5):
+            for got, want in zip(captured(w[start:]), (w[start + 1], w[start + 1 :], w[start:]),
+                                 strict=True):  # fmt: skip
+                assert bytes(got.raw_bytes()) == bytes(want.raw_bytes())
+
+
 # --- what is reached from outside ---------------------------------------------------------------
 
 
