@@ -7,7 +7,8 @@ The plan adds 1 to 16 numbers 500 times, one dispatch each. Timed is what a call
 function takes until it returns, and the part within the port (encoding and submitting; in the tab
 JavaScript), without the device's work, which is waited for in between; "computed" counts what the
 calling thread itself computed, which other work hardly changes (only natively). Reads are of 4 to
-64 bytes that the device has, in the tab beside plain JavaScript in the same page.
+64 bytes that the device has; in the tab also awaited, and beside plain JavaScript in the same page,
+in a loop of its own and while Python stands still for it: what no read by Python can be below.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             chosen.rounds,
             lambda count: page.evaluate("(count) => bench.replays(count)", count),
             lambda *given: page.evaluate("(given) => bench.reads(...given)", given),
-            ["rushlight", "plain"],
+            ["rushlight", "awaited", "plain", "stopped"],
         )
         version = page.context.browser.version
     return {**found, "versions": {"chromium": version, "numpy": numpy, "adapter": "SwiftShader"}}
@@ -90,13 +91,17 @@ def table(found: dict[str, Any]) -> str:
     if each["call_own"] and "python" in found["versions"]:
         rows.append(["computed by the thread", each["call_own"], each["port_own"]])
     parts = [markdown(head, rows)]
-    plain = "plain" in found["reads"][str(SIZES[0])]
-    head = ["read", "rushlight, ms", *(["plain JavaScript, ms", "times it"] if plain else [])]
+    tab = "plain" in found["reads"][str(SIZES[0])]
+    more = ["plain JavaScript", "rushlight, times it", "Python stopped for plain JavaScript",
+            "rushlight, awaited"]  # fmt: skip
+    head = ["read, milliseconds", "rushlight", *(more if tab else [])]
     rows = []
     for nbytes, samples in found["reads"].items():
         ms = {name: median(taken) for name, taken in samples.items()}
-        more = [ms["plain"], ms["rushlight"] / ms["plain"]] if plain else []
-        rows.append([f"{nbytes} bytes", ms["rushlight"], *more])
+        row: list[object] = [f"{nbytes} bytes", ms["rushlight"]]
+        if tab:
+            row += [ms["plain"], ms["rushlight"] / ms["plain"], ms["stopped"], ms["awaited"]]
+        rows.append(row)
     return "\n\n".join([*parts, markdown(head, rows)])
 
 

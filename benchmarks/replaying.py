@@ -26,6 +26,8 @@ given = rl.from_numpy(np.zeros(16, np.float32)).to("webgpu")
 small = {n: rl.from_numpy(np.arange(n // 4, dtype=np.float32)).to("webgpu") for n in SIZES}
 _port = device.backend.port
 _own = getattr(time, "thread_time", lambda: 0.0)  # the tab has none
+_request = np.zeros(8, np.uint32)
+_stops: list[Any] = []
 _spent = [0.0, 0.0, 0]  # seconds, seconds of this thread, calls
 
 
@@ -76,4 +78,27 @@ def reads(nbytes: int, count: int) -> float:
     began = time.perf_counter()
     for _ in range(count):
         tensor.numpy()
+    return (time.perf_counter() - began) * 1000 / count
+
+
+async def awaited(nbytes: int, count: int) -> float:
+    """`reads` by `await`."""
+    tensor = small[nbytes]
+    began = time.perf_counter()
+    for _ in range(count):
+        await tensor.numpy_async()
+    return (time.perf_counter() - began) * 1000 / count
+
+
+def stopped(plain: Any, count: int) -> float:
+    """Milliseconds of a read in JavaScript, for which Python does nothing but stop."""
+    from rushlight.core.backends.webgpu.browser import _waiter
+
+    if not _stops:
+        _stops.append(_waiter(plain, _request.ctypes.data))
+    stop = _stops[0]
+    began = time.perf_counter()
+    for _ in range(count):
+        if stop() is not None:
+            raise SystemExit("Python did not stop")
     return (time.perf_counter() - began) * 1000 / count

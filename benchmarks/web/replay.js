@@ -1,4 +1,5 @@
-// Replays and small reads of replay.py: Rushlight's, and the shortest JavaScript that reads.
+// Replays and small reads of replay.py: Rushlight's, and the shortest JavaScript that reads, in a
+// loop of its own and while Python stands still for it.
 
 import { pyodide } from "./tab.js";
 
@@ -6,6 +7,8 @@ import { pyodide } from "./tab.js";
 let py = null;
 /** @type {GPUDevice} */
 let device;
+/** @type {any} */
+let plain; // has Rushlight's way of waiting, for reads that are not its own
 /** @type {Record<number, { source: GPUBuffer, staging: GPUBuffer }>} */
 const buffers = {};
 
@@ -28,6 +31,9 @@ replaying.check()
     device.queue.writeBuffer(source, 0, new Float32Array(size / 4).map((_, i) => i));
     buffers[size] = { source, staging };
   }
+  const port = py.runPython("replaying._port.js");
+  plain = new port.readings.constructor(port);
+  Object.assign(plain, { read: () => 1, take() {}, release() {} });
   return py.runPython("import numpy; numpy.__version__");
 }
 
@@ -37,22 +43,29 @@ async function replays(count) {
   return found.toJs({ dict_converter: Object.fromEntries });
 }
 
+/** What is read in JavaScript. @param {number} nbytes */
+async function read(nbytes) {
+  const { source, staging } = buffers[nbytes];
+  const encoder = device.createCommandEncoder();
+  encoder.copyBufferToBuffer(source, 0, staging, 0, nbytes);
+  device.queue.submit([encoder.finish()]);
+  await staging.mapAsync(GPUMapMode.READ);
+  const found = new Float32Array(staging.getMappedRange().slice(0));
+  if (found.length !== nbytes / 4) throw new Error("too little was read");
+  staging.unmap();
+}
+
 /** @param {string} name @param {number} nbytes @param {number} count */
 async function reads(name, nbytes, count) {
-  if (name === "rushlight") {
-    return py.globals.get("replaying").reads.callPromising(nbytes, count);
+  const replaying = py.globals.get("replaying");
+  if (name === "rushlight") return replaying.reads.callPromising(nbytes, count);
+  if (name === "awaited") return replaying.awaited(nbytes, count);
+  if (name === "stopped") {
+    plain.wait = () => read(nbytes);
+    return replaying.stopped.callPromising(plain, count);
   }
-  const { source, staging } = buffers[nbytes];
   const began = performance.now();
-  for (let i = 0; i < count; i += 1) {
-    const encoder = device.createCommandEncoder();
-    encoder.copyBufferToBuffer(source, 0, staging, 0, nbytes);
-    device.queue.submit([encoder.finish()]);
-    await staging.mapAsync(GPUMapMode.READ);
-    const found = new Float32Array(staging.getMappedRange().slice(0));
-    if (found.length !== nbytes / 4) throw new Error("too little was read");
-    staging.unmap();
-  }
+  for (let i = 0; i < count; i += 1) await read(nbytes);
   return (performance.now() - began) / count;
 }
 

@@ -139,9 +139,10 @@ class WebGpuBackend:
         self, buffer: Buffer, start: int, stop: int, dtype: DType
     ) -> tuple[Slice, tuple[int, int]]:
         self.check_alive("read", buffer)
-        first, last = _held(start, dtype), _held(stop, dtype)
-        low, high = first // 4 * 4, -(-last // 4) * 4
-        return Slice(buffer, low, high - low), (first - low, last - low)
+        if dtype is int64:
+            start, stop = _held(start, dtype), _held(stop, dtype)
+        low, high = start // 4 * 4, -(-stop // 4) * 4
+        return Slice(buffer, low, high - low), (start - low, stop - low)
 
     # The device itself.
 

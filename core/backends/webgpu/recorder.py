@@ -212,5 +212,6 @@ class Recorder:
 
     def read(self, ranges: Sequence[Slice]) -> list[Bytes]:
         """Contents of some ranges after everything that waits."""
-        self.flush()
+        if self.ops or self.retired or self.pool.dead or self.pool.forget:
+            self.flush()
         return self.port.read([(r.buffer.handle, r.offset, r.nbytes) for r in ranges])
