@@ -1160,3 +1160,59 @@ def test_random_programs(device: str, seed: int) -> None:
         if option is not None:
             assert all(e.body and e.replays == 2 for e in call.plans.values())
     assert all(f == found[0] for f in found[1:])
+
+
+def juggle(numbers: list[int], given: list[rl.Tensor]) -> list[rl.Tensor]:
+    """A random program of views, copies and writes over (rows, columns) of any dtype."""
+    seen, pick = list(given), iter(numbers)
+    for _ in range(8):
+        a, b = (seen[next(pick) % len(seen)] for _ in range(2))
+        match next(pick) % 8:
+            case 0:
+                found = a[1:] if a.shape[0] > 1 else a
+            case 1:
+                found = a.t() if a.ndim == 2 else a.reshape(-1)
+            case 2:
+                found = a[..., 1:]
+            case 3 if a.shape == b.shape:
+                found = a.copy_(b)
+            case 4:
+                found = a[:1].fill_(1)
+            case 5 if a.shape == b.shape:
+                found = rl.where(a == b, a, b)
+            case 6:
+                found = rl.cat([a, a])
+            case _:
+                found = a.clone()
+        seen.append(found)
+    return seen[3:]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "uint8", "bool", "int32", "bfloat16"])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_views_and_writes(device: str, dtype: str, seed: int) -> None:
+    """Results, arguments and what is reached from outside are as without jit, and shared alike."""
+    random = np.random.default_rng(seed)
+    program = random.integers(0, 1 << 30, 40).tolist()
+
+    def memory(seed: int) -> rl.Tensor:
+        values = np.random.default_rng(seed).integers(0, 2, (9, 3)).astype(np.uint8)
+        return rl.from_numpy(values).to(device).to(dtype)
+
+    outer = [memory(99)[1:4], memory(99)[1:4]]
+    captured: Any = rl.jit(lambda x, y: juggle(program, [x, y, outer[1]]))
+    runs = [lambda x, y: juggle(program, [x, y, outer[0]]), captured]
+    for i, start in enumerate(random.integers(0, 4, 8).tolist()):
+        told = []
+        for held, run in zip(outer, runs, strict=True):
+            base = memory(i)
+            x = base[start : start + 3]
+            y = held if i == 5 else base[start + 1 : start + 4] if i % 2 else memory(i + 50)[:3]
+            results = run(x, y)
+            known = [*results, x, y, held]
+            told.append((
+                [t.tolist() for t in (*known, base)],
+                [[a.storage is b.storage for a in known] for b in known],
+            ))  # fmt: skip
+        assert told[0] == told[1]
+    assert all(e.why is None for e in captured.plans.values())
