@@ -18,11 +18,7 @@ import numpy as np
 from rushlight.core.backends import Bytes
 from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.webgpu.port import STRIDE, Range, even, lost, summary
-from rushlight.core.errors import (
-    BlockingReadError,
-    DeviceError,
-    DeviceMemoryError,
-)
+from rushlight.core.errors import BlockingReadError, DeviceError, DeviceMemoryError
 
 R = TypeVar("R")
 # What web/readings.js is asked for: a read that was begun (or 0), where the rows of one that is to
@@ -355,24 +351,34 @@ class _Reading(Coming[list[Bytes]]):
         _check_waits()
         port = self.port
         if port._stop is None:
-            return _run(self.later())
+            try:
+                _run(port.js.readings.wait(self.handle))  # of a coroutine it makes a task, too
+                return self._take()
+            finally:
+                self._release()
         handle, self.handle = self.handle, 0  # released with the wait
         return port._parts(port._stopped(handle, self.total), self.ranges, self.last)
 
     async def later(self) -> list[Bytes]:
         """The contents, without blocking."""
-        port, readings = self.port, self.port.js.readings
         try:
-            await readings.wait(self.handle)
-            port._raise()
-            # Memory for it is only taken now: nothing writes to it after a cancelled wait.
-            whole = np.empty(self.total, np.uint8)
-            if self.total:
-                port._guard(readings.take, self.handle, whole.ctypes.data)
-            return port._parts(whole, self.ranges, self.last)
+            await self.port.js.readings.wait(self.handle)
+            return self._take()
         finally:
-            handle, self.handle = self.handle, 0
-            readings.release(handle)
+            self._release()
+
+    def _take(self) -> list[Bytes]:
+        port = self.port
+        port._raise()
+        # Memory for it is only taken now: nothing writes to it after a cancelled wait.
+        whole = np.empty(self.total, np.uint8)
+        if self.total:
+            port._guard(port.js.readings.take, self.handle, whole.ctypes.data)
+        return port._parts(whole, self.ranges, self.last)
+
+    def _release(self) -> None:
+        handle, self.handle = self.handle, 0
+        self.port.js.readings.release(handle)
 
 
 def _waiter(readings: Any, request: int) -> Callable[[], bool | None] | None:
