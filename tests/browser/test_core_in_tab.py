@@ -22,6 +22,15 @@ ROOT = HERE.parents[1]
 ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--durations=15"]
 # Parts of the files, so that no single test takes very long, and two workers share them.
 SHARES = {"cpu": 2, "webgpu": 4, "numpy": 2, "simd128": 1, "relaxed": 1}
+# About how long files take on webgpu: seconds on a busy machine; the others count 4.
+LONG = {
+    "core/test_registry.py": 240, "webgpu/test_attention.py": 85, "core/test_jit_training.py": 75,
+    "core/test_models_generate.py": 72, "webgpu/test_experts.py": 45, "webgpu/test_norm.py": 42,
+    "core/test_goldens.py": 41, "core/test_jit.py": 37, "core/test_blocks.py": 36,
+    "core/test_training.py": 35, "webgpu/test_lifetime.py": 30, "webgpu/test_conv.py": 25,
+    "webgpu/test_tune.py": 24, "core/test_async_reads.py": 17, "webgpu/test_half.py": 16,
+    "webgpu/test_movement.py": 16, "core/test_models_llama.py": 15, "core/test_experts.py": 15,
+}  # fmt: skip
 # What the places but the plain cpu and webgpu devices run with.
 KERNELS = {
     "numpy": "numpy",
@@ -44,9 +53,20 @@ def _files(device: str) -> list[str]:
     ]
 
 
+def _share(device: str, share: int) -> list[str]:
+    """The files of a share: each goes, the longest first, to the share that has least so far."""
+    long = {f"tests/{name}": cost for name, cost in LONG.items()} if device == "webgpu" else {}
+    shares: list[tuple[int, list[str]]] = [(0, [])] * SHARES[device]
+    for file in sorted(_files(device), key=lambda file: -long.get(file, 4)):
+        least = min(range(len(shares)), key=lambda i: shares[i][0])
+        total, files = shares[least]
+        shares[least] = (total + long.get(file, 4), [*files, file])
+    return sorted(shares[share][1])
+
+
 def _arguments(device: str, share: int) -> list[str]:
     """Which tests: on webgpu those that name it; all others run once, beside those on cpu."""
-    files = _files(device)[share :: SHARES[device]]
+    files = _share(device, share)
     return ["-m", "not native", *(["-k", "webgpu"] if device == "webgpu" else []), *files]
 
 

@@ -38,7 +38,10 @@ def test_every_platform_is_tried(builder: ModuleType) -> None:
 
 @pytest.mark.parametrize("name", BEGINS)
 def test_a_platform_has_its_library(builder: ModuleType, name: str, tmp_path: Path) -> None:
-    built = builder.build(name, tmp_path).read_bytes()
+    # What lies there, built by the same function from these sources, is not built again.
+    own = name == builder.this_machine() and builder.current([name])
+    library = builder.build_missing([name])[0] if own else builder.build(name, tmp_path)
+    built = library.read_bytes()
     at, begin = BEGINS[name]
     assert built[at : at + len(begin)] == begin
     assert b"rl_run" in built

@@ -52,7 +52,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 def _build(library: Path) -> None:
     out = library.parent
-    common = ("-O1", "-g", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra",
+    common = ("-O1", "-g1", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra",
               "-Werror", "-Wno-psabi", *WATCH, "-I", str(SOURCES))  # fmt: skip
     variants = X86 if platform.machine() == "x86_64" else {"base": ""}
     jobs = [("main.c", ""), ("pool.c", "")]
