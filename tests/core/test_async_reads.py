@@ -115,6 +115,15 @@ def test_several_reads_at_once(device: str) -> None:
     asyncio.run(read())
 
 
+@pytest.mark.parametrize("nbytes", [4, 4092, 4096, 4100])
+def test_what_was_read_stays(device: str, nbytes: int) -> None:
+    """Small reads share memory to land in, up to a size."""
+    tensors = [rl.full((nbytes // 4,), float(i), device=device) + 1.0 for i in range(3)]
+    found = [t.numpy() for t in tensors]
+    for i, values in enumerate(found):
+        assert (values == i + 1).all()
+
+
 def test_waiting_for_a_device(device: str) -> None:
     x = rl.arange(8, device=device)
     far = rl.tensor([3, 9], device=device)

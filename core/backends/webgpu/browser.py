@@ -194,17 +194,15 @@ class BrowserPort:
         rows: where they stand, `count` of them; the request has room for one itself.
         """
         assert self._stop is not None
-        landing, to = self._landing, self._landed
-        if total > landing.size:
-            landing = np.empty(total, np.uint8)
-            to = landing.ctypes.data
+        own = np.empty(total, np.uint8) if total > _LANDING else None
+        to = self._landed if own is None else own.ctypes.data
         _REQUEST.pack_into(self._request, 0, asked, rows, count, total, to, buffer, offset, total)
         found = self._stop()
         if found is not None:
             if not found:
                 raise _blocking()
             self._raise()
-        return landing if landing.size == total else landing[:total].copy()
+        return self._landing[:total].copy() if own is None else own
 
     def _last(self) -> int:
         """The number of the newest batch."""
