@@ -415,14 +415,18 @@ def test_what_was_read_in_another_mode_is_read_again(monkeypatch: pytest.MonkeyP
         found(models[0], linear)
     assert fed.tokens == 22 + 4
     blocks = np.random.default_rng(1).integers(-9, 9, (16, 34), np.int8)
-    blocks[:, :2] = np.full((16, 1), 0.03, np.float16).view(np.int8)
+    blocks[:, :2] = np.full((16, 1), 0.5, np.float16).view(np.int8)
     for m in models:
         for layer in m.model.layers:
             layer.self_attn.v_proj.weight.set_(rl.Tensor.from_buffer(blocks, "q8_0", (16, 32)))
     fast, exact = found(models[1], "fast"), found(models[2], "exact")
-    assert [found(models[0], mode) for mode in ("fast", "exact", "fast")] == [fast, exact, fast]
+    again = [found(models[0], mode) for mode in ("fast", "exact", "fast")]
     if models[0].linear_in_use("fast") == "fast":
+        assert again == [fast, exact, fast]
         assert fast != exact
+    else:  # the second and the third went on, and read the last token by itself
+        assert fast == exact
+        np.testing.assert_allclose(again, [fast, exact, fast], atol=1e-5, rtol=0)
 
 
 def test_long_prompts_are_read_in_chunks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
