@@ -132,7 +132,8 @@ async def measure_webgpu(
     waits = Waits()
     if sys.platform == "emscripten":
         place, name, usual = port, "js", port.js
-        port.js = _Timed(usual, wait=waits.around_async(usual.wait))
+        wait = waits.around_async(usual.readings.wait)
+        port.js = _Timed(usual, readings=_Timed(usual.readings, wait=wait))
     else:
         from rushlight.core.backends.webgpu.native_reading import Reading
 
