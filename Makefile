@@ -34,11 +34,14 @@ pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for s
 	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $(ARGS)
 	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory pytest-numpy
 
-# The cpu device once more, without its C kernels.
+# The cpu device once more, without its C kernels. What needs no process of its own has run so in a
+# checkout without links (tests/packaging/test_checkout.py); other devices and the tab's tokenizers
+# are the same with and without.
 pytest-numpy: env-test node_modules assets
 	@$(NODE) RUSHLIGHT_KERNELS=numpy RUSHLIGHT_TEST_DEVICES=cpu RUSHLIGHT_REQUIRE=cpu,node \
 	    OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 \
-	    --durations=10 tests/core tests/parity tests/memory
+	    --durations=10 -m native -k "not webgpu" --ignore-glob="*_js.py" \
+	    tests/core tests/parity tests/memory
 
 format: env-test ## let ruff lay the Python out
 	$(BIN)/ruff check --fix .

@@ -32,7 +32,12 @@ def _run(plain: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *args],
         cwd=plain,
-        env={**env, "PYTHONPATH": str(plain / "src"), "RUSHLIGHT_TEST_DEVICES": "cpu"},
+        env={
+            **env,
+            "PYTHONPATH": str(plain / "src"),
+            "RUSHLIGHT_TEST_DEVICES": "cpu",
+            "RUSHLIGHT_KERNELS": "numpy",
+        },
         capture_output=True,
         text=True,
         timeout=900,
@@ -62,8 +67,10 @@ def test_its_modules_exist_once(plain: Path) -> None:
 
 
 def test_it_passes_its_tests(plain: Path) -> None:
-    # The others start processes and servers, or repeat these on another device; where the modules
-    # lie makes no difference to them.
+    """Also the native run of these tests without C kernels: `make pytest-numpy` has the others.
+
+    Those start processes and servers; where the modules lie makes no difference to them.
+    """
     done = _run(
         plain,
         "-m",
