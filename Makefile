@@ -32,7 +32,7 @@ pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for s
 	@tools/vulkan.sh
 	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 LP_NUM_THREADS=1 \
 	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $(ARGS)
-	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory pytest-numpy
+	$(if $(ARGS),,@$(MAKE) --no-print-directory pytest-numpy)
 
 # The cpu device once more, without its C kernels. What needs no process of its own has run so in a
 # checkout without links (tests/packaging/test_checkout.py); other devices and the tab's tokenizers
