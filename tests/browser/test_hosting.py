@@ -41,6 +41,15 @@ def wait_for(page: Any, promise: str, value: object) -> None:
     assert page.evaluate(promise) == value, promise
 
 
+def kept_page(pages: Any, place: Any) -> Any:
+    """The search page of a kept site, which asks for nothing more: Python has started."""
+    page = pages.context().new_page()
+    page.goto(f"{place.url}search/?device=cpu")
+    search(page)
+    page.wait_for_selector(OFFLINE)
+    return page
+
+
 def test_offline_once_loaded(pages: Any, serve: Callable[..., Any], site: Path) -> None:
     place = serve(site)
     page = pages.context().new_page()
@@ -74,10 +83,7 @@ def test_a_rebuilt_site_is_seen(
     late: bool, pages: Any, serve: Callable[..., Any], own_site: Path, tiny_model: Path
 ) -> None:
     place = serve(own_site)
-    page = pages.context().new_page()
-    page.goto(f"{place.url}search/?device=cpu")
-    search(page)  # so Python has started: this page asks for nothing more of the site
-    page.wait_for_selector(OFFLINE)
+    page = kept_page(pages, place)
     assert page.locator("#model-site option").all_inner_texts() == ["tiny"]
     [old] = page.evaluate(VERSIONS)
     build(own_site, [("tiny", tiny_model), ("second", tiny_model)])
@@ -98,10 +104,7 @@ def test_requests_after_a_newer_version_took_over(
 ) -> None:
     """The old worker finds its cache gone, and takes what the newer version has of its files."""
     place = serve(own_site)
-    page = pages.context().new_page()
-    page.goto(f"{place.url}search/?device=cpu")
-    search(page)  # so Python has started: this page asks for nothing more of the site
-    page.wait_for_selector(OFFLINE)
+    page = kept_page(pages, place)
     page.wait_for_function("navigator.serviceWorker.controller")
     [name] = page.evaluate(VERSIONS)
     place.mischief.log.clear()

@@ -54,7 +54,7 @@ class Status:
 
     def read(self, wanted: Slice) -> Bytes:
         """The contents of a range; raises what a kernel noted before."""
-        if self.noting == self.checked:  # not armed
+        if not self.armed:
             return self.recorder.read([wanted])[0]
         data, words = self.recorder.read([wanted, Slice(self.buffer, 0, _BYTES)])
         self._raise(words, self.noting)
