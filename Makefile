@@ -9,7 +9,7 @@ NODE = PATH="$$(tools/node.sh):$$PATH"
 .PHONY: help demo test lint pytest pytest-numpy format wheel screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
-help: ## what this Makefile offers
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: env kernels ## build the site with its models and serve it on loopback (PORT=8000)
@@ -25,36 +25,46 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 	$(BIN)/mypy
 	@$(NODE) npm run --silent check
 
-# One thread each for BLAS and lavapipe: two workers with as many threads as cores slow each other
-# down.
+# Each part has workers of its own, as compiled shaders stay in the memory of a process. The last
+# part is everything that no other one names.
+PARTS = "tests/core tests/simd" "tests/models" "tests/parity tests/memory" "tests/webgpu" \
+    "tests --ignore=tests/core --ignore=tests/simd --ignore=tests/models --ignore=tests/parity \
+     --ignore=tests/memory --ignore=tests/webgpu"
+
+# BLAS and lavapipe get one thread each. Two workers with a thread per core would slow each other.
 pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@tools/vulkan.sh
-	@$(NODE) RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 LP_NUM_THREADS=1 \
-	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $(ARGS)
+	@$(NODE); export RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 \
+	    LP_NUM_THREADS=1; failed=0; \
+	for part in $(if $(ARGS),"",$(PARTS)); do \
+	    $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 --durations=30 $$part $(ARGS) \
+	        || failed=1; \
+	done; exit $$failed
 	$(if $(ARGS),,@$(MAKE) --no-print-directory pytest-numpy)
 
-# The cpu device once more, without its C kernels. What needs no process of its own has run so in a
-# checkout without links (tests/packaging/test_checkout.py); other devices and the tab's tokenizers
-# are the same with and without.
+# The tests of the cpu device again, without its C kernels. Only `native` tests run here: the others
+# run without C kernels in a checkout without links (tests/packaging/test_checkout.py). Other
+# devices and the tab's tokenizers do not use C kernels.
 pytest-numpy: env-test node_modules assets
 	@$(NODE) RUSHLIGHT_KERNELS=numpy RUSHLIGHT_TEST_DEVICES=cpu RUSHLIGHT_REQUIRE=cpu,node \
 	    OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 1200 \
 	    --durations=10 -m native -k "not webgpu" --ignore-glob="*_js.py" \
 	    tests/core tests/parity tests/memory
 
-format: env-test ## let ruff lay the Python out
+format: env-test ## format the Python with ruff, and write the stubs
 	$(BIN)/ruff check --fix .
+	$(BIN)/python tools/stubs.py
 	$(BIN)/ruff format .
 
 wheel: env-test kernels ## dist/*.whl and dist/*.tar.gz
 	$(BIN)/python -m build --outdir dist
 
-screenshots: env-test kernels ## drive every page and write docs/screenshots
+screenshots: env-test kernels ## open every page and write docs/screenshots
 	@tools/chromium.sh
 	$(BIN)/python tests/browser/screenshots.py
 
-bench-web: env-test assets kernels ## measure in the tab; tables in benchmarks/RESULTS.md
+bench-web: env-test assets kernels ## measure in the tab; writes tables to benchmarks/RESULTS.md
 	@tools/chromium.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
@@ -77,7 +87,7 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done
 
-clean: ## remove what the build made (.venv and downloaded models stay)
+clean: ## remove built files (.venv and downloaded models stay)
 	rm -rf dist build web/build simd_kernels/build node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -87,16 +97,16 @@ env:
 env-test:
 	@tools/env.sh test
 
-# The JavaScript that the wheel ships: an editable install fetches nothing.
+# The third-party JavaScript of the wheel, which an editable install does not download.
 assets: env-test
 	@$(BIN)/python hatch_build.py >/dev/null
 
-# Built again only when their sources have changed. Where zig cannot be had NumPy's kernels serve,
-# and `rushlight info` says so; the tests want the C ones.
+# Built again only if their sources have changed. If zig cannot be installed, NumPy's kernels run,
+# and `rushlight info` says so. The tests need the C kernels.
 kernels: env
 	@tools/kernels.sh
 
-# Installed again only when the lock file has changed.
+# Installed again only if the lock file has changed.
 node_modules: env-test
 	@key=$$(sha256sum <package-lock.json); \
 	if [ "$$(cat node_modules/.stamp 2>/dev/null)" != "$$key" ]; then \

@@ -1,15 +1,14 @@
 """Build hook: the JavaScript modules that web/assets.toml names, and the C kernels.
 
-Wheels and sdists ship web/build and the kernels' WebAssembly modules, so an sdist builds its wheel
-without a network. RUSHLIGHT_WHEEL=linux-x86_64 (or another target of simd_kernels/build.py, or
-`here`) gives a wheel for that platform, with its native library; otherwise a wheel is pure. With
-RUSHLIGHT_KERNELS=numpy nothing is compiled, and zig not fetched. An editable install never fetches
-or compiles; run ``python hatch_build.py`` (the Makefile does) to fill web/build by hand.
+Wheels and sdists contain web/build and the kernels' WebAssembly modules, so an sdist builds its
+wheel without a network. By default a wheel is pure. RUSHLIGHT_WHEEL=linux-x86_64 (or another target
+of simd_kernels/build.py, or `here`) adds the native library of that platform. With
+RUSHLIGHT_KERNELS=numpy nothing is compiled and zig is not installed. An editable install never
+downloads or compiles; ``python hatch_build.py`` (which the Makefile runs) fills web/build.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.util
 import inspect
@@ -17,7 +16,6 @@ import os
 import re
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +24,7 @@ ROOT = Path(__file__).resolve().parent
 
 
 def _load(root: Path, place: str) -> ModuleType:
-    """A module by its path: the package itself cannot be imported before it is built."""
+    """A module by its path, because the package cannot be imported before it is built."""
     path = root / place
     name = "_rushlight_" + "_".join(Path(place).with_suffix("").parts)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -43,10 +41,10 @@ def _intact(path: Path, sha256: str) -> bool:
 
 
 def keep_sections(path: Path, asset: dict[str, Any], member: dict[str, Any]) -> None:
-    """Leave of a bundled script what is used: the sections that `member` names, and its `tail`.
+    """Keep the used parts of a bundled script: the sections of `member`, and its `tail`.
 
     A bundler starts each section with a comment that names its source file. Raises ValueError for a
-    name that the script does not have.
+    section that the script does not have.
     """
     found = dict(
         re.findall(
@@ -70,11 +68,11 @@ def wheel_assets(root: Path = ROOT) -> dict[str, dict[str, Any]]:
 
 
 def fill_web_build(root: Path = ROOT) -> list[Path]:
-    """Make web/build hold exactly the files that web/assets.toml names; return their paths.
+    """Make web/build hold exactly the files of web/assets.toml; return their paths.
 
-    A file that is there with the right SHA-256 is kept, so a complete folder needs no network. A
-    file that the table does not name is removed: everything in the folder is shipped. Raises the
-    fetch module's errors when a download fails, ValueError when a fetched file has the wrong hash.
+    A file with the right SHA-256 is kept, so a complete folder needs no network. Any other file is
+    removed, because the whole folder is shipped. Raises the fetch module's errors if a download
+    fails, ValueError if a downloaded file has the wrong hash.
     """
     build = root / "web" / "build"
     build.mkdir(parents=True, exist_ok=True)
@@ -86,10 +84,11 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
             continue
         if asset["kind"] != "npm":
             raise ValueError(
-                f"web/assets.toml: {name}: kind {asset['kind']!r} cannot go into a wheel"
+                f"web/assets.toml: {name}: kind {asset['kind']!r} is not supported for a wheel; "
+                "supported: 'npm'"
             )
         print(f"fetching {asset['package']} {asset['version']}", file=sys.stderr)
-        _load(root, "core/io/fetch/__init__.py").npm_members(
+        _load(root, "core/io/hub/fetch/__init__.py").npm_members(
             asset["package"],
             asset["version"],
             asset["integrity"],
@@ -100,64 +99,31 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
                 keep_sections(build / member["to"], asset, member)
         for member, dest, sha256 in members:
             if not _intact(dest, sha256):
-                raise ValueError(f"{asset['package']} {asset['version']}: {member} is not {sha256}")
+                raise ValueError(f"{asset['package']} {asset['version']}: {member}: wrong hash")
     for stray in set(build.iterdir()) - set(kept):
         stray.unlink()
     return kept
 
 
-def shrink(wheel: Path, root: Path = ROOT) -> None:
-    """Rewrite a wheel without what tools/slim.py leaves out."""
-    with zipfile.ZipFile(wheel) as archive:
-        members = {i.filename: archive.read(i) for i in archive.infolist()}
-    (record,) = (name for name in members if name.endswith(".dist-info/RECORD"))
-    del members[record]
-    members = _load(root, "tools/slim.py").slim(members)
-    lines = []
-    with _archive(wheel) as archive:
-        for name, content in sorted(members.items()):
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-            lines.append(f"{name},sha256={digest.decode()},{len(content)}\n")
-            _write(archive, name, content)
-        _write(archive, record, "".join([*lines, f"{record},,\n"]).encode())
-
-
-def _archive(path: Path) -> zipfile.ZipFile:
-    """A new archive; packed by Zopfli where it is installed, which takes seconds and saves 3 %."""
-    try:
-        import zopfli
-    except ImportError:
-        print("without zopflipy the wheel is 3 % larger", file=sys.stderr)
-        return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
-    packed: zipfile.ZipFile = zopfli.ZipFile(path, "w", zipfile.ZIP_DEFLATED, iterations=1)
-    return packed
-
-
-def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    entry = zipfile.ZipInfo(name, (2020, 2, 2, 0, 0, 0))  # fixed: equal sources, equal wheels
-    entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
-    archive.writestr(entry, content)
-
-
 def fill_kernels(root: Path = ROOT) -> None:
-    """Build the WebAssembly modules into simd_kernels/build, unless they are up to date there."""
+    """Build the WebAssembly modules into simd_kernels/build, unless they are up to date."""
     builder = _load(root, "simd_kernels/build.py")
     builder.build_missing(builder.TAB)
 
 
 def with_library(root: Path, target: str, data: dict[str, Any]) -> None:
-    """Put the native library of `target` into the wheel that hatchling is told to build."""
+    """Add the native library of `target` to the wheel that hatchling builds."""
     builder = _load(root, "simd_kernels/build.py")
     name = builder.this_machine() if target == "here" else target
     if name not in builder.TARGETS or not builder.TARGETS[name].tag:
         known = ", ".join(n for n, t in builder.TARGETS.items() if t.tag)
-        raise ValueError(f"RUSHLIGHT_WHEEL={target}: there is no such platform; there are: {known}")
+        raise ValueError(f"RUSHLIGHT_WHEEL: platform {target} is not supported; supported: {known}")
     path = builder.build(name, root / "simd_kernels" / "build" / name)
     data["force_include"][str(path)] = f"rushlight/simd_kernels/build/{path.name}"
     data["pure_python"], data["tag"] = False, f"py3-none-{builder.TARGETS[name].tag}"
 
 
-if __name__ == "__main__":  # by hand: hatchling need not be installed
+if __name__ == "__main__":  # run by hand, which does not need hatchling
     for path in fill_web_build():
         print(path.relative_to(ROOT))
 else:
@@ -167,7 +133,7 @@ else:
         return os.environ.get("RUSHLIGHT_KERNELS") != "numpy"
 
     def _for_editable() -> bool:
-        """Whether pip asks for what an editable install needs; hatchling does not say."""
+        """Whether pip asks for the requirements of an editable install; hatchling does not say."""
         frame = inspect.currentframe()
         while frame is not None and frame.f_code.co_name != "get_requires_for_build_editable":
             frame = frame.f_back
@@ -179,7 +145,7 @@ else:
         PLUGIN_NAME = "custom"
 
         def dependencies(self) -> list[str]:
-            """Called by hatchling: zig, where something is to be compiled."""
+            """Called by hatchling: zig, if kernels must be compiled."""
             builder = _load(Path(self.root), "simd_kernels/build.py")
             idle = builder.current(builder.TAB) and not os.environ.get("RUSHLIGHT_WHEEL")
             return [] if idle or not _compiles() or _for_editable() else [builder.ZIG]
@@ -194,8 +160,3 @@ else:
                 fill_kernels(root)
             if self.target_name == "wheel" and (target := os.environ.get("RUSHLIGHT_WHEEL")):
                 with_library(root, target, build_data)
-
-        def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-            """Called by hatchling with what it has built."""
-            if version != "editable" and self.target_name == "wheel":
-                shrink(Path(artifact_path), Path(self.root))

@@ -2,10 +2,10 @@
 
     python benchmarks/cold_start.py [--site DIR] [--visits 5]
 
-One profile of a browser visits the site as its own server gives it: once with nothing kept, then
-again with the weights in the browser's storage. The pages, Chat with SmolLM2 and Search with
-MiniLM, are driven as a visitor would, without pauses, from the navigation to the first text of an
-answer and to a ranking of eight sentences. The parts come from the same steps by client.js alone.
+A browser profile visits the site on its own server, first with an empty cache, then with the
+weights in the browser's storage. The script operates the pages Chat (SmolLM2) and Search (MiniLM)
+without pauses. It measures from the navigation to the first text of an answer, and to a ranking of
+eight sentences. The parts of a start are measured by the same steps with client.js alone.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ ORDER = ("script", "runtime", "library", "weights", "build", "first result")
 
 @contextmanager
 def site(folder: Path) -> Iterator[str]:
-    """The address of a built site, by the product's server."""
-    from rushlight.site.serve import make_server
+    """The address of a built site on Rushlight's server."""
+    from rushlight.site.builder.serve import make_server
 
     server = make_server(folder, 0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -62,7 +62,7 @@ def site(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def profile() -> Iterator[Any]:
-    """A browser whose storage and caches are a real profile's, on disk."""
+    """A browser with a profile on disk, which keeps storage and caches."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def chat(page: Any, url: str) -> float:
     seconds: float = found.json_value()
     page.click("#stop")
     page.wait_for_selector('html[data-state="ready"]')
-    page.wait_for_timeout(2500)  # for what the worker keeps for its next start
+    page.wait_for_timeout(2500)  # until the worker has kept its snapshot
     return seconds
 
 
@@ -110,7 +110,7 @@ def search(page: Any, url: str) -> float:
 
 
 def parts(page: Any, url: str, name: str) -> dict[str, float]:
-    """Seconds of each part, and in all."""
+    """Seconds of each part, and of the whole."""
     page.goto(f"{url}rushlight/NOTICE.txt")
     question = QUESTION if name == CHAT else ""
     times = page.evaluate(PARTS, [name, SENTENCES[:8], question])
@@ -122,7 +122,7 @@ def parts(page: Any, url: str, name: str) -> dict[str, float]:
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
-    """First visits, and visits with everything kept."""
+    """First visits, and visits with everything cached."""
     results: dict[str, Any] = {}
     with site(chosen.site) as url:
         jobs: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
@@ -144,7 +144,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Medians of the visits with everything kept, beside the first."""
+    """Medians of the visits with everything cached, beside the first visit."""
     rows: list[list[object]] = []
     for what in ("Chat", "Search"):
         found = result["results"][what]
@@ -158,5 +158,5 @@ def table(result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    options = {"--visits": {"type": int, "default": 5, "help": "with the weights kept"}}
+    options = {"--visits": {"type": int, "default": 5, "help": "with the weights cached"}}
     run("cold_start", __doc__, {"tab": tab}, table, options)

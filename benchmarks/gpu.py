@@ -1,15 +1,15 @@
 """Language models and a training step on a real GPU, beside PyTorch on CUDA and llama.cpp.
 
-    python benchmarks/gpu.py          where there is a GPU; on a CPU as with --smoke
-    python benchmarks/gpu.py --smoke  tiny sizes on any adapter, to see that it runs: no figures
+    python benchmarks/gpu.py          needs a GPU; on a CPU it runs as with --smoke
+    python benchmarks/gpu.py --smoke  tiny sizes on any adapter, to check that it runs; no figures
 
-Rushlight runs on the first WebGPU adapter: SmolLM2-135M (its GGUF file) and a llama of 1.2 billion
-random parameters, q4_0, with prompts of 512 tokens and 64 tokens after each; and a training step of
-a small CNN on batches of Fashion-MNIST's size under `rl.jit`. Decoding is given as a fraction of
-the bandwidth of a large copy, too (all weights are read once a token). The peers run where they are
-installed: torch with CUDA and transformers (float16 weights, eager), and llama.cpp's llama-bench
-(the same GGUF file). A figure of the llama counts only if its tokens are the cpu device's, which is
-checked at a small size first.
+Rushlight runs on the first WebGPU adapter. The language models are SmolLM2-135M (its GGUF file) and
+a llama of 1.2 billion random parameters in q4_0, with prompts of 512 tokens and 64 tokens after
+each. The training step is that of a small CNN under `rl.jit`, on batches of Fashion-MNIST's size.
+Decoding is also given as a fraction of a large copy's bandwidth (a token reads all weights once).
+The peers run if they are installed: torch with CUDA and transformers (float16 weights, eager), and
+llama.cpp's llama-bench (the same GGUF file). First, at a small size, the llama's tokens must equal
+those of the cpu device.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SMOLLM2 = {**LLAMA, "vocab_size": 49152, "hidden_size": 576, "intermediate_size"
 
 
 def blocks(rng: np.random.Generator, out: int, taken: int) -> rl.Tensor:
-    """A random q4_0 weight whose values have about the deviation of an initial one."""
+    """A random q4_0 weight with about the deviation of an initial weight."""
     made = rng.integers(0, 256, (out * taken // 32, 18), dtype=np.uint8)
     made[:, :2] = np.array([0.2 / taken**0.5], np.float16).view(np.uint8)
     return rl.Tensor.from_buffer(made.reshape(-1), rl.q4_0, (out, taken))
@@ -73,7 +73,7 @@ def llama(config: dict[str, Any], device: str) -> Any:
 
 
 def answers(model: Any, vocabulary: int, prompt: int, count: int) -> dict[str, list[float]]:
-    """Seconds of prompts, and of each token after them; no two prompts begin alike."""
+    """Seconds of prompts, and of each token after them. No two prompts begin alike."""
     rng = np.random.default_rng(1)
     found: dict[str, list[float]] = {"prefill": [], "decode": []}
     for turn in range(ROUNDS + 1):
@@ -90,15 +90,15 @@ def answers(model: Any, vocabulary: int, prompt: int, count: int) -> dict[str, l
 
 
 def same_as_cpu() -> None:
-    """Stop where a small llama's tokens are not the cpu device's."""
+    """Stop if a small llama's tokens differ from those of the cpu device."""
     said = [[t.id for t in llama(TINY, device).tokens([1, 2, 3], max_new_tokens=6, linear="exact")]
             for device in ("cpu", "webgpu")]  # fmt: skip
     if said[0] != said[1]:
-        raise SystemExit(f"tokens on webgpu are not the cpu's: {said}")
+        raise SystemExit(f"tokens on webgpu differ from the cpu's: {said}")
 
 
 def training(batch: int, count: int) -> list[float]:
-    """Seconds of a step: forward, backward and AdamW of a network of two convolutions."""
+    """Seconds of a training step of a network of two convolutions: forward, backward and AdamW."""
     rl.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -126,17 +126,17 @@ def training(batch: int, count: int) -> list[float]:
         if turn:
             samples.append((time.perf_counter() - began) / count)
     if not last < first:
-        raise SystemExit(f"nothing was learned: the loss went from {first} to {last}")
+        raise SystemExit(f"the loss did not fall: it went from {first} to {last}")
     return samples
 
 
 def weight_bytes(model: Any) -> int:
-    """Bytes that a token reads: every weight once, the embedding as the head."""
+    """Bytes that a token reads: every weight once; the embedding is the head."""
     return sum(p.nbytes for p in model.state_dict().values())
 
 
 def llama_bench(model: str) -> dict[str, Any]:
-    """llama.cpp's own measurement of a file, where it is installed."""
+    """llama.cpp's own measurement of a file, if it is installed."""
     program = shutil.which("llama-bench")
     if program is None:
         return {"note": "llama-bench is not installed"}
@@ -148,7 +148,7 @@ def llama_bench(model: str) -> dict[str, Any]:
 
 
 def torch_cuda(ask: Callable[[Side], Any]) -> dict[str, Any]:
-    """What torch gives, or why it is not there."""
+    """torch's samples, or a note if it is not installed."""
     probe = "import torch, transformers, sys; sys.exit(not torch.cuda.is_available())"
     if subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode:
         return {"note": "torch with CUDA and transformers are not installed"}
@@ -190,7 +190,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
         }  # fmt: skip
         del model
     if not smoke:
-        from rushlight.core.io.hub import resolve
+        from rushlight.core.io.hub.names import resolve
 
         (file,) = resolve(NAME).glob("*.gguf")
         found["models"]["SmolLM2-135M, q4_1"]["llama.cpp"] = llama_bench(str(file))
@@ -203,7 +203,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Tokens per second with the fraction of the bandwidth, and milliseconds of a step."""
+    """Tokens per second with the fraction of the bandwidth, and milliseconds of a training step."""
     head = ["tokens per second", "prompt", "answer", "of the copy's bandwidth",
             "torch, answer", "llama.cpp, answer"]  # fmt: skip
     rows: list[list[object]] = []

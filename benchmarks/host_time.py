@@ -5,9 +5,9 @@
     python benchmarks/host_time.py webgpu_native            the same on webgpu
     python benchmarks/host_time.py webgpu_tab [--site DIR]
 
-A step is what one more token of a greedy answer takes, with sampling and the token's text. On cpu
-what is within kernels is the time of the calls into their library, and NumPy's work counts as time
-outside. On webgpu Python's own time is what steps.py says: without what waits for the device.
+A step computes one token of a greedy answer, with sampling and the token's text. On cpu the time
+within kernels is that of the calls into their library; NumPy's work counts as outside. On webgpu
+Python's own time excludes waiting for the device (see steps.py).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ json.dumps(await steps.measure_webgpu(model, *given) if gpu else steps.measure(m
 
 
 def arguments(chosen: argparse.Namespace) -> list[Any]:
-    """Mode, prompt, tokens of an answer, and answers."""
+    """Mode, prompt, tokens of an answer, and number of answers."""
     long = max((v.tolist() for n, v in goldens().items() if n.endswith(".ids")), key=len)
     return [chosen.linear, long[:60], chosen.tokens, chosen.rounds]
 
@@ -120,8 +120,8 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--linear": {"default": "fast", "help": "the mode of linear layers"},
-        "--tokens": {"type": int, "default": 24, "help": "of an answer"},
-        "--rounds": {"type": int, "default": 3, "help": "answers that are measured"},
+        "--tokens": {"type": int, "default": 24, "help": "tokens of an answer"},
+        "--rounds": {"type": int, "default": 3, "help": "measured answers"},
     }
     places = {"native": native, "tab": tab, "webgpu_native": webgpu_native,
               "webgpu_tab": webgpu_tab}  # fmt: skip

@@ -1,14 +1,14 @@
-"""float32 matrix products on the CPU: Rushlight beside what else multiplies here.
+"""float32 matrix products on the CPU: Rushlight beside other libraries.
 
     python benchmarks/matmul_cpu.py native [--threads 1,2]  beside NumPy's BLAS and onnxruntime
     python benchmarks/matmul_cpu.py tab [--site DIR]        beside onnxruntime-web and jax-js, all
                                                             on one thread
 
-Natively each is a process of its own; in the tab they share a page. Each library is in its
+Natively each library has a process of its own; in the tab they share a page. Each runs in its
 documented fast form (onnxruntime with bound operands, jax-js under `jit`). Products are compared
-with sums in float64, to 1e-5 times the square root of the length of the sums. Nothing was tuned on
-the last two sizes. Memory: the most that a process, or a page in a browser of its own, has used
-for all sizes.
+with sums in float64, to 1e-5 times the square root of the sums' length. Nothing was tuned on the
+last two sizes. Memory is the peak of a process, or of a page in a browser of its own, over all
+sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "384x1000x700", "333x10
 
 
 def sizes_of(chosen: argparse.Namespace, folder: str) -> list[tuple[int, ...]]:
-    """The sizes asked for; an ONNX file of each is put into `folder`."""
+    """The requested sizes. Writes an ONNX file of each into `folder`."""
     found = [tuple(map(int, text.split("x"))) for text in chosen.sizes.split(",")]
     for size in found:
         Path(folder, f"{'x'.join(map(str, size))}.onnx").write_bytes(onnx(*size))
@@ -70,7 +70,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
-    """All in one page; then each in a browser of its own, for its memory."""
+    """All libraries in one page, then each in a browser of its own, for its memory."""
     names = ["rushlight", "onnxruntime-web", "jax-js"]
     results: list[dict[str, Any]] = []
     peaks: dict[str, float] = {}
@@ -115,7 +115,7 @@ def cells(row: dict[str, Any]) -> list[object]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row in words, as it is done."""
+    """A finished row as text."""
     return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
@@ -130,8 +130,8 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
-        "--threads": {"default": "1,2", "help": "natively, with how many threads"},
+        "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--rounds": {"type": int, "default": 9, "help": "samples of each, natively"},
-        "--seconds": {"type": float, "default": 10.0, "help": "in the tab, about how long a size"},
+        "--seconds": {"type": float, "default": 10.0, "help": "in the tab, time per size"},
     }
     run("matmul_cpu", __doc__, {"native": native, "tab": tab}, table, options)

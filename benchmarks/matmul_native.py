@@ -1,14 +1,14 @@
-"""Matrix products on the machine's own WebGPU adapter, in all tile configurations.
+"""Matrix products on the machine's WebGPU adapter, in all tile configurations.
 
     python benchmarks/matmul_native.py
 
-On an adapter that is a CPU (llvmpipe): small float32 products beside NumPy, for the record. On a
-GPU: float32 and float16 at 4096 as fractions of what the vendor's library reaches without tensor
-cores (torch, where it is installed, float32 with TF32 off), and quantized matrix-vector products
-as fractions of the bandwidth of a copy measured beside them; card and driver are printed.
+On a CPU adapter (llvmpipe) it measures small float32 products beside NumPy, for the record. On a
+GPU it measures float32 and float16 products of 4096 as fractions of the vendor's library without
+tensor cores (torch, if installed, float32 with TF32 off). It also measures quantized matrix-vector
+products as fractions of the bandwidth of a copy. It prints card and driver.
 
-Results are compared with sums in float64 (1e-5 of the square root of the sums' length for float32
-operands, 2e-3 of the largest for float16 results).
+Results are compared with sums in float64, to 1e-5 times the square root of the sums' length for
+float32 operands, and to 2e-3 of the largest for float16 results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from measure import markdown, run
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import gemm
+from rushlight.core.backends.webgpu.lowering.products import gemm
 
 ROUNDS = 5
 CPU_SIZES = [(256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (384, 1000, 700)]
@@ -35,7 +35,7 @@ MATVEC = (4096, 14336)  # rows and columns of the weight
 
 
 def timed(works: dict[str, Callable[[], Any]], wait: Callable[[], Any], times: int = 1) -> Any:
-    """Milliseconds of each work in each round; they take turns, warm."""
+    """Milliseconds of each function in each round. They take turns, warm."""
     samples: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(ROUNDS + 1):
         for name, work in works.items():
@@ -49,7 +49,7 @@ def timed(works: dict[str, Callable[[], Any]], wait: Callable[[], Any], times: i
 
 
 def forced(config: str, work: Callable[[], rl.Tensor]) -> Callable[[], rl.Tensor]:
-    """`work` with products in this configuration."""
+    """Runs `work` with products in this configuration."""
 
     def call() -> rl.Tensor:
         gemm.forced[:] = [config]
@@ -62,7 +62,7 @@ def forced(config: str, work: Callable[[], rl.Tensor]) -> Callable[[], rl.Tensor
 
 
 def compare(got: rl.Tensor, a: np.ndarray, b: np.ndarray, what: str) -> None:
-    """Stop where rows of a product are not what sums in float64 give."""
+    """Stop if rows of a product differ from sums in float64."""
     rows = [i * (a.shape[0] - 1) // 3 for i in range(4)]
     exact = a[rows].astype(np.float64) @ b.astype(np.float64)
     off = np.abs(got[rl.tensor(rows, device=got.device)].to(rl.float32).numpy() - exact).max()
@@ -73,7 +73,7 @@ def compare(got: rl.Tensor, a: np.ndarray, b: np.ndarray, what: str) -> None:
 
 
 def products(size: tuple[int, int, int], dtype: rl.DType, times: int, peers: Any) -> dict[str, Any]:
-    """A size in the default and every other configuration, and by `peers`."""
+    """A size in the default and every other configuration, and in `peers`."""
     n, k, m = size
     rng = np.random.default_rng(0)
     a, b = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((n, k), (k, m)))
@@ -81,7 +81,7 @@ def products(size: tuple[int, int, int], dtype: rl.DType, times: int, peers: Any
     a, b = (v.to(rl.float32).numpy() for v in (x, y))
     device = rl.device("webgpu")
     info = device.info
-    # Those of few rows would take minutes, on a CPU the others, too.
+    # Configurations for few rows would take minutes; on a CPU the others, too.
     small = n * k * m <= 256**3
     names = [c for c in gemm.CONFIGS if small or not c.startswith("row")]
     if info["type"] == "CPU" and n > 512:
@@ -100,13 +100,13 @@ def products(size: tuple[int, int, int], dtype: rl.DType, times: int, peers: Any
 
 
 def vendor() -> dict[str, Any]:
-    """GFLOP/s of torch's float32 product on the card without tensor cores, where torch is there."""
+    """GFLOP/s of torch's float32 product on the card without tensor cores, or why there is none."""
     try:
         import torch
     except ImportError:
         return {"note": "torch is not installed"}
     if not torch.cuda.is_available():
-        return {"note": "torch sees no card"}
+        return {"note": "torch finds no CUDA card"}
     torch.backends.cuda.matmul.allow_tf32 = False
     n = GPU_SIZE[0]
     a, b = (torch.rand(n, n, device="cuda") for _ in range(2))
@@ -116,7 +116,7 @@ def vendor() -> dict[str, Any]:
 
 
 def bandwidth(nbytes: int = 512 << 20) -> dict[str, Any]:
-    """GB/s, read and written, of copies of so many bytes between two buffers."""
+    """GB/s (read and written) of copies of `nbytes` between two buffers."""
     device = rl.device("webgpu")
     port: Any = device.backend.port  # type: ignore[attr-defined]
     size = min(nbytes, port.limits["maxBufferSize"])
@@ -134,7 +134,7 @@ def bandwidth(nbytes: int = 512 << 20) -> dict[str, Any]:
 
 
 def matvec(dtype: rl.DType, copied: float) -> list[dict[str, Any]]:
-    """One row by quantized weights, more of them in turn than the card's cache holds."""
+    """One row times quantized weights. The weights in turn exceed the card's cache."""
     rng = np.random.default_rng(0)
     device, found = rl.device("webgpu"), []
     for out, taken in (MATVEC, MATVEC[::-1]):

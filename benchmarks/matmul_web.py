@@ -1,17 +1,16 @@
-"""float32 matrix products in one Chromium tab: Rushlight on WebGPU beside what else runs there.
+"""float32 matrix products in one Chromium tab: Rushlight on WebGPU beside other libraries.
 
     python benchmarks/matmul_web.py [--site DIR] [--sizes 256x256x256,...] [--seconds 15]
 
-The peers are installed from npm, pinned below, each in its documented fast form: jax-js under
-`jit`, onnxruntime-web with its operands and result bound to GPU buffers, tfjs with its webgpu
-backend. Everybody multiplies operands that are on the device and waits until the product is
-there; they take turns, warm, the slow ones fewer. The last products are read and compared: a few
-rows with sums in float64, everything with each other, to 1e-5 times the square root of the length
-of the sums.
+The peers are installed from npm in pinned versions. Each runs in its documented fast form: jax-js
+under `jit`, onnxruntime-web with operands and result bound to GPU buffers, tfjs with its webgpu
+backend. Each multiplies operands that are on the device and waits for the product. They take turns,
+warm; slow ones run fewer samples. The last products are read and compared: a few rows with sums in
+float64, and all elements with each other, to 1e-5 times the square root of the sums' length.
 
-The adapter is SwiftShader, WebGPU on the CPU: good for comparing libraries side by side. What its
-process spends on a product is noted beside the time it takes, since other work on the machine
-hardly changes that.
+The adapter is SwiftShader, WebGPU on the CPU, which serves to compare libraries side by side. The
+processor time of its process is recorded beside the clock's time, because other work on the machine
+hardly changes it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from peers import JAX, ORT_WEB, TFJS, npm
 
 PEERS = {**JAX, **ORT_WEB, **TFJS}
 NAMES = ["rushlight", "jax-js", "onnxruntime-web", "tfjs"]
-# The first four are of the issue; nothing was tuned on the last three.
+# Nothing was tuned on the last three.
 SIZES = ["256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
          "384x1000x700", "1536x768x96", "333x1021x517"]  # fmt: skip
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -46,7 +45,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
 
 
 def _field(number: int, value: bytes | int) -> bytes:
-    """A field of a protocol buffer: a varint, or bytes with their length."""
+    """A field of a protocol buffer: a varint, or bytes after their length."""
 
     def varint(n: int) -> bytes:
         return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
@@ -101,9 +100,9 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
 def measure_size(
     page: Any, names: list[str], size: tuple[int, ...], seconds: float, pid: int, least: float = 0
 ) -> dict[str, Any]:
-    """A size by the contenders of a page, the first of them ours; pid: which process computes.
+    """Measure a size with the contenders of a page, the first of them Rushlight.
 
-    least: GFLOP of a sample, of several products in a row where one is less.
+    pid: the process that computes. least: GFLOP of a sample, which repeats smaller products.
     """
     n, k, m = size
     page.evaluate("([n, k, m]) => bench.prepare(n, k, m)", list(size))
@@ -161,6 +160,6 @@ def table(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--sizes": {"default": ",".join(SIZES), "help": "products, as NxKxM"},
-        "--seconds": {"type": float, "default": 15.0, "help": "about how long for a size"},
+        "--seconds": {"type": float, "default": 15.0, "help": "about the time per size"},
     }
     run("matmul_web", __doc__, {"tab": tab}, table, options)

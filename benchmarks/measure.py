@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine, a served site and a browser, peers, where results go."""
+"""Functions of all benchmarks: the machine, a served site and a browser, results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def high_water(pid: int | str = "self") -> float:
 
 
 def browser_processes(root: int, kind: str) -> list[int]:
-    """The processes of a browser below the process `root` that are of a kind, as "renderer"."""
+    """The processes of a kind, such as "renderer", below the browser process `root`."""
     parents: dict[int, int] = {}
     found = set()
     for entry in Path("/proc").iterdir():
@@ -72,21 +72,21 @@ def renderer_peaks(root: int) -> dict[int, float]:
 
 
 def processor_ms(pid: int) -> float:
-    """Milliseconds that a process has run so far, over all its threads (schedstat).
+    """Milliseconds of processor time of a process over all its threads (schedstat).
 
-    What SwiftShader spends on a job is little changed by other work on the machine.
+    Other work on the machine hardly changes SwiftShader's processor time.
     """
     spent = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
             spent += int((thread / "schedstat").read_text().split()[0])
         except OSError:
-            continue  # it has ended
+            continue  # the thread has ended
     return spent / 1e6
 
 
 def machine() -> str:
-    """The processor's name and how many cores there are."""
+    """The processor's name and the number of cores."""
     names = [
         line.split(":", 1)[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -97,10 +97,10 @@ def machine() -> str:
 
 @contextmanager
 def served(page: str, folders: Mapping[str, Path], isolated: bool = False) -> Iterator[str]:
-    """The address on loopback of the HTML `page`, with `folders` beside it by their names.
+    """Serve the HTML `page` with `folders` beside it by their names; gives its loopback address.
 
-    The name "" stands for what lies in a folder itself. isolated: with the headers that a peer
-    with threads needs.
+    A folder named "" has its contents beside the page. isolated: send the headers that a peer with
+    threads needs.
     """
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
@@ -144,9 +144,9 @@ def opened(address: str, flags: Sequence[str] = ()) -> Iterator[Any]:
 
 
 def keep(name: str, result: Mapping[str, Any], table: str | None = None) -> None:
-    """Print a result, and keep it in results/NAME.json.
+    """Print a result, and write it to results/NAME.json.
 
-    A table takes the place of what stands between <!-- NAME --> and <!-- /NAME --> in RESULTS.md.
+    A table replaces the text between <!-- NAME --> and <!-- /NAME --> in RESULTS.md.
     """
     text = json.dumps(result, indent=1)
     out = HERE / "results" / f"{name}.json"
@@ -168,10 +168,11 @@ def run(
     table: Callable[[dict[str, Any]], str] | None = None,
     options: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
-    """What the command line of a benchmark does.
+    """The command line of a benchmark.
 
-    Runs the one of `places` that it names (where there are several) and keeps what that gives
-    with the machine and its load. All take --site, a built site, and `options`.
+    Runs one of `places` (which the first argument names if there are several) and keeps the result
+    with the machine and its load. Every benchmark has the option --site, a built site, and
+    `options`.
     """
     parser = argparse.ArgumentParser(description=doc.splitlines()[0] if doc else "")
     if len(places) > 1:
@@ -190,7 +191,7 @@ def run(
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table; numbers are given to three places."""
+    """A Markdown table with numbers to three places."""
 
     def cell(value: object) -> str:
         return f"{value:.3g}" if isinstance(value, float) else str(value)

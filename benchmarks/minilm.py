@@ -3,9 +3,9 @@
     python benchmarks/minilm.py native            a Python process
     python benchmarks/minilm.py tab [--site DIR]  headless Chromium on a built site
 
-Every figure is printed with its raw samples and kept, with versions and machine, in
-benchmarks/results/. The embeddings are compared with the published implementation's (the golden
-file of tests/parity) before anything is timed.
+Every figure is printed with its raw samples and written, with versions and machine, to
+benchmarks/results/. Before anything is timed, the embeddings are compared with those of the
+published implementation (the golden file of tests/parity).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SENTENCES = [
 
 
 def check(vectors: Any) -> None:
-    """Stop where the embeddings are not the published implementation's."""
-    from rushlight.core.io.safetensors import load_safetensors
+    """Stop if the embeddings differ from those of the published implementation."""
+    from rushlight.core.io.weights.safetensors import load_safetensors
 
     golden = load_safetensors(PARITY / "minilm.safetensors")["embeddings"].numpy()
     worst = float(np.abs(np.asarray(vectors, np.float32) - golden).max())
@@ -46,12 +46,12 @@ def texts() -> list[str]:
 
 
 def native() -> dict[str, Any]:
-    """Load and encode in this process, which has done nothing else."""
+    """Load and encode in this fresh process."""
     began = time.perf_counter()
     import rushlight as rl
 
     imported = time.perf_counter() - began
-    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.hub.names import resolve
 
     folder = resolve(NAME)
     before = high_water()

@@ -3,11 +3,10 @@
     python benchmarks/minilm_cpu.py native [--threads 1,2]  beside onnxruntime, as processes
     python benchmarks/minilm_cpu.py tab [--site DIR]        beside onnxruntime-web on one thread
 
-The 64 sentences are the issue's; the 40 texts of very different lengths were not used while
-tuning. The peer's graph is what its optimizer for transformers makes (minilm_onnx.py). Natively
-both tokenize; in the tab the peer gets the token ids ready made. Vectors are compared with each
-other, to 1e-4. Memory: the most that each one's process has used, in the tab of a page in a browser
-of its own.
+There are 64 short sentences, and 40 texts of very different lengths that were not used for tuning.
+The peer's graph has the form that its optimizer for transformers makes (minilm_onnx.py). Natively
+both tokenize; in the tab the peer gets token ids. Vectors are compared with each other, to 1e-4.
+Memory is the peak of each process, in the tab that of a page in a browser of its own.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from peers import ORT, ORT_WEB, npm, pypi
 from turns import Processor, alternate, compared, python_side, renderer_peak, sides
 
 TOLERANCE = 1e-4
-LENGTH = 256  # tokens at most: the checkpoint's own limit
+LENGTH = 256  # the checkpoint's limit in tokens
 SETS = {"64 sentences": SENTENCES, "40 texts up to 256 tokens": texts()}
 
 
 def compare(found: dict[str, Any], what: str) -> float:
-    """The largest difference of the vectors; stops where it is too large."""
+    """The largest difference of the vectors; stops if it is too large."""
     first, *others = (np.asarray(v, np.float32) for v in found.values())
     worst = max(float(np.abs(first - other).max()) for other in others)
     if not worst <= TOLERANCE:
@@ -40,7 +39,7 @@ def compare(found: dict[str, Any], what: str) -> float:
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads."""
-    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.hub.names import resolve
 
     folder, model = str(resolve(NAME)), str(minilm_onnx(Path(resolve(NAME))))
     results: list[dict[str, Any]] = []
@@ -86,9 +85,9 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
-    """One page with both; then each in a browser of its own, for its memory."""
-    from rushlight.core.io.hub import resolve
-    from rushlight.core.io.tokenizer import load_tokenizer
+    """Both in one page, then each in a browser of its own, for its memory."""
+    from rushlight.core.io.hub.names import resolve
+    from rushlight.core.io.text.tokenizer import load_tokenizer
 
     folder = Path(resolve(NAME))
     tokenizer = load_tokenizer((folder / "tokenizer.json").read_bytes())
@@ -146,7 +145,7 @@ def cells(row: dict[str, Any]) -> list[object]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row in words, as it is done."""
+    """A finished row as text."""
     return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
@@ -160,7 +159,7 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--threads": {"default": "1,2", "help": "natively, with how many threads"},
+        "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--rounds": {"type": int, "default": 7, "help": "samples of each"},
     }
     run("minilm_cpu", __doc__, {"native": native, "tab": tab}, table, options)

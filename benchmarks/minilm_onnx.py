@@ -1,10 +1,10 @@
-"""all-MiniLM-L6-v2 as an ONNX file, for the peers: our own graph over the same weights.
+"""all-MiniLM-L6-v2 as an ONNX file for the peers: a graph over the same weights.
 
     python benchmarks/minilm_onnx.py FOLDER OUT
 
-The graph is of the form that onnxruntime's optimizer for transformers makes of an exported BERT:
-EmbedLayerNormalization, Attention with the three projections as one, SkipLayerNormalization and
-BiasGelu. Mean pooling and normalisation follow, so (batch, length) ids and mask give vectors.
+The graph has the form that onnxruntime's optimizer for transformers makes of an exported BERT:
+EmbedLayerNormalization, Attention with one joint projection, SkipLayerNormalization and BiasGelu.
+Mean pooling and normalisation follow, so (batch, length) ids and mask give vectors.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from peers import ORT, pypi
 
-VERSION = 1  # of the graph: another one is another file
+VERSION = 1  # of the graph; each version has a file of its own
 LAYERS, HEADS, HIDDEN, EPS = 6, 12, 384, 1e-12
 
 
 def minilm_onnx(folder: Path) -> Path:
     """The file for the weights in `folder`, made once and kept in the cache."""
-    from rushlight.core.io.fetch import cache_dir
+    from rushlight.core.io.hub.fetch import cache_dir
 
     out = cache_dir() / "benchmarks" / f"minilm-{VERSION}.onnx"
     if not out.is_file():
@@ -38,12 +38,12 @@ def minilm_onnx(folder: Path) -> Path:
 
 def write(folder: Path, out: Path) -> None:
     """Make the file."""
-    # By name: it is not among the packages that the project is checked with.
+    # Imported by name, because the type checker's environment does not have it.
     onnx: Any = import_module("onnx")
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     floats, integers = onnx.TensorProto.FLOAT, onnx.TensorProto.INT32
 
-    from rushlight.core.io.safetensors import load_safetensors
+    from rushlight.core.io.weights.safetensors import load_safetensors
 
     stored = {
         name.removeprefix("bert."): tensor.numpy()

@@ -3,9 +3,9 @@
     python benchmarks/minilm_webgpu.py [--site DIR] [--rounds 5]
 
 Both run the same weights (the peer's graph: minilm_onnx.py) on SwiftShader, WebGPU on the CPU, and
-take turns, warm. We tokenize, the peer gets the token ids ready made; both give their vectors to
-the page. Vectors are compared with each other, to 1e-4. "By processor time" compares what
-SwiftShader's process computed. Nothing was tuned on the 16 texts of other languages and lengths.
+take turns, warm. Rushlight tokenizes; the peer gets token ids. Both return their vectors to the
+page. Vectors are compared with each other, to 1e-4. "By processor time" compares the processor time
+of SwiftShader's process. Nothing was tuned on the 16 texts of other languages and lengths.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def sets(tokenizer: Any) -> dict[str, tuple[list[str], list[list[int]]]]:
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """Both in one page, each on a device of its own."""
-    from rushlight.core.io.hub import resolve
-    from rushlight.core.io.tokenizer import load_tokenizer
+    from rushlight.core.io.hub.names import resolve
+    from rushlight.core.io.text.tokenizer import load_tokenizer
 
     folder = Path(resolve(NAME))
     given = sets(load_tokenizer((folder / "tokenizer.json").read_bytes()))
@@ -77,7 +77,7 @@ def cells(row: dict[str, Any]) -> list[object]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row in words, as it is done."""
+    """A finished row as text."""
     return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 

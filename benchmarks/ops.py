@@ -1,10 +1,10 @@
-"""What decoding and reading a prompt are made of, op by op: time, GFLOP/s and GB/s.
+"""The ops of decoding and of reading a prompt, one by one: time, GFLOP/s and GB/s.
 
     python benchmarks/ops.py native [--device webgpu]            a Python process
     python benchmarks/ops.py tab [--device webgpu] [--site DIR]  headless Chromium on SwiftShader
 
 The quantized products are compared with sums in float64 first (1e-4 of the largest). The additions
-show what an op costs in itself. No peers: the figures say which kernel is behind the others.
+show the cost of an op as such. There are no peers: the figures show which kernels are slow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The libraries that Rushlight is measured beside: pinned versions, put into the cache once."""
+"""The libraries that Rushlight is compared with: pinned versions, installed into the cache once."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ ORT_WEB = {"onnxruntime-web": "1.30.0"}
 TFJS = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-webgpu": "4.22.0"}
 WLLAMA = {"@wllama/wllama": "3.8.1"}
 LLAMA = {"node-llama-cpp": "3.22.1", "@node-llama-cpp/linux-x64": "3.22.1"}
-# The newer one takes 1.5 to 2 times as long for a token; the older one wants shader-f16.
+# The newer version takes 1.5 to 2 times as long for a token; the older one needs shader-f16.
 TINYGRAD = {"tinygrad": "0.13.0", "dawn-python": "0.3.0"}
 TINYGRAD_F32 = {"tinygrad": "0.14.0", "dawn-python": "0.3.0"}
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
 
 
 def _place(packages: Mapping[str, str]) -> Path:
-    from rushlight.core.io.fetch import cache_dir
+    from rushlight.core.io.hub.fetch import cache_dir
 
     key = "-".join(f"{name.rpartition('/')[2]}@{version}" for name, version in packages.items())
     return cache_dir() / "benchmarks" / key
 
 
 def node_path() -> str:
-    """PATH with a Node.js that is new enough in front."""
+    """PATH with a new enough Node.js in front."""
     found = subprocess.run(
         [HERE.parent / "tools" / "node.sh"], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -41,7 +41,7 @@ def node_path() -> str:
 def npm(packages: Mapping[str, str]) -> Path:
     """The folder node_modules with these versions of packages, without running their scripts.
 
-    What they name as optional stays away: builds for other machines, hundreds of megabytes.
+    Optional dependencies are left out: they are builds for other machines, hundreds of megabytes.
     """
     place = _place(packages)
     if not (place / "node_modules" / ".complete").is_file():
@@ -56,7 +56,7 @@ def npm(packages: Mapping[str, str]) -> Path:
 
 
 def pypi(packages: Mapping[str, str]) -> Path:
-    """A folder for PYTHONPATH with these versions of packages and what they need."""
+    """A folder for PYTHONPATH with these versions of packages and their dependencies."""
     place = _place(packages)
     if not (place / ".complete").is_file():
         shutil.rmtree(place, ignore_errors=True)

@@ -1,14 +1,15 @@
-"""What replaying a captured plan of 500 dispatches costs the host, and a small read.
+"""The host's time to replay a command list of 500 dispatches, and that of a small read.
 
     python benchmarks/replay.py native            a Python process
     python benchmarks/replay.py tab [--site DIR]  headless Chromium on SwiftShader
 
-The plan adds 1 to 16 numbers 500 times, one dispatch each. Timed is what a call of the captured
-function takes until it returns, and the part within the port (encoding and submitting; in the tab
-JavaScript), without the device's work, which is waited for in between; "computed" counts what the
-calling thread itself computed, which other work hardly changes (only natively). Reads are of 4 to
-64 bytes that the device has; in the tab also awaited, and beside plain JavaScript in the same page,
-in a loop of its own and while Python stands still for it: what no read by Python can be below.
+The list adds 1 to 16 numbers 500 times, one dispatch each. The benchmark times a call of the
+captured function until it returns, and the part within the port (encoding and submitting; in the
+tab, JavaScript). The device's work is waited for between calls and does not count. "computed" is
+the processor time of the calling thread, which other work hardly changes (natively only). Reads are
+of 4 to 64 bytes on the device. In the tab they are also awaited, and compared with plain JavaScript
+in the same page: in a loop of its own, and while Python is suspended for it, which is the lower
+bound of any read by Python.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
-    """In one page, isolated for the sake of its clock."""
+    """In one page, cross-origin isolated for a precise clock."""
     folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
                "replaying.py": HERE / "replaying.py"}  # fmt: skip
     page_ = served(PAGE, folders, isolated=True)

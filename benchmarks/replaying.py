@@ -1,4 +1,4 @@
-"""What benchmarks/replay.py times: the same code in a Python process and in the tab."""
+"""The code that benchmarks/replay.py times, in a Python process and in the tab."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import rushlight as rl
 
 DISPATCHES = 500
-SIZES = (4, 16, 64)  # bytes that are read
+SIZES = (4, 16, 64)  # bytes of a read
 device: Any = rl.device("webgpu")
 
 
@@ -20,41 +20,41 @@ def _step(x: rl.Tensor) -> rl.Tensor:
     return x
 
 
-# One dispatch for each addition: nothing is fused, merged, or computed beforehand.
+# One dispatch per addition: nothing is fused, merged, or computed in advance.
 step = rl.jit(_step, passes=["reuse"])
 given = rl.from_numpy(np.zeros(16, np.float32)).to("webgpu")
 small = {n: rl.from_numpy(np.arange(n // 4, dtype=np.float32)).to("webgpu") for n in SIZES}
 _port = device.backend.port
-_own = getattr(time, "thread_time", lambda: 0.0)  # the tab has none
+_own = getattr(time, "thread_time", lambda: 0.0)  # the tab does not have it
 _request = np.zeros(8, np.uint32)
 _stops: list[Any] = []
 _spent = [0.0, 0.0, 0]  # seconds, seconds of this thread, calls
 
 
-def _timed(plan: int, replay: Any = _port.replay) -> None:
+def _timed(number: int, replay: Any = _port.replay) -> None:
     began, computed = time.perf_counter(), _own()
-    replay(plan)
+    replay(number)
     _spent[0] += time.perf_counter() - began
     _spent[1] += _own() - computed
     _spent[2] += 1
 
 
 def check() -> None:
-    """Capture, and stop where a replay gives anything but 500 additions in 500 dispatches."""
+    """Capture; stop if a replay is not 500 additions in 500 dispatches."""
     for start in range(3):
         before = device.backend.recorder.dispatches
         found = step(given + float(start))
         if found.tolist() != [float(start + DISPATCHES)] * 16:
             raise SystemExit(f"the additions gave {found.tolist()}")
         if device.backend.recorder.dispatches - before < DISPATCHES:
-            raise SystemExit("the plan has fewer dispatches than additions")
+            raise SystemExit("the list has fewer dispatches than additions")
     _port.replay = _timed
 
 
 def replays(count: int) -> dict[str, float]:
-    """Microseconds a dispatch of calls that are replayed: in all, and within the port.
+    """Microseconds per dispatch of replayed calls: in all, and within the port.
 
-    Each waits for the one before, outside of what is timed. own: what this thread computed.
+    Each call waits for the one before, outside of the timed part. own: the thread's processor time.
     """
     _spent[:] = [0.0, 0.0, 0]
     passed = own = 0.0
@@ -73,7 +73,7 @@ def replays(count: int) -> dict[str, float]:
 
 
 def reads(nbytes: int, count: int) -> float:
-    """Milliseconds of a blocking read of so many bytes."""
+    """Milliseconds of a blocking read of `nbytes` bytes."""
     tensor = small[nbytes]
     began = time.perf_counter()
     for _ in range(count):
@@ -91,8 +91,8 @@ async def awaited(nbytes: int, count: int) -> float:
 
 
 def stopped(plain: Any, count: int) -> float:
-    """Milliseconds of a read in JavaScript, for which Python does nothing but stop."""
-    from rushlight.core.backends.webgpu.browser import _waiter
+    """Milliseconds of a read in JavaScript, for which Python is only suspended."""
+    from rushlight.core.backends.webgpu.runtime.browser import _waiter
 
     if not _stops:
         _stops.append(_waiter(plain, _request.ctypes.data))
@@ -100,5 +100,5 @@ def stopped(plain: Any, count: int) -> float:
     began = time.perf_counter()
     for _ in range(count):
         if stop() is not None:
-            raise SystemExit("Python did not stop")
+            raise SystemExit("Python was not suspended")
     return (time.perf_counter() - began) * 1000 / count

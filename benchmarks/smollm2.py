@@ -4,9 +4,9 @@
     python benchmarks/smollm2.py tab [--site DIR]  headless Chromium on a built site
 
 The site must hold the model (`rushlight site build --models smollm2-135m-instruct`). Every figure
-is kept in benchmarks/results/ with its raw samples, versions, machine and load average. Greedy
-tokens are compared with the reference's (the golden file of tests/parity) before anything is timed,
-in `exact` mode; what is timed is the default.
+is written to benchmarks/results/ with its raw samples, versions, machine and load average. Before
+anything is timed, greedy tokens in `exact` mode are compared with those of the reference (the
+golden file of tests/parity). The default mode is timed.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ NEW_TOKENS = 16
 
 
 def goldens() -> dict[str, Any]:
-    """The reference's tensors: prompts' ids, and the greedy tokens after them."""
-    from rushlight.core.io.safetensors import load_safetensors
+    """The reference's tensors: the ids of prompts, and the greedy tokens after them."""
+    from rushlight.core.io.weights.safetensors import load_safetensors
 
     return {n: t.numpy() for n, t in load_safetensors(PARITY / "smollm2.safetensors").items()}
 
 
 def check(ids: list[int]) -> None:
-    """Stop where the tokens after the first golden prompt are not the reference's."""
+    """Stop if the tokens after the first golden prompt differ from the reference's."""
     expected = goldens()["0.greedy"].tolist()[: len(ids)]
     if ids != expected:
         raise SystemExit(f"tokens differ from the reference's: {ids} for {expected}")
 
 
 def prompts() -> list[list[int]]:
-    """One prompt per round, of PROMPT_TOKENS tokens; no two begin alike, so that none is reused."""
+    """One prompt of PROMPT_TOKENS tokens per round. No two begin alike, so none is reused."""
     kept = [v.tolist() for n, v in goldens().items() if n.endswith(".ids")]
     long = max(kept, key=len)
     return [long[i : i + PROMPT_TOKENS] for i in range(10, 10 + 7 * ROUNDS, 7)]
@@ -59,12 +59,12 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def native() -> dict[str, Any]:
-    """Load and generate in this process, which has done nothing else."""
+    """Load and generate in this fresh process."""
     began = time.perf_counter()
     import rushlight as rl
 
     imported = time.perf_counter() - began
-    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.hub.names import resolve
 
     folder = resolve(NAME)
     texts = prompts()

@@ -4,13 +4,13 @@
     python benchmarks/smollm2_cpu.py tab [--site DIR]        beside llama.cpp in WebAssembly
                                                              (wllama) on one thread and on two
 
-Prompts of 120 tokens, no two of which begin alike, and 16 new tokens, greedy, by the same file of
-weights. Rushlight runs `--linear fast` (activations rounded to 16 bits in blocks of 32, which
-llama.cpp always does to 8); which mode ran is kept. Natively the tokens of `exact` mode are
-compared with the reference's first. All tokens are compared with each peer's: of them, AGREE must
-stand before the first that differs. The prompt's time lasts until the first new token is there, an
-answer's is that of the tokens after it. Memory: the most a process has used, in the tab that of a
-page in a browser of its own.
+All run the same file of weights, with prompts of 120 tokens, no two of which begin alike, and 16
+new greedy tokens. Rushlight runs `--linear fast`: it rounds activations to 16 bits in blocks of 32
+(llama.cpp always rounds to 8). The mode is recorded. Natively the tokens of `exact` mode are first
+compared with the reference's. All tokens are compared with each peer's: the share AGREE of them
+must come before the first difference. The prompt's time ends with the first new token; the answer's
+time is that of the later tokens. Memory is the peak of a process, in the tab that of a page in a
+browser of its own.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from peers import LLAMA, WLLAMA, node_path, npm
 from smollm2 import NAME, NEW_TOKENS, PROMPT_TOKENS, goldens
 from turns import alternate, compared, page_process, python_side, renderer_peak, sides
 
-# Of all greedy tokens, those before the first that differs: rounding decides near ties.
+# The share of greedy tokens before the first difference; rounding decides near ties.
 AGREE = 0.6
 
 
 def prompts(count: int) -> list[tuple[list[int], str]]:
-    """Prompts of PROMPT_TOKENS tokens as ids and text; no two begin alike: nothing is used again.
+    """Prompts of PROMPT_TOKENS tokens as ids and text. No two begin alike, so none is reused.
 
-    Each text gives the same ids back, for the peer that takes nothing but text.
+    Each text encodes to the same ids, for the peer that accepts only text.
     """
     import rushlight as rl
 
@@ -48,7 +48,7 @@ def prompts(count: int) -> list[tuple[list[int], str]]:
 
 
 def agreement(found: dict[str, list[list[int]]]) -> dict[str, float]:
-    """The share of greedy tokens before the first that differs, with each peer's."""
+    """The share of greedy tokens before the first difference, for each peer."""
     own = found["rushlight"]
     shares = {}
     for name, theirs in found.items():
@@ -73,7 +73,7 @@ def rows_of(samples: dict[str, list[dict[str, Any]]], **facts: Any) -> list[dict
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads."""
-    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.hub.names import resolve
 
     folder = resolve(NAME)
     (model,) = folder.glob("*.gguf")
@@ -122,8 +122,8 @@ CONTENDERS = ["rushlight", "wllama, 1 thread", "wllama, 2 threads"]
 
 
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
-    """One page with all three; then each in a browser of its own, for its memory."""
-    from rushlight.core.io.hub import resolve
+    """All three in one page, then each in a browser of its own, for its memory."""
+    from rushlight.core.io.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
     folders = {"": chosen.site, "node_modules": npm(WLLAMA), "web": HERE / "web",
@@ -173,7 +173,7 @@ def cells(row: dict[str, Any]) -> list[object]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row in words, as it is done."""
+    """A finished row as text."""
     return "  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells(row))
 
 
@@ -190,7 +190,7 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--threads": {"default": "1,2", "help": "natively, with how many threads"},
+        "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--linear": {"default": "fast", "help": "the mode of linear layers"},
         "--rounds": {"type": int, "default": 5, "help": "samples of each"},
     }

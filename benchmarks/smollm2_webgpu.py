@@ -4,13 +4,13 @@
     python benchmarks/smollm2_webgpu.py tab [--site DIR]  Rushlight in a tab, on SwiftShader, and
                                                           tinygrad as a process on the same one
 
-The same GGUF file (Q4_1), prompts and greedy answers. tinygrad runs its own LLM runner on Dawn
-(sides/tinygrad_llm.py) under its JIT, with the settings that were fastest of those it documents:
-REALIZE=1 (weights unpacked once); natively they are float16. SwiftShader has no shader-f16: there
-version 0.13 does not compile its kernels at all and 0.14 none for float16 weights, so it is 0.14
-with HALF=0. Timed are the tokens after an answer's first, warm, in turns; "by processor time"
-compares what the processes computed. The first prompt's tokens are compared with the reference's;
-of all tokens, the share that stands before the first that differs from the peer's is kept.
+Both run the same GGUF file (Q4_1), prompts and greedy answers. tinygrad runs its own LLM runner on
+Dawn (sides/tinygrad_llm.py) under its JIT, with the fastest of its documented settings: REALIZE=1
+(weights unpacked once), natively as float16. SwiftShader has no shader-f16. There version 0.13
+compiles none of its kernels, and 0.14 none for float16 weights, so 0.14 runs with HALF=0. The
+tokens after an answer's first are timed, warm, in turns. "By processor time" compares the processor
+time of the processes. The first prompt's tokens are compared with the reference's. The share of
+tokens before the first difference from the peer is recorded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def prompts() -> list[list[int]]:
 
 
 def check(ids: list[int]) -> None:
-    """Stop where the first prompt's tokens are not the reference's."""
+    """Stop if the first prompt's tokens differ from the reference's."""
     if ids[:8] != goldens()["0.greedy"].tolist()[: len(ids[:8])]:
         raise SystemExit(f"tokens differ from the reference's: {ids}")
 
@@ -67,14 +67,14 @@ def tinygrad_side(packages: Mapping[str, str], environment: Mapping[str, str]) -
 
 def model_file() -> Path:
     """The GGUF file."""
-    from rushlight.core.io.hub import resolve
+    from rushlight.core.io.hub.names import resolve
 
     (model,) = Path(resolve(NAME)).glob("*.gguf")
     return model
 
 
 def result(samples: dict[str, list[dict[str, Any]]], versions: dict[str, Any]) -> dict[str, Any]:
-    """The row, with how far the tokens agree."""
+    """The row, with the share of tokens that agree."""
     agreed = 0
     for ours, theirs in zip(samples["rushlight"], samples["tinygrad"], strict=True):
         pairs = list(zip(ours["ids"], theirs["ids"], strict=False))

@@ -1,6 +1,6 @@
-"""One token at a time: how long a step takes, and how much of that is not Python's.
+"""Times decoding steps, and the part of a step that is not Python's own.
 
-On cpu that is the C kernels, on webgpu what waits for the device.
+On cpu that part is the C kernels, on webgpu the waiting for the device.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
 
-# The processor's time of this thread; a tab has none.
+# The processor time of this thread, which a tab cannot read.
 _spent = getattr(time, "thread_time", time.perf_counter)
 
 
 class Timed:
-    """The library of kernels, with the time that is spent in it."""
+    """The library of kernels, which records the time spent in it."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
         self.seconds, self.calls = 0.0, 0
 
     def rl_run(self, words: int, count: int) -> int:
-        """The call that every kernel runs in."""
+        """The call that runs every kernel."""
         began = time.perf_counter()
         code: int = self._library.rl_run(words, count)
         self.seconds += time.perf_counter() - began
@@ -37,9 +37,9 @@ class Timed:
 
 
 def measure(model: Any, linear: str, prompt: list[int], count: int, rounds: int) -> dict[str, Any]:
-    """Milliseconds of each step of `rounds` answers, in all and within kernels; calls of a step.
+    """Milliseconds of each step of `rounds` answers, in all and within kernels; calls per step.
 
-    The first answer, which captures, is left out, and so are the first two steps of the others.
+    The first answer, which captures, and the first two steps of the others are left out.
     """
     library: Any = simd.library
     timed = Timed(library._lib) if library is not None else None
@@ -72,14 +72,14 @@ def measure(model: Any, linear: str, prompt: list[int], count: int, rounds: int)
 
 
 class Waits:
-    """What a port does that waits for the device, with its time: by the clock and the processor."""
+    """Times the calls of a port that wait for the device, by the clock and by the processor."""
 
     def __init__(self) -> None:
         self.seconds = self.processor = 0.0
         self._within = False
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call` with its time noted, once where it is part of another such call."""
+        """`call` with its time recorded; a nested call is not counted again."""
 
         def timed(*given: Any) -> Any:
             if self._within:
@@ -96,7 +96,7 @@ class Waits:
         return timed
 
     def around_async(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """A coroutine function with its time noted."""
+        """A coroutine function with its time recorded."""
 
         async def timed(*given: Any) -> Any:
             began = time.perf_counter()
@@ -109,7 +109,7 @@ class Waits:
 
 
 class _Timed:
-    """An object with some of its methods replaced."""
+    """An object of which some methods are replaced."""
 
     def __init__(self, inner: Any, **methods: Any) -> None:
         self.__dict__.update(methods, _inner=inner)
@@ -123,10 +123,9 @@ async def measure_webgpu(
 ) -> dict[str, Any]:
     """Milliseconds of each step on webgpu: in all, waiting for the device, and Python's own.
 
-    Natively a submit of a software adapter waits for the one before, so that it counts as waiting;
-    what else begins a read does not. Python's own is the processor's time on its thread, which
-    other work on the machine hardly changes. In the tab it is the time of the clock without the
-    waiting.
+    Natively a submit on a software adapter waits for the one before, so it counts as waiting. The
+    rest of starting a read does not. Python's own time is the processor time of its thread, which
+    other work on the machine hardly changes. In the tab it is the clock's time without waiting.
     """
     port: Any = model.device.backend.port
     waits = Waits()
@@ -135,7 +134,7 @@ async def measure_webgpu(
         wait = waits.around_async(usual.readings.wait)
         port.js = _Timed(usual, readings=_Timed(usual.readings, wait=wait))
     else:
-        from rushlight.core.backends.webgpu.native_reading import Reading
+        from rushlight.core.backends.webgpu.runtime.native_reading import Reading
 
         place, name, usual = port._encoding, "checked", port._encoding.checked
         submit = waits.around(usual.wgpuQueueSubmit)
@@ -165,7 +164,9 @@ async def measure_webgpu(
         setattr(place, name, usual)
         if sys.platform != "emscripten":
             Reading.wait = kept  # type: ignore[method-assign]
-    plans = [e.body.plan for e in model._turn._next.plans.values() if e.body is not None]
+    executables = [
+        e.body.executable for e in model._session._next.executables.values() if e.body is not None
+    ]
     return {"step_ms": wall, "waiting_ms": waiting, "own_ms": own, "linear": linear,
             "adapter": str(model.device.info["device"]),
-            "dispatches": [len(p.ops) for p in plans]}  # fmt: skip
+            "dispatches": [len(p.ops) for p in executables]}  # fmt: skip

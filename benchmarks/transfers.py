@@ -1,10 +1,10 @@
-"""64 MB to a WebGPU device and back, beside the shortest code that does the same without Rushlight.
+"""64 MB to a WebGPU device and back, beside the shortest equivalent code without Rushlight.
 
     python benchmarks/transfers.py native            beside wgpu-py alone
     python benchmarks/transfers.py tab [--site DIR]  beside plain JavaScript in the page
 
-A write counts until the device has it, a read until the values are in memory of the program's own.
-What comes back must be what was sent, bit for bit. Both take turns, warm.
+A write ends when the device has the data, a read when the program's memory has it. The bytes read
+must equal those written. Both codes take turns, warm.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def native(_: argparse.Namespace) -> dict[str, Any]:
 
     def plain_write() -> None:
         gpu.queue.write_buffer(target, 0, values)
-        fetch(4)  # wgpu-py cannot wait for a queue otherwise
+        fetch(4)  # wgpu-py has no other way to wait for a queue
 
     jobs: dict[str, Callable[[], Any]] = {
         "write": write, "plain_write": plain_write,

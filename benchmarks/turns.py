@@ -1,4 +1,4 @@
-"""Contenders that take turns: processes of their own, samples in alternation, ratios."""
+"""Runs contenders in turns: a process for each, alternating samples, ratios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from measure import HERE, high_water, processor_ms, renderer_peaks
 
 Sample = TypeVar("Sample")
-# Threads of a pool go on spinning for a moment after their work: they would slow the next one down.
+# A pool's threads spin for a moment after their work, which would slow the next contender.
 SETTLE_S = 0.1
 
 
@@ -27,9 +27,9 @@ def alternate(
     warm: int = 1,
     settle: float = SETTLE_S,
 ) -> dict[str, list[Sample]]:
-    """sample(name, turn) of each contender in every round, each round begun by another one.
+    """Calls sample(name, turn) for each contender in every round; contenders begin rounds in turn.
 
-    The first `warm` rounds are not kept; their turns count from -warm to -1.
+    The first `warm` rounds are dropped; their turns count from -warm to -1.
     """
     found: dict[str, list[Sample]] = {name: [] for name in names}
     for turn in range(-warm, rounds):
@@ -43,7 +43,7 @@ def alternate(
 
 
 class Side:
-    """A contender in a process of its own, which answers each line of JSON with one."""
+    """A contender in a process of its own, which answers each line of JSON with a line."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -55,24 +55,24 @@ class Side:
         )
 
     def ask(self, call: str, **arguments: Any) -> Any:
-        """The answer to a call; RuntimeError when the process has ended instead."""
+        """The answer to a call; RuntimeError if the process has ended."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps([call, arguments]) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.process.args!r} ended at {call}; its error stands above")
+            raise RuntimeError(f"{self.process.args!r} ended at {call}; see its error above")
         return json.loads(line)
 
     @property
     def peak_mb(self) -> float:
-        """The most memory it has used (VmHWM)."""
+        """The peak memory of the process (VmHWM)."""
         return high_water(self.process.pid)
 
 
 @contextmanager
 def sides(commands: Mapping[str, tuple[Sequence[str], Mapping[str, str]]]) -> Iterator[Any]:
-    """Processes by name, ended with the block: name -> (command, environment)."""
+    """Starts processes by name, name -> (command, environment), and ends them with the block."""
     with ExitStack() as stack:
         started: dict[str, Side] = {}
         for name, (command, env) in commands.items():
@@ -87,7 +87,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def python_side(script: str, threads: int, path: Path | None = None) -> Any:
-    """Command and environment of a script of sides/ that computes with this many threads."""
+    """Command and environment of a script of sides/ that runs on `threads` threads."""
     source = str(HERE.parent / "src")
     found = os.pathsep.join([str(path), source] if path else [source])
     count = str(threads)
@@ -96,10 +96,10 @@ def python_side(script: str, threads: int, path: Path | None = None) -> Any:
 
 
 def page_process(page: Any) -> int:
-    """The process that computes for a page of this process's browser: others are spare."""
+    """The renderer process of a page of this process's browser; other renderers are spare."""
     busy = "() => { const end = performance.now() + 100; while (performance.now() < end); }"
     grown: dict[int, float] = {}
-    for _ in range(4):  # the others may still be starting
+    for _ in range(4):  # spare ones may still be starting
         before = {pid: processor_ms(pid) for pid in renderer_peaks(os.getpid())}
         page.evaluate(busy)
         for pid, spent in before.items():
@@ -108,13 +108,13 @@ def page_process(page: Any) -> int:
 
 
 class Processor:
-    """Calls into a page, with the time that its process's threads were computing."""
+    """Calls into a page, with the processor time of its process."""
 
     def __init__(self, page: Any) -> None:
         self.page, self.pid = page, page_process(page)
 
     def evaluate(self, script: str, given: Any) -> dict[str, Any]:
-        """What the script gives, an object, and "processor_s"; arrays of vectors are left out."""
+        """The script's result, an object, with "processor_s"; arrays of vectors are left out."""
         before = processor_ms(self.pid)
         found = dict(self.page.evaluate(script, given))
         found.pop("vectors", None)
@@ -122,26 +122,26 @@ class Processor:
 
 
 def renderer_peak() -> float:
-    """The most memory that a page's process of this process's browser has used, in MB."""
+    """The peak memory of a page's process of this process's browser, in MB."""
     return max(renderer_peaks(os.getpid()).values())
 
 
 def medians(samples: Mapping[str, Sequence[Mapping[str, Any]]], key: str) -> dict[str, float]:
-    """The median of a figure of each one's samples, of those who give it."""
+    """The median of a figure over each contender's samples, if it has the figure."""
     return {
         name: median(s[key] for s in taken) for name, taken in samples.items() if key in taken[0]
     }
 
 
 def ratios(times: Mapping[str, float], own: str = "rushlight") -> dict[str, float]:
-    """How many times as long as `own` each other one takes."""
+    """The time of each other contender as a multiple of `own`'s."""
     return {name: took / times[own] for name, took in times.items() if name != own}
 
 
 def compared(
     samples: Mapping[str, Sequence[Mapping[str, Any]]], work: float, what: str = ""
 ) -> Any:
-    """What a row keeps of samples of "seconds" and "processor_s": speeds, and ratios by both."""
+    """The figures of a row from samples of "seconds" and "processor_s": speeds, ratios by both."""
     prefix = what and f"{what}_"
     seconds = medians(samples, f"{prefix}seconds")
     spent = medians(samples, f"{prefix}processor_s")

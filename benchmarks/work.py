@@ -1,4 +1,4 @@
-"""The ops that benchmarks/ops.py times: the same code in a Python process and in the tab."""
+"""The ops that benchmarks/ops.py times, in a Python process and in the tab."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import rushlight as rl
 
 
 class Job(NamedTuple):
-    """An op that is run `times` times between two waits."""
+    """An op that runs `times` times between two waits."""
 
     run: Callable[[], Any]
     times: int
     flops: float  # of one run
-    nbytes: float  # that one run has to read and write
+    nbytes: float  # bytes that one run must read and write
 
 
 def _quantized(rng: np.random.Generator, rows: int, columns: int) -> rl.Tensor:

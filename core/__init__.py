@@ -2,7 +2,3 @@
 
 if __name__ != "rushlight.core":  # the folder was found under the repository root
     raise ImportError("import rushlight.core, not core")
-
-from rushlight.core import bundle
-
-bundle.install()

@@ -1,4 +1,4 @@
-"""Talk with a small language model; what it writes appears as it is written.
+"""Chat with a small language model, whose answer appears piece by piece.
 
 python examples/chat.py ["QUESTION"] [--device webgpu]
 """
@@ -12,7 +12,7 @@ import rushlight as rl
 
 
 def questions(first: str | None) -> Iterator[str]:
-    """The question of the command line, or those that are typed until an empty one."""
+    """The question of the command line, or typed questions until an empty one."""
     if first:
         yield first
         return
@@ -25,7 +25,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("question", nargs="?")
     arguments.add_argument("--device", default="cpu")
-    arguments.add_argument("--tokens", type=int, default=200, help="at most in an answer")
+    arguments.add_argument("--tokens", type=int, default=200, help="the most tokens of an answer")
     given = arguments.parse_args()
     model = rl.models.load("smollm2-135m-instruct", device=given.device)
     messages: list[dict[str, str]] = []

@@ -2,7 +2,7 @@
 
 python examples/folder.py FOLDER "QUERY" [--device webgpu]
 
-The vectors are kept in FOLDER/.vectors.safetensors and only made again when a text has changed.
+The vectors are kept in FOLDER/.vectors.safetensors and computed again only if a text has changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import rushlight as rl
 
 
 def paragraphs(folder: Path) -> list[tuple[str, str]]:
-    """Every paragraph of the folder's .txt and .md files, with the file that it is from."""
+    """Every paragraph of the folder's .txt and .md files, with the name of its file."""
     files = sorted(p for p in folder.rglob("*") if p.suffix in (".txt", ".md") and p.is_file())
     found = []
     for path in files:
@@ -24,7 +24,7 @@ def paragraphs(folder: Path) -> list[tuple[str, str]]:
             if text := " ".join(piece.split()):
                 found.append((str(path.relative_to(folder)), text))
     if not found:
-        raise SystemExit(f"{folder}: no text in .txt or .md files there")
+        raise SystemExit(f"{folder} has no .txt or .md files with text")
     return found
 
 
@@ -33,7 +33,7 @@ def _tell(done: int, of: int) -> None:
 
 
 def vectors(model: Any, texts: list[str], kept: Path) -> rl.Tensor:
-    """One vector of length 1 per text, (texts, width); from `kept` where the texts are the same."""
+    """One vector of length 1 per text, (texts, width); from `kept` if the texts are the same."""
     digest = hashlib.sha256("\n".join(texts).encode()).digest()
     mark = rl.tensor(list(digest), dtype=rl.uint8)
     if kept.exists():
@@ -50,7 +50,7 @@ def vectors(model: Any, texts: list[str], kept: Path) -> rl.Tensor:
 
 
 def main() -> None:
-    """Read the command line, embed what is new, and print the nearest paragraphs."""
+    """Read the command line, embed new texts, and print the nearest paragraphs."""
     arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("query")

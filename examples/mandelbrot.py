@@ -15,9 +15,9 @@ import numpy as np
 import rushlight as rl
 
 STEPS = 100
-# z -> z * z + c from 0 on, with its derivative by c; where |z| passes 100 after n steps, the smooth
-# count n + 1 - log2(log |z|) and its slopes (H.-O. Peitgen, P. Richter, The Beauty of Fractals,
-# 1986, gives the potential that it is taken from). All are 0 for points that stay.
+# Iterates z -> z * z + c from 0, with the derivative by c. If |z| exceeds 100 after n steps, the
+# results are the smooth count n + 1 - log2(log |z|) and its slopes; otherwise all are 0. The count
+# follows from the potential in H.-O. Peitgen, P. Richter, The Beauty of Fractals, 1986.
 WGSL = """
 fn mandelbrot_orbit(x: f32, y: f32) -> vec3<f32> {
   var z = vec2<f32>();
@@ -44,7 +44,7 @@ def orbit(x: Any, y: Any) -> Any:
     c = x + 1j * y
     z, d = np.zeros_like(c), np.zeros_like(c)
     found = np.zeros((3, *x.shape))
-    with np.errstate(all="ignore"):  # points that have escaped run on
+    with np.errstate(all="ignore"):  # escaped points are iterated further and overflow
         for k in range(STEPS):
             d = 2 * z * d + 1
             z = z * z + c
@@ -76,7 +76,7 @@ slope_y = rl.custom_op(
 
 
 def picture(size: int, device: str) -> rl.Tensor:
-    """Light in [0, 1] on the relief over [-2, 0.75] x [-1.1, 1.1], (size, 5 * size / 4)."""
+    """The light in [0, 1] on the relief over [-2, 0.75] x [-1.1, 1.1], (size, 5 * size / 4)."""
     x = rl.linspace(-2, 0.75, size * 5 // 4, device=device).expand(size, -1).clone()
     y = rl.linspace(-1.1, 1.1, size, device=device).unsqueeze(1).expand(-1, x.shape[1]).clone()
     height = mandelbrot(x.requires_grad_(), y.requires_grad_())

@@ -1,4 +1,4 @@
-"""Multiply two matrices on a device, say how fast, and compare with NumPy.
+"""Multiply two matrices on a device, print the speed, and compare with NumPy.
 
 python examples/matmul.py [--device webgpu] [--size 512] [--dtype float32]
 """
@@ -32,7 +32,7 @@ def main() -> None:
     for _ in range(5):
         began = time.perf_counter()
         c = a @ b
-        device.synchronize()  # without it a GPU would still be at work here
+        device.synchronize()  # waits for the GPU, which works asynchronously
         seconds.append(time.perf_counter() - began)
     took = statistics.median(seconds)
 

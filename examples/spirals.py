@@ -13,7 +13,7 @@ from rushlight import Tensor, nn
 
 
 def spirals(count: int, device: str) -> tuple[Tensor, Tensor]:
-    """Points (count, 2) in the plane, and which of the two spirals each lies on (count,)."""
+    """Points (count, 2) in the plane, and the spiral of each, 0 or 1, (count,)."""
     label = rl.arange(count, dtype=rl.int32, device=device) % 2
     radius = rl.rand(count, device=device)
     angle = radius * 3.0 * math.pi + label * math.pi
@@ -22,7 +22,7 @@ def spirals(count: int, device: str) -> tuple[Tensor, Tensor]:
 
 
 def train(device: str, steps: int = 300) -> float:
-    """Train, printing the loss now and then; the share of new points that come out right."""
+    """Train, and print the loss now and then; returns the accuracy on new points."""
     rl.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
@@ -30,7 +30,7 @@ def train(device: str, steps: int = 300) -> float:
     optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
     points, label = spirals(400, device)
 
-    @rl.jit  # forward, backward and update become one plan, which is replayed
+    @rl.jit  # forward, backward and update are captured once and replayed
     def step(points: Tensor, label: Tensor) -> Tensor:
         loss = nn.functional.cross_entropy(model(points), label)
         optimizer.zero_grad()
@@ -49,7 +49,7 @@ def train(device: str, steps: int = 300) -> float:
 
 
 def main() -> None:
-    """Read the device from the command line, train there, and say how well it went."""
+    """Read the device from the command line, train on it, and print the accuracy."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--device", default="cpu")
     print(f"accuracy on new points: {train(arguments.parse_args().device):.3f}")

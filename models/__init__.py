@@ -1,9 +1,10 @@
-"""Model families, one file each, and the loader that picks among them."""
+"""Language and embedding models: families, loading, generation and tasks."""
 
-from rushlight.models.loading import MODEL_TYPES, assemble, load, load_async
+from rushlight.models.loading import assemble, load, load_async
 from rushlight.models.model import Model
+from rushlight.models.tasks import pipeline
 
-if __name__ != "rushlight.models":  # the folder was found under the repository root
+if __name__ != "rushlight.models":  # imported by its bare name from the repository root
     raise ImportError("import rushlight.models, not models")
 
-__all__ = ["MODEL_TYPES", "Model", "assemble", "load", "load_async"]
+__all__ = ["Model", "assemble", "load", "load_async", "pipeline"]

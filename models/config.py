@@ -1,42 +1,103 @@
-"""Configurations: dataclasses whose fields are the keys of Hugging Face's config.json."""
+"""Configurations: dataclasses whose fields are the keys of Hugging Face's config.json.
+
+Every key is a field or is known not to change results. Any other key is an error that names it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from rushlight.core.errors import FormatError
-from rushlight.core.jsontext import parse_json
+from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.basis.jsontext import parse_json
 
 C = TypeVar("C")
 
-# Above any published model: a number beyond these is a damaged file, and would only cost time.
+# Above any published model: a larger number means a damaged file.
 LARGEST = {"num_hidden_layers": 1024}
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16
 
+# Keys that never change a model's results. Keys that begin with an underscore do not either. A key
+# that holds None or false is a part that is switched off.
+HARMLESS = frozenset(
+    """
+    architectures auto_map bos_token_id chunk_size_feed_forward classifier_dropout
+    decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
+    forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
+    label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
+    sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
+    transformers_version transformers.js_config unsloth_fixed unsloth_version use_bfloat16
+    use_cache use_flash_attn
+    attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop hidden_dropout
+    hidden_dropout_prob resid_pdrop
+    output_attentions output_hidden_states output_scores return_dict return_dict_in_generate
+    bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
+    encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length
+    max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
+    num_return_sequences remove_invalid_values repetition_penalty suppress_tokens temperature
+    top_k top_p typical_p
+""".split()
+)
+# Values of other families' keys that do not change results.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "partial_rotary_factor": (1,), "position_embedding_type": ("absolute", "rope"),
+    "pruned_heads": ({},), "logit_scale": (1,), "residual_multiplier": (1,),
+    "embedding_multiplier": (1,), "logits_scaling": (1,),
+}  # fmt: skip
+
 
 def parse_object(name: str, data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`; FormatError naming the file where there is something else."""
+    """The JSON object in `data`; FormatError with the file's name for anything else."""
     value = parse_json(data, name, depth=DEEPEST)
     if not isinstance(value, dict):
         raise FormatError(f"{name} holds a {type(value).__name__}, not an object")
     return value
 
 
-def read_config(cls: type[C], values: Mapping[str, Any]) -> C:
-    """A `cls` from the keys of config.json that it has; others are left alone.
+def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence[str] = ()) -> C:
+    """A `cls` from the keys of config.json.
 
-    Raises FormatError where a key is missing, of another type, or out of range.
+    architectures: the supported ones; a file that names none has the first. Raises FormatError for
+    a key that is missing, of another type, out of range, or not read although it may change
+    results; LoadError for an architecture that is not supported.
     """
+    named = values.get("architectures")
+    if architectures and named and (len(named) != 1 or named[0] not in architectures):
+        raise LoadError(
+            f"config.json: architecture {named!r} is not supported; supported: "
+            f"{', '.join(architectures)}"
+        )
     known: dict[str, Any] = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         if field.name in values:
             known[field.name] = _checked(field.name, str(field.type), values[field.name])
         elif field.default is dataclasses.MISSING:
             raise FormatError(f"config.json has no {field.name!r}")
+    for name, value in values.items():
+        if name not in known and not _harmless(name, value):
+            raise FormatError(
+                f"config.json: {name} is {value!r:.100}, which is not supported and may change "
+                f"what the model computes; {values.get('model_type')} reads "
+                f"{', '.join(f.name for f in dataclasses.fields(cls))}"  # type: ignore[arg-type]
+            )
     return cls(**known)
+
+
+def choose(name: str, value: Any, supported: Sequence[Any]) -> None:
+    """Raise FormatError if the value of key `name` of config.json is not supported."""
+    if value not in supported:
+        raise FormatError(
+            f"config.json: {name} {value!r} is not supported; supported: "
+            f"{', '.join(map(str, supported))}"
+        )
+
+
+def _harmless(name: str, value: Any) -> bool:
+    if name in HARMLESS or name.startswith("_") or value is None or value is False:
+        return True
+    return value in NEUTRAL.get(name, ())
 
 
 def _checked(name: str, kind: str, value: Any) -> Any:
@@ -46,7 +107,7 @@ def _checked(name: str, kind: str, value: Any) -> Any:
         return value
     accepted = wanted.get(kind.partition(" ")[0])
     if accepted is not None:
-        if not isinstance(value, accepted) or (kind != "bool" and isinstance(value, bool)):
+        if not isinstance(value, accepted) or (accepted != (bool,) and isinstance(value, bool)):
             raise FormatError(f"config.json: {name} is {value!r}; it must be of type {kind}")
         if isinstance(value, int) and not 0 <= value <= LARGEST.get(name, LARGEST_SIZE):
             raise FormatError(f"config.json: {name} is {value}, out of range")

@@ -1,10 +1,10 @@
-"""Loading: from a name, a folder or a page's address to a model with its weights."""
+"""Loading a model with its weights from a name, a folder or an address."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
-from rushlight.core.dtype import DType, as_dtype
-from rushlight.core.errors import LoadError
-from rushlight.core.tensor import Tensor
+from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.functional.pieces import stack
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
+from rushlight.models.families import family_of
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("rushlight")
 Progress = Callable[[int, int | None], None]
 
-# model_type in config.json -> the file of its family.
-MODEL_TYPES: dict[str, str] = {"bert": "bert", "llama": "llama"}
 SMALL_FILE = 64 << 20
+# A parameter of one expert: the last number in the path is the expert's.
+_EXPERT = re.compile(r"(.*\.)(\d+)\.(.*)")
 
 
 def load(
@@ -37,14 +39,14 @@ def load(
 ) -> Model:
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
-    dtype: convert floating weights to it; as stored unless given. progress(done, total): bytes of
-    a download. Weights are views of the memory-mapped file where nothing is converted. Raises
-    LoadError where names or shapes do not fit, FormatError for a damaged file, FetchError where a
-    download failed.
+    dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
+    of a download. Weights that are not converted are views of the memory-mapped file. Raises
+    LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
+    download.
     """
-    from rushlight.core.io.gguf import gguf_in, load_gguf
-    from rushlight.core.io.hub import resolve
-    from rushlight.core.io.safetensors import load_safetensors
+    from rushlight.core.io.hub.names import resolve
+    from rushlight.core.io.weights.gguf import gguf_in, load_gguf
+    from rushlight.core.io.weights.safetensors import load_safetensors
 
     folder = resolve(str(path_or_name), progress=progress)
     if gguf := gguf_in(folder):
@@ -69,9 +71,10 @@ def from_gguf(
 ) -> Model:
     """A model from a GGUF file's metadata and tensors; quantized weights stay as they are.
 
-    Raises LoadError for an architecture that is not there, and where names or shapes do not fit.
+    Raises LoadError for an architecture that is not supported, and where names or shapes do not
+    fit.
     """
-    from rushlight.models.gguf_names import as_checkpoint
+    from rushlight.models.gguf.names import as_checkpoint
 
     files, renamed = as_checkpoint(metadata, tensors)
     return assemble(files, renamed, device=device, dtype=dtype)
@@ -84,10 +87,10 @@ async def load_async(
     *,
     progress: Progress | None = None,
 ) -> Model:
-    """`load` that waits without blocking; in the tab it takes an address or hub id."""
+    """`load` without blocking; in the tab `name` is an address or a hub id."""
     if sys.platform != "emscripten":
         return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
-    from rushlight.web.download import fetch_checkpoint
+    from rushlight.web.loading.download import fetch_checkpoint
 
     parts = await fetch_checkpoint(path_or_url, progress, device)
     return from_parts(*parts, device=device, dtype=dtype)
@@ -101,7 +104,7 @@ def from_parts(
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
 ) -> Model:
-    """A model from what was read of a checkpoint; `metadata` where that was a GGUF file."""
+    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
     if metadata is None:
         return assemble(files, tensors, device=device, dtype=dtype)
     return from_gguf(metadata, tensors, device=device, dtype=dtype)
@@ -116,25 +119,20 @@ def assemble(
 ) -> Model:
     """A model from a checkpoint's small files (config.json, tokenizer.json, ...) and tensors.
 
-    Raises LoadError for a model_type that is not there, and where names or shapes do not fit.
+    Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
     if "config.json" not in files:
         raise LoadError(
-            "there is no config.json among the model's files",
+            "the model's files lack config.json",
             hint="choose a folder in the layout of the Hugging Face hub",
         )
     config = parse_object("config.json", files["config.json"])
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in MODEL_TYPES:
-        raise LoadError(
-            f"config.json: model_type {kind!r} is not there",
-            hint=f"there are: {', '.join(sorted(MODEL_TYPES))}",
-        )
-    family = importlib.import_module(f"rushlight.models.{MODEL_TYPES[kind]}")
+    family = family_of(config.get("model_type"), "config.json: model_type")
     model: Model = family.build(config, tensors.keys())
+    model.tasks = family.TASKS
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
-    # assign: the parameters share the mapped file or the downloaded bytes.
+    # With assign the parameters share the mapped file or the downloaded bytes.
     placed = {n: _placed(t, target, wanted) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(dict(files))
@@ -147,17 +145,19 @@ def _placed(t: Tensor, device: Device, dtype: DType | None) -> Tensor:
 
 
 def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str, Tensor]:
-    """The tensors under the model's names, undoing Hugging Face's own legacy spellings.
+    """The tensors under the model's names, with Hugging Face's legacy spellings undone.
 
-    LayerNorm.gamma and .beta; a base prefix such as `bert.` that one side has and the other has
-    not; stored position_ids, which are only counted numbers. Each rule that was applied is logged.
+    These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
+    position_ids, which are consecutive numbers; single experts, which the model has as a stack.
+    Each rule that was applied is logged.
     """
     wanted = set(model.state_dict())
     found: dict[str, Tensor] = {}
+    experts: dict[str, dict[int, Tensor]] = {}
     for stored, tensor in tensors.items():
         name = stored
         if name.endswith(".position_ids") and name not in wanted:
-            log.info("left out %s: positions are counted", stored)
+            log.info("skipped %s: position ids are computed", stored)
             continue
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old) and "LayerNorm" in name:
@@ -167,14 +167,21 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
                 name = name.removeprefix(prefix)
             elif prefix + name in wanted:
                 name = prefix + name
+        one = _EXPERT.fullmatch(name) if name not in wanted else None
+        if one is not None and one[1] + one[3] in wanted:
+            experts.setdefault(one[1] + one[3], {})[int(one[2])] = tensor
+            continue
         if name != stored:
             log.info("loaded %s as %s", stored, name)
         if name in found:
             raise LoadError(f"the checkpoint holds {name!r} twice, once as {stored!r}")
         found[name] = tensor
+    for name, parts in experts.items():
+        log.info("stacked %d experts as %s", len(parts), name)
+        found[name] = stack([parts[number] for number in sorted(parts)])
     return found
 
 
 def small_json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    """The JSON object in the file `name`, or an empty one where there is no such file."""
+    """The JSON object in the file `name`, or an empty one if the file is missing."""
     return parse_object(name, files[name]) if name in files else {}

@@ -1,4 +1,4 @@
-"""Model: what every family's top module has besides its layers."""
+"""Model: the base class of every family's top module."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
 from rushlight.core.backends import Device
-from rushlight.core.dtype import DType
-from rushlight.core.io.tokenizer import Tokenizer
+from rushlight.core.basis.dtype import DType
+from rushlight.core.io.text.tokenizer import Tokenizer
 
 
 class Model(nn.Module):
-    """A module with its configuration and, where the checkpoint brings one, its tokenizer."""
+    """A module with its configuration and, if the checkpoint has one, its tokenizer.
+
+    tasks: the names of the tasks that its family serves, the default first.
+    """
 
     config: Any
+    tasks: tuple[str, ...] = ()
     tokenizer: Tokenizer | None = None
 
     @property
@@ -27,13 +31,13 @@ class Model(nn.Module):
         return next(iter(self.parameters())).dtype
 
     def configure(self, files: dict[str, bytes]) -> None:
-        """Take what the checkpoint's small files say beyond config.json; families override it."""
+        """Read the checkpoint's small files other than config.json; families override this."""
 
-    if TYPE_CHECKING:  # families differ in what they offer: encode, generate, ...
+    if TYPE_CHECKING:  # families have different methods: encode, generate, ...
 
         def __getattr__(self, name: str) -> Any: ...
 
 
 def runs_in_software(device: Device) -> bool:
-    """Whether a device computes on the processor: then work counts, not the number of steps."""
+    """Whether a device computes on the CPU: there the amount of work counts, not the steps."""
     return str(device.info.get("type", "CPU")) == "CPU"

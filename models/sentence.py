@@ -1,8 +1,8 @@
 """Sentence embeddings: batches of texts through an encoder, pooled and normalised.
 
-The method of Sentence-BERT (Reimers and Gurevych, 2019). What to pool and where to cut texts off
-is read from the checkpoint's own files (modules.json, 1_Pooling/config.json,
-sentence_bert_config.json, tokenizer_config.json).
+The method is that of Sentence-BERT (Reimers and Gurevych, 2019). The checkpoint's files define the
+pooling and the length limit (modules.json, 1_Pooling/config.json, sentence_bert_config.json,
+tokenizer_config.json).
 """
 
 from __future__ import annotations
@@ -10,44 +10,50 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from rushlight.core import autograd, ops
-from rushlight.core.convert import tensor
-from rushlight.core.errors import FormatError
-from rushlight.core.io.tokenizer import Encoding, load_tokenizer, pad_batch
-from rushlight.core.jit import jit
-from rushlight.core.jsontext import parse_json
-from rushlight.core.tensor import Tensor, from_numpy
+from rushlight.core import ops
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.tokenizer import Encoding, load_tokenizer, pad_batch
+from rushlight.core.jit.function import jit
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.config import DEEPEST
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model, runs_in_software
 
-# Widths of batches are multiples of it, so that captured ones serve again. On a processor padding
-# takes as long as tokens; on a GPU a batch takes about as long as a capture.
+# Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
+# much as tokens; on a GPU a batch takes about as long as a capture.
 _STEP = {True: 4, False: 16}
 POOLINGS = ("mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens")
 
 
 class SentenceEncoder(Model):
-    """A Model whose forward(ids, attention_mask) gives hidden states, with `encode` on top."""
+    """A Model whose forward(ids, attention_mask) returns hidden states, with `encode`.
 
+    context_length: the most tokens of a text. width: features of a hidden state.
+    """
+
+    context_length: int
+    width: int
     pooling: str = "mean_tokens"
     normalize: bool = True
     max_length: int = 512
 
     def configure(self, files: dict[str, bytes]) -> None:
-        """Read tokenizer, pooling and length limit from the checkpoint's files."""
+        """Read the tokenizer, the pooling and the length limit from the checkpoint's files."""
         if "tokenizer.json" in files:
             self.tokenizer = load_tokenizer(
                 files["tokenizer.json"], files.get("tokenizer_config.json")
             )
-        limits = [self.config.max_position_embeddings]
+        limits = [self.context_length]
         for name, key in (
             ("tokenizer_config.json", "model_max_length"),
             ("sentence_bert_config.json", "max_seq_length"),
         ):
             value = small_json(files, name).get(key)
             if isinstance(value, (int, float)) and value >= 1:
-                limits.append(int(min(value, self.config.max_position_embeddings)))
+                limits.append(int(min(value, self.context_length)))
         self.max_length = min(limits)
         self._configure_modules(files)
 
@@ -61,8 +67,8 @@ class SentenceEncoder(Model):
         unknown = [k for k in kinds if k not in ("Transformer", "Pooling", "Normalize")]
         if unknown:
             raise FormatError(
-                f"modules.json: module {unknown[0]!r} is not there",
-                hint="there are Transformer, Pooling and Normalize",
+                f"modules.json: module {unknown[0]!r} is not supported; supported: Transformer, "
+                "Pooling, Normalize"
             )
         self.normalize = "Normalize" in kinds
         for module, kind in zip(listed, kinds, strict=True):
@@ -79,8 +85,8 @@ class SentenceEncoder(Model):
         """Embeddings of `texts`, (n, hidden) float32; (hidden,) for a single string.
 
         Texts are cut off at the checkpoint's length limit, sorted by length and run `batch_size`
-        at a time; the result is in their order and does not depend on the batches. progress(done,
-        total) is called after each batch. TypeError for anything but strings.
+        at a time. The result is in the order of `texts` and does not depend on the batches.
+        progress(done, total) is called after each batch. TypeError for anything but strings.
         """
         steps = self.encode_iter([texts] if isinstance(texts, str) else texts, batch_size)
         while True:
@@ -95,7 +101,7 @@ class SentenceEncoder(Model):
     def encode_iter(
         self, texts: Sequence[str], batch_size: int = 32
     ) -> Generator[tuple[int, int], None, Tensor]:
-        """`encode` a batch at a time: yields (done, total), and returns the embeddings."""
+        """`encode` batch by batch: yields (done, total) and returns the embeddings."""
         if batch_size < 1:
             raise ValueError(f"encode: batch_size is {batch_size}; it must be positive")
         for i, text in enumerate(texts):
@@ -112,7 +118,7 @@ class SentenceEncoder(Model):
                 parts.append(self._embed([encoded[i] for i in rows]))
             yield start + len(rows), len(order)
         if not parts:
-            return ops.zeros(0, self.config.hidden_size, device=self.device)
+            return ops.zeros(0, self.width, device=self.device)
         place = [0] * len(order)
         for position, i in enumerate(order):
             place[i] = position
@@ -124,7 +130,7 @@ class SentenceEncoder(Model):
         software = runs_in_software(self.device)
         step = _STEP[software]
         width = min(-(-longest // step) * step, max(longest, self.max_length))
-        if not software:  # the last batch has few numbers of rows, too
+        if not software:  # pad the last batch's rows too, so that few shapes occur
             batch = batch + batch[:1] * ((1 << (count - 1).bit_length()) - count)
         padded, real = pad_batch(batch, self.tokenizer.pad_id or 0, length=width)
         ids, mask = from_numpy(padded).to(self.device), from_numpy(real).to(self.device)
@@ -153,7 +159,7 @@ def _pooling(config: dict[str, Any]) -> str:
     chosen = [p for p in POOLINGS if config.get(f"pooling_mode_{p}") is True]
     if len(chosen) != 1:
         raise FormatError(
-            f"the pooling config chooses {chosen or 'nothing that is there'}",
-            hint=f"exactly one of {', '.join(POOLINGS)} is there to choose",
+            f"the pooling config selects {chosen or 'no mode'}, which is not supported; supported: "
+            f"exactly one of {', '.join(POOLINGS)}"
         )
     return chosen[0]

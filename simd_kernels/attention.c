@@ -1,5 +1,5 @@
-// softmax(q k^T * scale) v for blocks of queries against blocks of keys, the scores never in memory
-// as a whole: each row keeps its maximum and its sum so far (Milakov and Gimelshein, 2018).
+// softmax(q k^T * scale) v for blocks of queries and keys by online softmax (Milakov and
+// Gimelshein, 2018): a row keeps its maximum and sum so far, so only a block of scores is stored.
 
 #define KEYS 64    // keys of a block
 #define QUERIES 64 // rows of a block, at least one query of each head that shares a key head
@@ -9,7 +9,7 @@
 #else
 #define TILE_VECTORS 2
 #endif
-#define FEW_QUERIES 8 // rows that do not pay for turning the keys round
+#define FEW_QUERIES 8 // up to so many rows, transposing the keys does not pay
 #define FAR ((int64_t)1 << 40)
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
     int causal, failed;
 } attention_job;
 
-// Where one item's floats are.
+// The scratch floats of one item.
 typedef struct {
     float *q, *rows, *turned, *v, *scores, *out, *top, *sum, *hidden, *bias;
 } attention_room;
@@ -95,7 +95,7 @@ static RL_APART v4 dot4(const float *q, const float *k, int64_t stride, int64_t 
            __builtin_shufflevector(left, right, 2, 3, 6, 7);
 }
 
-// to (n features, KEYS) = from (count keys, n features) turned round, zeros behind the last key.
+// to (n features, KEYS) = from (count keys, n features) transposed, with zeros after the last key.
 static void turn_keys(float *to, const float *from, int64_t stride, int64_t count, int64_t n) {
     int64_t whole = count & ~(int64_t)3;
     for (int64_t d = 0; d < n; d++) {
@@ -112,7 +112,7 @@ static void turn_keys(float *to, const float *from, int64_t stride, int64_t coun
     }
 }
 
-// Rows of k or v: where they lie, or converted with zeros up to `padded`. `stride`: between rows.
+// Rows of k or v, in place, or converted and padded with zeros to `padded`. `stride`: between rows.
 static RL_APART const float *key_rows(const rl_operand *x, int64_t at, int64_t count, int64_t n,
                              int64_t padded, int whole, float *held, int64_t *stride) {
     if (x->dtype == RL_F32 && (x->strides[3] == 1 || n == 1) && (!whole || n == padded)) {
@@ -136,7 +136,7 @@ static int64_t attention_integer(const rl_operand *x, int64_t b, int64_t none) {
     return rl_max(-FAR, rl_min(FAR, value));
 }
 
-// Elements of a mask or bias at (b, head, query) from key j on, by its strides: 0 where it repeats.
+// Elements of a mask or bias at (b, head, query) from key j on. A stride of 0 repeats an element.
 static const uint8_t *part_at(const rl_operand *x, int64_t b, int64_t h, int64_t q, int64_t j) {
     int64_t index[4] = {b, h, q, j}, at = 0;
     for (int d = 0; d < 4; d++) at += x->shape[d] == 1 ? 0 : index[d] * x->strides[d];
@@ -145,7 +145,7 @@ static const uint8_t *part_at(const rl_operand *x, int64_t b, int64_t h, int64_t
 
 static int same_for_all_rows(const rl_operand *x) { return x->shape[1] == 1 && x->shape[2] == 1; }
 
-// Which of the keys from `start` on a mask hides, and what a bias adds to them.
+// The mask and the bias of the keys from `start` on.
 static void fill_parts(const attention_job *job, attention_room *room, int64_t b, int64_t h,
                        int64_t q, int64_t start, int64_t count) {
     const rl_operand *bias = &job->call->op[4], *mask = &job->call->op[5];
@@ -159,7 +159,7 @@ static void fill_parts(const attention_job *job, attention_room *room, int64_t b
         room->hidden[j] = seen[j * step] ? 0.0f : 1.0f;
 }
 
-// Scores of one row become weights; of its `width` keys those of [low, high) are looked at.
+// Turns the scores of one row into weights. Of its `width` keys, those in [low, high) are visible.
 static RL_APART void weigh(const attention_job *job, attention_room *room, int64_t row,
                            int64_t width, int64_t low, int64_t high, int first) {
     const vf nothing = vsplat(-__builtin_inff());
@@ -178,7 +178,7 @@ static RL_APART void weigh(const attention_job *job, attention_room *room, int64
     }
     float before = room->top[row], top = vtop(best);
     top = top > before ? top : before;
-    // A row that has seen nothing yet has -infinity; its weights shall be zeros, and NaN stay NaN.
+    // The maximum of a row without visible keys is -infinity. Its weights are zeros; NaN stays NaN.
     float base = top == -__builtin_inff() ? 0 : top;
     vf sum = {0};
     for (int64_t i = 0; i < width; i += VF) {
@@ -212,7 +212,7 @@ static RL_ONCE int64_t room_size(const attention_job *j, attention_room *room, f
     return at;
 }
 
-// Queries start to start + count of the heads of one key head, against all keys they look at.
+// Queries start to start + count of the heads of one key head, against all keys visible to them.
 static void attend(const attention_job *job, attention_room *room, int64_t b, int64_t head,
                    int64_t start, int64_t count) {
     const rl_operand *op = job->call->op, *q = &op[1], *k = &op[2], *v = &op[3], *out = &op[0];
@@ -231,7 +231,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
     rl_zero(room->out, (size_t)(rows * job->v_padded) * 4);
     rl_zero(room->bias, KEYS * 4);
     rl_zero(room->hidden, KEYS * 4);
-    // Keys from..to - 1 that the query at position `at` sees.
+    // Keys from..to - 1 that the query at position `at` attends to.
     int64_t at = start + attention_integer(&op[6], b, 0), last = at + count - 1;
     int64_t known = rl_min(job->keys, attention_integer(&op[7], b, FAR)), w = job->window;
 #define FROM(at) (w < 0 ? 0 : rl_max(0, (at)-w + 1))
@@ -298,7 +298,7 @@ static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
            rl_min(job->queries, job->length - start));
 }
 
-// out, q, k, v, bias, mask, q_offset, kv_lengths (the last four may be left out); attrs: scale,
+// out, q, k, v, bias, mask, q_offset, kv_lengths (the last four are optional); attrs: scale,
 // causal, window (-1: none), softcap (0: none).
 static RL_ONCE int k_attention(const rl_call *c) {
     if (c->n != 8 || c->n_attrs != 4) return RL_REFUSED;
@@ -339,7 +339,7 @@ static RL_ONCE int k_attention(const rl_call *c) {
 }
 
 // cache (batch, heads, capacity, features), values (batch, heads, n, features), offsets (batch,):
-// row b of the values goes to positions offsets[b] and on.
+// row b of the values goes to the positions from offsets[b] on.
 static RL_ONCE int k_cache_write(const rl_call *c) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *offsets = &c->op[2];
     if (c->n != 3 || out->ndim != 4 || in->ndim != 4 || offsets->ndim != 1 ||

@@ -1,4 +1,4 @@
-// Weights in blocks of 32: where a block has its parts, its values as floats and as panels.
+// Weights in blocks of 32: the layout of a block, and its values as floats and as panels.
 #include "dot.h"
 
 RL_INLINE int q_bytes(int type) {
@@ -8,16 +8,16 @@ RL_INLINE int q_bytes(int type) {
            : type == RL_Q5_1 ? 24
                              : 34;
 }
-// Where the numbers start, and the word of fifth bits if there is one.
+// The offsets of the numbers, and of the word of fifth bits if there is one.
 RL_INLINE int q_at(int type) {
     return type == RL_Q4_0 || type == RL_Q8_0 ? 2 : type == RL_Q4_1 ? 4 : type == RL_Q5_0 ? 6 : 8;
 }
 RL_INLINE int q_fifth(int type) { return type == RL_Q5_0 ? 2 : type == RL_Q5_1 ? 4 : 0; }
-// What the scale multiplies is the stored number less this; a minimum is added where there is one.
+// A value is the scale times (the stored number less this), plus the minimum if there is one.
 RL_INLINE int q_less(int type) { return type == RL_Q4_0 ? 8 : type == RL_Q5_0 ? 16 : 0; }
 RL_INLINE int q_least(int type) { return type == RL_Q4_1 || type == RL_Q5_1; }
 
-// Run `call`, in which TYPE is a constant, for the dtype at hand: a copy of the code for each.
+// Run `call` with the constant TYPE for a dtype: a copy of the code per dtype.
 #define Q_EACH(type, call)                                                                         \
     switch (type) {                                                                                \
     case RL_Q4_0: { enum { TYPE = RL_Q4_0 }; call; break; }                                        \
@@ -27,7 +27,7 @@ RL_INLINE int q_least(int type) { return type == RL_Q4_1 || type == RL_Q5_1; }
     default: { enum { TYPE = RL_Q8_0 }; call; break; }                                             \
     }
 
-// Code that is there once, or once for each dtype: the tab's modules are to be small.
+// Marks functions that are not inlined, because the modules of the tab must be small.
 #define Q_APART static __attribute__((noinline))
 
 RL_INLINE float q_half(const uint8_t *p) {
@@ -107,7 +107,7 @@ Q_APART void q_widen(int type, const uint8_t *p, int64_t n, float *out) {
     Q_EACH(type, q_each_widen(TYPE, p, n, out))
 }
 
-// The words at p + i * stride.
+// The 32-bit words at p + i * stride.
 RL_INLINE vu q_words(const uint8_t *p, int64_t stride) {
     uint32_t out[VF];
     for (int i = 0; i < VF; i++) out[i] = word(p + i * stride);
@@ -125,7 +125,7 @@ RL_INLINE void q_each_columns(int type, const uint8_t *p, int64_t row, vi q[8], 
         for (int i = 0; i < 4; i++) q[4 + i] = q[i] >> 4 & 0x0f0f0f0f, q[i] &= 0x0f0f0f0f;
     if (q_fifth(type)) {
         vu fifth = q_words(p + q_fifth(type), row);
-        // Bits 0..3 become bits 4, 12, 20, 28: the four copies do not meet.
+        // Bits 0..3 become bits 4, 12, 20, 28; the four copies do not overlap.
         for (int j = 0; j < 8; j++)
             q[j] |= (vi)((fifth >> 4 * j & 15) * 0x02040810u & 0x10101010u);
     }
@@ -134,13 +134,13 @@ RL_INLINE void q_each_columns(int type, const uint8_t *p, int64_t row, vi q[8], 
     *m = q_least(type) ? vhalf(scales >> 16) : (vf){0};
 }
 
-// A block of VF rows that lie `row` bytes apart: element r of q[j] has the stored numbers
-// 4j .. 4j + 3 of row r as bytes. Gives the scales and the minimums (zeros where there are none).
+// One block of VF rows that are `row` bytes apart. Element r of q[j] has the stored numbers
+// 4j .. 4j + 3 of row r as bytes. Gives the scales and the minimums (zeros if the type has none).
 Q_APART void q_columns(int type, const uint8_t *p, int64_t row, vi q[8], vf *d, vf *m) {
     Q_EACH(type, q_each_columns(TYPE, p, row, q, d, m))
 }
 
-// `rows` <= VF rows of n blocks, so that VF can be read: copied to `spare` with zeros where fewer.
+// `rows` <= VF rows of n blocks, padded to VF: fewer rows are copied to `spare`, followed by zeros.
 static const uint8_t *q_whole(int type, const uint8_t *p, int64_t *row, int64_t rows, int64_t n,
                               uint8_t *spare) {
     if (rows >= VF) return p;
@@ -152,7 +152,7 @@ static const uint8_t *q_whole(int type, const uint8_t *p, int64_t *row, int64_t 
     return spare;
 }
 
-// Where row r begins (all dims but the last), in elements from the operand's first.
+// The offset of row r (over all dims but the last) in elements.
 static int64_t q_row_at(const rl_operand *x, int64_t r) {
     int64_t at = 0;
     for (int d = x->ndim - 2; d >= 0; d--) at += r % x->shape[d] * x->strides[d], r /= x->shape[d];
@@ -165,7 +165,7 @@ static int64_t q_rows(const rl_operand *x) {
     return n;
 }
 
-// Element i, row-major, of an operand of whole numbers.
+// Element i, row-major, of an operand of integers.
 static int64_t q_index(const rl_operand *x, int64_t i) {
     int64_t at = 0;
     for (int d = x->ndim - 1; d >= 0; d--) at += i % x->shape[d] * x->strides[d], i /= x->shape[d];
@@ -185,7 +185,7 @@ RL_INLINE int q_is_block(const rl_operand *x) {
 RL_INLINE int q_is_index(const rl_operand *x) {
     return x->ndim >= 0 && x->dtype >= RL_U8 && x->dtype <= RL_I64;
 }
-// float32 whose last dim has no gaps.
+// Whether an operand is float32 with a contiguous last dim.
 RL_INLINE int q_is_rows(const rl_operand *x) {
     if (x->ndim < 1 || x->dtype != RL_F32) return 0;
     return x->strides[x->ndim - 1] == 1 || x->shape[x->ndim - 1] < 2;

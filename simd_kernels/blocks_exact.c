@@ -8,7 +8,7 @@
 #define QX_VECTORS 2
 #endif
 #define QX_WIDTH (QX_VECTORS * VF)
-#define QX_BLOCKS 8 // blocks of a row in one panel: it stays in the first cache
+#define QX_BLOCKS 8 // blocks of a row in one panel, which fits the first-level cache
 
 // A product of `n` rows of `x` with weight rows (linear), or with weight columns (linear_t).
 typedef struct {
@@ -41,7 +41,7 @@ RL_INLINE void qx_each_vector(int type, const float *x, const uint8_t *w, int64_
 // out[i] = the product of x with weight row i of `rows`, and bias.
 Q_APART void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, int64_t rows,
                        int64_t blocks, const float *bias, float *out) {
-#if defined(__wasm__) // as fast there, and 4 KB less
+#if defined(__wasm__) // as fast there, and 4 KB smaller
     for (int64_t r = 0; r < rows; r++) {
         vf sum[2] = {0};
         for (int64_t b = 0; b < blocks; b += 8) {
@@ -59,8 +59,8 @@ Q_APART void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, 
 #endif
 }
 
-// out[i][0..width) += x[i][k] * panel[k][0..width), for k < depth, i < rows <= QX_ROWS. What out
-// starts from: `bias` (or zero, without one) when `first`, else itself.
+// out[i][0..width) += x[i][k] * panel[k][0..width), for k < depth, i < rows <= QX_ROWS. If `first`,
+// out starts from `bias`, or from zero without one.
 static void qx_tile(const float *const *x, int64_t at, const float *panel, int64_t step,
                    int64_t depth, float *const *out, int64_t to, int64_t rows, int64_t width,
                    const float *bias, int first) {
@@ -96,7 +96,7 @@ static void qx_tile(const float *const *x, int64_t at, const float *panel, int64
     }
 }
 
-// The values of QX_WIDTH weight rows, a column of them after the other.
+// The values of QX_WIDTH weight rows, column by column.
 static void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, int64_t blocks,
                        float *panel, uint8_t *spare) {
     const int32_t less = q_less(type);
@@ -120,7 +120,7 @@ static void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, int6
 #define QX_SPARE (VF * QX_BLOCKS * 34)
 #define QX_PANEL (QX_BLOCKS * 32 * QX_WIDTH * 4)
 
-// Many rows with `count` weight rows from `w` on; they are the outputs' columns from `to` on.
+// Many rows times `count` weight rows from `w` on, which give the outputs' columns from `to` on.
 static int qx_matrix(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t blocks,
                        int64_t to, int64_t count, const float *bias, int thread) {
     float *panel = rl_scratch(thread, QX_PANEL + QX_SPARE);

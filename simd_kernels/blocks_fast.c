@@ -1,48 +1,50 @@
-// Products of activations rounded to whole numbers per 32 values with weights in blocks.
+// Products of weights in blocks with activations that are rounded to integers in blocks of 32.
 //
-// A block of 32 activations becomes whole numbers q = round(x * QF_MOST / max |x|) and d = max |x|
-// / QF_MOST in float32, and a product is dw * d * sum(qw * q) + mw * d * sum(q), its sums exact.
-// llama.cpp does so with 8 bits; with as few the likeliest token of a small model is another one in
-// 2 to 5 of 100 places. Here it is 16 bits: q = 256 * high + low, each of them within -127..127,
-// where there are products of bytes; as it is where there are products of 16-bit numbers. A block
-// that holds NaN or infinity has d = NaN and so gives NaN; one whose largest number is below
+// A block of 32 activations becomes integers q = round(x * QF_MOST / max |x|) and the float32
+// d = max |x| / QF_MOST. A product is dw * d * sum(qw * q) + mw * d * sum(q), with exact sums.
+// llama.cpp rounds to 8 bits. With 8 bits the likeliest token of a small model differs in 2 to 5 of
+// 100 places, so this file rounds to 16 bits. Where the processor multiplies bytes, q is split into
+// 256 * high + low, both within -127..127. Where it multiplies 16-bit numbers, q is used as it is.
+// A block with NaN or infinity has d = NaN and gives NaN. A block whose largest number is below
 // QF_TINY counts as zeros.
 #define QF_TINY 1e-30f
 #define QF_MOST 32512 // 127 * 256
 
 #if VF == 16
 #define QF_ROWS 8 // activation rows of a tile
-#define QF_TOGETHER 2 // vectors of weight rows at once for one activation row
+#define QF_TOGETHER 2 // vectors of weight rows per pass of one activation row
 #else
 #define QF_ROWS 4
 #define QF_TOGETHER 2
 #endif
 #define QF_WIDE(type) ((type) == RL_Q8_0 ? WIDE8 : WIDE4)
-// In tiles, where unpacking costs little, 16-bit numbers are the faster ones without DOT32.
+// In tiles unpacking costs little, so without DOT32 16-bit numbers are faster.
 #define QF_WORDS (!DOT32)
-// Stored numbers are this much too large: a symmetric dtype's sum is set right in whole numbers.
+// Stored numbers are too large by this. The sum of a symmetric dtype is corrected in integers.
 #define QF_LESS(type) ((type) == RL_Q8_0 ? BIAS8 : q_less(type))
 
-// A block of one activation row: 32 numbers (where QF_WIDE in the order even elements of 0..15, of
-// 16..31, odd ones of 0..15, of 16..31; else their high bytes, then their low ones), then d, d *
-// sum, and four words that add up to -QF_LESS * sum: the parts of a lane's elements, where those go
-// to float one by one; all of it first, where a block's are added up before. A block of a tile:
-// numbers of QF_ROWS rows two at a time (else four, the high bytes of all rows, then the low ones),
-// then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
+// The layout of a block of one activation row: 32 numbers, then d, d * sum, and four words that add
+// up to -QF_LESS * sum. If QF_WIDE, the numbers are in the order: even elements of 0..15, even ones
+// of 16..31, odd ones of 0..15, odd ones of 16..31. Otherwise their high bytes come first, then the
+// low ones. The four words are the parts of a lane's elements if these are converted to float one
+// by one. If a block is summed first, the first word is the whole.
+// The layout of a block of a tile: the numbers of QF_ROWS rows in twos (if QF_WORDS; otherwise in
+// fours, the high bytes of all rows, then the low ones), then d of each row, then d * sum or, for a
+// symmetric dtype, -QF_LESS * sum.
 #define QF_ONE 96
 #define QF_TILE (QF_ROWS * 72)
-// A block of VF weight rows: numbers likewise, scales, minimums.
+// The layout of a block of VF weight rows: the numbers likewise, scales, minimums.
 #define QF_NUMBERS (VF * (QF_WORDS ? 64 : 32))
 #define QF_PANEL (QF_NUMBERS + 8 * VF)
 
-// 32 activations as whole numbers; gives d and their sum.
+// Rounds 32 activations to integers; gives d and the integers' sum.
 Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
     enum { N = 32 / VF };
     vf v[N];
     vi top = {0}, total = {0};
     for (int i = 0; i < N; i++) {
         v[i] = vload(x + i * VF);
-        vi size = (vi)v[i] & 0x7fffffff; // whole numbers order floats without their sign
+        vi size = (vi)v[i] & 0x7fffffff; // positive floats have the order of their bits
         top = (top & (vi)(top > size)) | (size & (vi)(top <= size));
     }
     int32_t most = 0;
@@ -54,11 +56,11 @@ Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
         for (int i = 0; i < N; i++) vistore(q + i * VF, (vi){0});
         return most >= 0x7f800000 ? __builtin_nanf("") : 0;
     }
-    // Adding 1.5 * 2^23 rounds to a whole number, to nearest even, and leaves it in the low bits.
+    // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, which is then in the low bits.
     vf by = vsplat(QF_MOST / size), shift = vsplat(12582912);
     for (int i = 0; i < N; i++) {
         vi n = (vi)(v[i] * by + shift) - (vi)shift;
-        n -= (vi)((n & 255) == 128); // one more where the low byte would be -128
+        n -= (vi)((n & 255) == 128); // add 1 if the low byte would be -128
         vistore(q + i * VF, n);
         total += n;
     }
@@ -66,7 +68,7 @@ Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
     return size / QF_MOST;
 }
 
-// The low bytes of four numbers, or their high ones once 128 is added, as a word.
+// The low bytes of four numbers as a word, or their high bytes after adding 128.
 RL_INLINE int32_t qf_word(const int32_t n[4], int high) {
     uint32_t word = 0;
     for (int i = 0; i < 4; i++) {
@@ -92,14 +94,14 @@ static void qf_one(int type, const float *x, int64_t blocks, uint8_t *to) {
                 qf_put(to + i, qf_word(q + i, 1)), qf_put(to + 32 + i, qf_word(q + i, 0));
         qf_put_float(end, d), qf_put_float(end + 4, d * (float)sum);
         for (int i = 0; i < 16; i += 4) {
-            int32_t part = 0; // element i / 4 of a lane has the products with these
+            int32_t part = 0; // sum of the numbers whose products are in element i / 4 of a lane
             for (int k = i; k < i + 4; k++) part += q[k] + q[16 + k];
             qf_put(end + 8 + i, -QF_LESS(type) * (VF > 4 ? part : i ? 0 : sum));
         }
     }
 }
 
-// Rows beyond `rows` of a tile are zeros.
+// Rows of a tile from `rows` on are zeros.
 static void qf_tile(int type, const float *const *x, int64_t rows, int64_t blocks, uint8_t *tile) {
     if (rows < QF_ROWS) rl_zero(tile, (size_t)(blocks * QF_TILE));
     for (int64_t r = 0; r < rows; r++) {

@@ -1,8 +1,8 @@
-// linear, linear_t and their kinds with experts over weights in blocks: rows are grouped by
-// expert, and pieces of weight rows (of linear_t: columns) go to the threads.
+// linear and linear_t with weights in blocks, with and without experts. Rows are grouped by expert,
+// and the threads share out pieces of weight rows (for linear_t: of columns).
 
 typedef struct {
-    int64_t expert, first, n, tile; // rows first .. first + n; where their tiles start
+    int64_t expert, first, n, tile; // rows first .. first + n; the offset of their tiles
 } ql_group;
 
 typedef struct {
@@ -12,7 +12,7 @@ typedef struct {
     float **out;
     ql_group *groups;
     uint8_t *tiles;
-    int64_t row, bytes, expert_bytes; // from row to row, of a row, from expert to expert
+    int64_t row, bytes, expert_bytes; // stride of rows, bytes of a row, stride of experts
     int64_t blocks, columns, rows; // of the weight
     int64_t groups_n, pieces, per, tile;
 } ql_job;
@@ -120,7 +120,7 @@ static int ql_run(const rl_call *c, int transposed) {
     if (!n || !columns) return RL_OK;
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
-        // A lone row's place need not hold a tile.
+        // The place of a single row is smaller than a tile.
         j.tile = j.blocks * rl_max(QF_ONE, n == 1 ? 0 : QF_TILE);
     }
     int64_t starts = experts ? count : 0;
@@ -142,7 +142,7 @@ static int ql_run(const rl_call *c, int transposed) {
     }
     if (transposed) j.per = QT_BLOCKS, j.pieces = (j.blocks + QT_BLOCKS - 1) / QT_BLOCKS;
     else {
-        // Pieces large enough to be worth a turn, and enough of them to share out.
+        // Pieces large enough to pay for the dispatch, and enough of them for all threads.
         j.per = j.rows >= 1024 && n == 1 ? 64 : 32;
         j.pieces = (j.rows + j.per - 1) / j.per;
     }
@@ -150,8 +150,8 @@ static int ql_run(const rl_call *c, int transposed) {
     return j.failed ? RL_MEMORY : RL_OK;
 }
 
-// out = x @ w.T + bias; with an index, w and bias are stacks of which each row names one.
-// Attribute: 1 where activations are rounded.
+// out = x @ w.T + bias. With an index, w and bias are stacks, and the index chooses one per row.
+// Attribute: 1 if activations are rounded.
 static int k_blocks_linear(const rl_call *c) { return ql_run(c, 0); }
-// out = x @ w, in float32 always: its sums do not run along blocks.
+// out = x @ w, always in float32, because its sums do not run along blocks.
 static int k_blocks_linear_t(const rl_call *c) { return ql_run(c, 1); }

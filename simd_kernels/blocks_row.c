@@ -1,6 +1,6 @@
-// One activation row, rounded, times rows of blocks: what a step of generation does.
+// One rounded activation row times rows of blocks, the product of a decoding step.
 
-// The numbers of a block in each of LANES rows: elements 0..15 of the lane's row, then 16..31.
+// The numbers of one block of LANES rows: elements 0..15 of each lane's row, then 16..31.
 RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
     half[0] = lanes16(p + q_at(type), row);
     if (type == RL_Q8_0) {
@@ -17,11 +17,11 @@ RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
     }
 }
 
-// Rows lie one after the other: while some are multiplied, as much is fetched from this far ahead
-// of them. The processor's own prefetch sees many short streams and comes too late.
+// Rows are contiguous. While some are multiplied, as many bytes are prefetched from this far ahead.
+// The hardware prefetch sees many short streams and comes too late.
 #if defined(__wasm__)
 #define QV_AHEAD 4096
-// There is no prefetch: a load from memory in order makes the processor's own one follow it.
+// There is no prefetch instruction. A load in memory order makes the hardware prefetch follow it.
 #define QV_FETCH(p, bytes)                                                                         \
     for (int i = 0; i < (bytes); i += 64) fetched |= viload((p) + i < last ? (p) + i : last)
 #else
@@ -35,7 +35,7 @@ RL_INLINE void qv_numbers(int type, const uint8_t *p, int64_t row, vb half[2]) {
 // A vector is LANES rows wide, each with a lane of partial sums.
 typedef float qv_half __attribute__((vector_size(VF * 2)));
 
-// The scales of LANES rows times x's, each over its lane; every other element of `least`: the
+// The scales of LANES rows times x's scale, each over its lane. Every other element of `least`: the
 // minimums times x's sum.
 RL_INLINE vf qv_scales(const uint8_t *p, int64_t row, const uint8_t *x, qv_half *least) {
     double both;
@@ -101,8 +101,7 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
 #define QV_ROWS 4
 
 #if !DOT32 && !WIDE4
-// Element i: the sum of s[i], whose 16-bit sums are added up as far as they hold: 16 * 15 * 127, or
-// 8 * 31 * 127.
+// Element i: the sum of s[i]. 16-bit sums are added while they fit: 16 * 15 * 127, or 8 * 31 * 127.
 RL_INLINE vi qv_sums(int type, const vs s[4]) {
     vi v[4] = {(vi)s[0], (vi)s[1], (vi)s[2], (vi)s[3]};
     vs a = (vs)LOW32(v[0], v[1]) + (vs)HIGH32(v[0], v[1]);
@@ -160,7 +159,7 @@ RL_INLINE vi qv_dots(int type, const uint8_t *p, int64_t row, const uint8_t *x) 
     return sum4(sum[0], sum[1], sum[2], sum[3]);
 }
 
-// The high halves as numbers, where they are finite.
+// The high halves as floats, if finite.
 RL_INLINE vf qv_half(vu high) { return (vf)((vu)((vi)high >> 3) & 0x8fffe000u) * 0x1p112f; }
 
 RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_t row,
@@ -183,7 +182,7 @@ RL_INLINE void qv_each_rows(int type, const uint8_t *x, const uint8_t *w, int64_
         if (q_least(type)) sum = vfma(qv_half(scales), vsplat_at(end + 4), sum);
     }
     vi wrong = (vi)((odd & 0x80008000u) != 0); // such rows give NaN
-    // Zero: the sum is there so that the loads are.
+    // The sum is zero. It keeps the compiler from dropping the loads.
     if (blocks) wrong |= fetched & visplat_at(x - 12);
     vstore(out, (vf)((vi)sum | wrong));
 }
@@ -203,7 +202,7 @@ static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, 
         float found[QV_ROWS];
         int64_t n = rl_min(QV_ROWS, rows - r), step = row, bytes = blocks * q_bytes(type);
         const uint8_t *p = w + r * row;
-        if (n < QV_ROWS) { // rows of zeros behind the last, so that as many are read as always
+        if (n < QV_ROWS) { // pad with rows of zeros, because QV_ROWS are read
             uint8_t *spare = rl_scratch(thread, (size_t)(bytes * QV_ROWS));
             if (!spare) return 0;
             rl_zero(spare, (size_t)(bytes * QV_ROWS));

@@ -1,9 +1,9 @@
 """Compile the C kernels with zig, for this machine, for others, and for the browser tab.
 
-``python -m rushlight.simd_kernels.build [target ...]`` builds into simd_kernels/build: what this
-machine runs and both WebAssembly modules, or the targets named (--list says which there are;
---current whether there is nothing to do; --zig what pip must install). Standard library only: the
-build hook loads this file by its path.
+``python -m rushlight.simd_kernels.build [target ...]`` builds into simd_kernels/build: the library
+for this machine and both WebAssembly modules, or the named targets. --list prints the targets,
+--current exits with 0 if all is up to date, --zig prints the package that pip must install. This
+file uses the standard library only, because the build hook loads it by its path.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TARGETS = {
 
 
 def this_machine() -> str | None:
-    """The target of the machine that this runs on; None where there is none for it."""
+    """The target of this machine; None if it is not supported."""
     system = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform, "")
     machine = platform.machine().lower().replace("amd64", "x86_64")
     if system == "macos" and machine == "aarch64":
@@ -76,7 +76,7 @@ def sources() -> list[Path]:
 
 
 def stamp() -> str:
-    """Changes with the sources."""
+    """A hash of the sources."""
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -90,9 +90,9 @@ def _zig(*args: str) -> None:
 
 
 def build(name: str, out: Path, *flags: str) -> Path:
-    """Build one target of TARGETS into the folder `out`; gives the library's path.
+    """Build one target of TARGETS into the folder `out`; returns the library's path.
 
-    flags: more for the compiler, before all others. RuntimeError with zig's words when it fails.
+    flags: extra flags of the compiler, before all others. RuntimeError with zig's words on failure.
     """
     target = TARGETS[name]
     out.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def build(name: str, out: Path, *flags: str) -> Path:
         jobs: list[tuple[str, ...]] = []
         objects = [str(Path(folder, f"{i}.o")) for i in range(2 + max(1, len(target.cpus)))]
         if name.startswith("wasm"):
-            # Node 20 and older browsers know no sums in constant expressions (places of data).
+            # Node 20 and older browsers do not support sums in constant expressions (data offsets).
             simd: tuple[str, ...] = ("-msimd128", "-mno-extended-const", "-fPIC")
             simd += ("-mrelaxed-simd",) if name == "wasm-relaxed" else ()
             jobs = [(*base, *simd, "-c", str(HERE / f), "-o", o) for f, o in
@@ -139,7 +139,7 @@ TAB = ("wasm-simd128", "wasm-relaxed")
 
 
 def wanted() -> list[str]:
-    """The targets that a checkout needs: the machine's own, if there is one, and the tab's."""
+    """The targets that a checkout needs: this machine's, if supported, and the tab's."""
     host = this_machine()
     return [*([host] if host else []), *TAB]
 
@@ -149,13 +149,13 @@ def _mark(name: str, out: Path) -> Path:
 
 
 def current(names: Sequence[str], out: Path = HERE / "build") -> bool:
-    """Whether these targets are in `out` and built from these sources."""
+    """Whether these targets are built from the present sources."""
     marks = [_mark(n, out) for n in names if (out / TARGETS[n].file).is_file()]
     return len(marks) == len(names) and all(m.is_file() and m.read_text() == stamp() for m in marks)
 
 
 def build_missing(names: Sequence[str], out: Path = HERE / "build") -> list[Path]:
-    """Build those of the targets that are not current; gives the paths of all."""
+    """Build the targets that are not up to date; returns the paths of all."""
     for name in names:
         if not current([name], out):
             build(name, out)
@@ -164,7 +164,7 @@ def build_missing(names: Sequence[str], out: Path = HERE / "build") -> list[Path
 
 
 def main(args: list[str]) -> int:
-    """The command: see the module's first lines."""
+    """The command; the module's docstring describes it."""
     if args == ["--list"]:
         print(*TARGETS, sep="\n")
         return 0
@@ -181,8 +181,8 @@ def main(args: list[str]) -> int:
         print(f"the kernels are built with zig: pip install {ZIG}", file=sys.stderr)
         return 1
     if not args and this_machine() is None:
-        print(f"no C kernels for {sys.platform} {platform.machine()}: NumPy's serve")
-    # Libraries of different machines have the same name: a folder each.
+        print(f"C kernels are not supported on {sys.platform} {platform.machine()}; NumPy's run")
+    # The libraries of different machines have the same name, so each has a folder.
     found = [build(a, HERE / "build" / a) for a in args] if args else build_missing(wanted())
     for path in found:
         print(path, path.stat().st_size)

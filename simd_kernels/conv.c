@@ -1,5 +1,5 @@
-// Convolution and its two gradients as products whose second operand, the windows of an image, is
-// made panel by panel.
+// Convolution and its two gradients as matrix products. Their second operand, the windows of an
+// image, is made panel by panel.
 
 typedef struct image {
     const uint8_t *data;
@@ -7,11 +7,11 @@ typedef struct image {
     int64_t n, c, h, w;          // strides of images, channels, rows and elements
     int64_t height, width, wide; // of a channel; elements in a row of the result
     int64_t channels, groups, step[2];
-    int64_t count, (*taps)[2];   // where a window's elements lie, from step times its number
+    int64_t count, (*taps)[2];   // offsets of a window's elements from step times its number
 } image;
 
-// Of the windows of elements (y, x + t), t < n, a tap sees `channel` from t = first to last; the
-// first of these at `at`, the next `step` elements on.
+// Of the windows at (y, x + t), t < n, a tap is inside the image for t = first to last. The first
+// of these elements is at `at`, each next one `step` elements on.
 typedef struct {
     int64_t first, last, step;
     const uint8_t *at;
@@ -30,7 +30,7 @@ static sight image_sight(const image *m, const uint8_t *channel, int64_t tap, in
     return s;
 }
 
-// to[t] = what a tap of these windows sees, 0 outside of the image.
+// to[t] = the element of a tap in each of these windows, 0 outside of the image.
 static void image_run(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
                       int64_t n, float *to) {
     sight s = image_sight(m, channel, tap, y, x, n);
@@ -86,8 +86,8 @@ static void image_panel(const product *p, int64_t index, float *to, int64_t widt
 
 #define CONV_BYTES ((2 * LINE + VF) * 4)
 
-// With few rows (channels that go alone) windows are added up without panels: a line of the
-// result per item.
+// With few rows (depthwise channels) windows are added up without panels, a line of the result per
+// item.
 static void conv_item(void *ctx, int64_t item, int thread) {
     const product *all = ctx;
     const image *m = all->image;
@@ -113,7 +113,7 @@ static void conv_item(void *ctx, int64_t item, int thread) {
                     }
                     for (; t + VF <= count; t += VF)
                         vstore(to + t, vfma(vsplat(by), vload(s.at + t * 4), vload(to + t)));
-                    if (t < count && count >= VF) { // the last ones, beside some that are done
+                    if (t < count && count >= VF) { // the last vector overlaps the one before
                         vf old = vload(to + count - VF), at = vload(s.at + (count - VF) * 4);
                         vf sum = vfma(vsplat(by), at, old);
                         vstore(to + count - VF, vselect(last_lanes(count - t), sum, old));
@@ -134,7 +134,7 @@ static int run_conv(const product *p) {
     return RL_OK;
 }
 
-// Whether the last dims of x from `from` on lie side by side.
+// Whether the dims of x from `from` on are contiguous.
 static int packed(const rl_operand *x, int from) {
     int64_t step = 1;
     for (int d = x->ndim - 1; d >= from; d--) {
@@ -144,8 +144,9 @@ static int packed(const rl_operand *x, int from) {
     return 1;
 }
 
-// The windows of x as `weight` and the attributes (strides, paddings, dilations, groups) have them,
-// for a result `wide` elements wide, with as much shared memory behind the taps. RL_OK, or why not.
+// Describes the windows of x for `weight` and the attributes (strides, paddings, dilations,
+// groups), for a result `wide` elements wide, with `more` shared memory after the taps. RL_OK, or
+// an error.
 static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_operand *weight,
                    int64_t wide, int64_t more) {
     if (c->n_attrs != 7 || is_vast(c) || x->ndim != 4 || weight->ndim != 4) return RL_REFUSED;
@@ -206,8 +207,8 @@ static int k_conv2d(const rl_call *c) {
     return run_conv(&p);
 }
 
-// out (n, c, h, w), the gradient to the input: of each of `stride` elements of a row and each of
-// `stride` rows by itself, since each is seen by taps of its own, grad (n, o, oh, ow) under them.
+// out (n, c, h, w), the gradient of the input, from grad (n, o, oh, ow). The residues of rows and
+// columns modulo the strides are computed one by one, because each has taps of its own.
 static int k_conv2d_input(const rl_call *c) {
     const rl_operand *out = &c->op[0], *grad = &c->op[1], *w = &c->op[2];
     image m;
@@ -264,8 +265,8 @@ static int k_conv2d_input(const rl_call *c) {
     return RL_OK;
 }
 
-// out (o, c / groups, kh, kw), f32, the gradient to the weight: the windows of x (n, c, h, w) by
-// grad (n, o, oh, ow), image after image.
+// out (o, c / groups, kh, kw), f32, the gradient of the weight: the windows of x (n, c, h, w) times
+// grad (n, o, oh, ow), image by image.
 static int k_conv2d_weight(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *grad = &c->op[2];
     image m;

@@ -24,21 +24,21 @@ static inline float bits_float(uint32_t bits) {
     return x;
 }
 
-// Round a float to a format of `keep` mantissa bits whose smallest normal number is `least`; `ones`
-// is what lies above infinity's code or the largest number's (Micikevicius et al., 2022).
+// Round a float to a format of `keep` mantissa bits whose smallest normal number is `least`. `ones`
+// is the result above infinity's code or the largest number's (Micikevicius et al., 2022).
 static inline uint32_t narrow(float x, int keep, uint32_t least, float magic, uint32_t top,
                               uint32_t nan) {
     uint32_t bits = float_bits(x) & 0x7fffffffu;
     int drop = 23 - keep;
     if (bits > 0x7f800000u) return nan;
-    if (bits < least) // subnormal: added to `magic`, whose last place is the format's
+    if (bits < least) // subnormal: adding `magic`, whose last place is the format's, rounds it
         return float_bits(bits_float(bits) + magic) - float_bits(magic);
     uint32_t even = bits + ((1u << (drop - 1)) - 1) + (bits >> drop & 1);
     uint32_t code = (even - (least - (1u << 23))) >> drop;
     return code < top ? code : top;
 }
 
-static inline uint8_t to_e4m3(float x) { // no infinity: the largest number instead
+static inline uint8_t to_e4m3(float x) { // has no infinity; the largest number instead
     return (uint8_t)(narrow(x, 3, 0x3c800000u, 16384.0f, 0x7e, 0x7f) | float_bits(x) >> 31 << 7);
 }
 static inline uint8_t to_e5m2(float x) {
@@ -83,15 +83,15 @@ RL_INLINE void vstore_bfloat(void *p, vf x) {
     *(vh_at *)p = __builtin_convertvector(code, vh);
 }
 
-// A float as an integer: the fraction is lost, out of range the nearest one, NaN 0.
+// A float truncated to an integer; out of range the nearest one; NaN becomes 0.
 static inline int64_t to_i64(double x) {
     if (x != x) return 0;
     if (x >= 0x1p63) return INT64_MAX;
     return x <= -0x1p63 ? INT64_MIN : (int64_t)x;
 }
 
-// from(i) names element i as it is stored; each gives a loop over elements `stride` apart.
-// They may lie at any address.
+// from(i) reads stored element i. Each macro makes a loop over elements `stride` apart, at any
+// alignment.
 #define PACKED __attribute__((packed, may_alias))
 #define LOAD(name, type, out, value)                                                               \
     static void name(out *to, const void *from, int64_t stride, int64_t n) {                       \
@@ -166,7 +166,7 @@ static void store_f32(void *to, const float *from, int64_t stride, int64_t n) {
     else store_f32_strided(to, from, stride, n);
 }
 
-// By dtype; NULL where a dtype is none of the kind.
+// By dtype; NULL if the dtype is not of this kind.
 static const rl_load_f LOAD_F[RL_N_DTYPES] = {
     [RL_F32] = load_f32, [RL_F16] = load_f16, [RL_BF16] = load_bf16,
     [RL_E4M3] = load_e4m3, [RL_E5M2] = load_e5m2};

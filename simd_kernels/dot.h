@@ -1,10 +1,10 @@
-// Products of small whole numbers, four or two to a lane of 32 bits, and the shuffles they need.
+// Products of small integers, four or two per 32-bit element, and the shuffles that they need.
 //
-// A step multiplies weights with activations and adds up in DOT's accumulator; dot_sum() gives the
+// A step multiplies weights with activations and adds to DOT's accumulator. dot_sum() gives the
 // 32-bit sums. Nothing saturates and no sum overflows, so every machine gives the same integers:
 // - small weights are 0..31 and halves of activations -127..127: a pair is at most 2 * 31 * 127 =
-//   7874, so 16-bit lanes hold four pairs (eight of 4-bit weights: 8 * 2 * 15 * 127 = 30480). The
-//   relaxed dot product of WebAssembly has the weights as its 7-bit operand, where engines agree;
+//   7874, so 16-bit elements hold four pairs (eight of 4-bit weights: 8 * 2 * 15 * 127 = 30480).
+//   WebAssembly's relaxed dot product takes the weights as its 7-bit operand, where engines agree;
 // - 8-bit weights: |w| <= 128, a pair at most 2 * 128 * 127 = 32512.
 #ifndef DOT_H
 #define DOT_H
@@ -91,7 +91,7 @@ RL_INLINE vi sum4(vi a, vi b, vi c, vi d) {
     return LOW64(p, q) + HIGH64(p, q);
 }
 
-// Half precision numbers in the low 16 bits of each element; what is above them does not matter.
+// Half precision numbers in the low 16 bits of each element. The high bits are ignored.
 RL_INLINE vf vhalf(vu bits) {
 #if defined(__F16C__) || defined(__aarch64__)
     typedef _Float16 vhf __attribute__((vector_size(VF * 2)));
@@ -137,7 +137,7 @@ RL_INLINE vi madd16(vs a, vs b) {
 }
 
 #if defined(__AVX512VNNI__) || defined(__aarch64__)
-#define DOT32 1 // four products are added to a 32-bit sum at once
+#define DOT32 1 // one instruction adds four products to a 32-bit sum
 typedef vi vdot;
 RL_INLINE vi dot(vi sum, vb small, vb x) {
 #if defined(__aarch64__)
@@ -164,7 +164,7 @@ RL_INLINE vi dot_sum(vs x) { return pairs(x); }
 #define DOT32 0
 #endif
 
-// Weights and activations as 16-bit numbers, where there is no product of 8-bit ones.
+// Weights and activations are 16-bit numbers if the processor does not multiply 8-bit ones.
 #if defined(__wasm__)
 #define WIDE8 1 // 8-bit weights
 #else
@@ -176,7 +176,7 @@ RL_INLINE vi dot_sum(vs x) { return pairs(x); }
 #define WIDE4 0
 #endif
 
-// 8-bit weights as dot8 wants them: bytes from 0 on processors that multiply such with signed ones.
+// 8-bit weights for dot8: unsigned on processors that multiply unsigned with signed bytes.
 #if defined(__AVX512VNNI__)
 #define BIAS8 128
 #else

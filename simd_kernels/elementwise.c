@@ -1,8 +1,8 @@
-// Functions of each element: pieces of the operands as float or int64, whatever they are stored as.
+// Elementwise functions: each runs over pieces of its operands, converted to float or int64.
 
 #define PIECE 512
 #define ITEM 16384 // elements of one item of work
-#define SHORT 96   // runs shorter than this are gathered until a piece is full
+#define SHORT 96   // shorter runs are gathered into a piece
 
 typedef void (*map_fn)(void *out, const void *a, const void *b, int64_t n);
 enum { FLOATS, INTS, BOOLS };
@@ -11,7 +11,7 @@ typedef struct {
     const rl_call *call;
     rl_walk walk;
     map_fn fn;
-    int in, out;         // what fn takes and gives
+    int in, out;         // the types of fn's input and output
     int64_t runs, parts; // runs of an item, or items of a run
 } map_job;
 
@@ -37,7 +37,7 @@ static RL_APART void map_store(int kind, const rl_operand *x, const void *from, 
         for (int64_t i = 0; i < n; i++) to[i * step] = ((const uint8_t *)from)[i];
 }
 
-// Whether fn can work on an operand where it lies.
+// Whether fn can use an operand in place.
 static int map_direct(int kind, const rl_operand *x, int64_t step) {
     return step == 1 && x->dtype == (kind == FLOATS ? RL_F32 : kind == INTS ? RL_I64 : RL_BOOL);
 }
@@ -50,7 +50,7 @@ static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t star
     int direct[3];
     for (int i = 0; i < w->n; i++) {
         direct[i] = map_direct(i ? job->in : job->out, &op[i], w->step[i]);
-        if (i && !w->step[i]) // one value: spread once
+        if (i && !w->step[i]) // one value: broadcast it once
             map_load(job->in, &op[i], &buffer[i], p->at[i], 0, rl_min(PIECE, stop - start));
     }
     for (int64_t s = start; s < stop; s += PIECE) {
@@ -111,7 +111,7 @@ static void map_item(void *ctx, int64_t item, int thread) {
     for (int64_t run = first; run < last; run++, walk_on(w, &p)) map_run(job, &p, 0, w->inner);
 }
 
-// Items on the threads where there is enough to do, else here.
+// Runs items on the threads if there is enough work, else on this thread.
 static RL_APART void run_items(int64_t items, int64_t work, void (*fn)(void *, int64_t, int),
                                void *job) {
     if (work >= 1 << 15) rl_parallel(items, fn, job);
@@ -183,10 +183,13 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
         }                                                                                          \
     }
 
-#define UNARY(name, expr)                                                                          \
+// One loop for both, because its code is long.
+static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); }
+
+// The kernel of each row of the table.
+#define FLOAT(name, arity, expr)                                                                   \
     VECTORS(name, expr)                                                                            \
-    static int k_##name(const rl_call *c) { return map(c, 1, f_##name, NULL, 0); }
-// Integers wrap around: they are added as unsigned ones.
+    static int k_##name(const rl_call *c) { return map(c, arity, f_##name, NULL, 0); }
 #define BOTH(name, arity, expr, type, whole)                                                       \
     VECTORS(name, expr)                                                                            \
     EACH(i, name, type, int64_t, whole)                                                            \
@@ -198,52 +201,4 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
 #define WHOLE(name, arity, whole)                                                                  \
     EACH(i, name, int64_t, int64_t, whole)                                                         \
     static int k_##name(const rl_call *c) { return map(c, arity, NULL, i_##name, 0); }
-
-UNARY(exp, vexp(a))
-UNARY(log, vlog(a))
-UNARY(sqrt, vsqrt(a))
-UNARY(rsqrt, 1.0f / vsqrt(a))
-UNARY(reciprocal, 1.0f / a)
-// One loop for both: it is long.
-static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); }
-UNARY(sin, sine_of(a, 0))
-UNARY(cos, sine_of(a, 1))
-UNARY(tanh, vtanh(a))
-UNARY(erf, verf(a))
-UNARY(sigmoid, vsigmoid(a))
-UNARY(silu, vsilu(a))
-UNARY(gelu, vgelu(a))
-UNARY(gelu_tanh, vgelu_tanh(a))
-UNARY(floor, vfloor(a))
-UNARY(ceil, vceil(a))
-UNARY(trunc, vtrunc(a))
-UNARY(round, vrint(a))
-VECTORS(div, a / b)
-static int k_div(const rl_call *c) { return map(c, 2, f_div, NULL, 0); }
-
-BOTH(neg, 1, (vf)((vi)a ^ VSIGN), uint64_t, 0 - a)
-BOTH(abs, 1, vabs(a), int64_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-BOTH(square, 1, a * a, uint64_t, a * a)
-BOTH(relu, 1, vselect((vi)(a > 0.0f) | (vi)(a != a), a, (vf){}), int64_t, a > 0 ? a : 0)
-BOTH(add, 2, a + b, uint64_t, a + b)
-BOTH(sub, 2, a - b, uint64_t, a - b)
-BOTH(mul, 2, a * b, uint64_t, a * b)
-BOTH(maximum, 2, vselect((vi)(a > b) | (vi)(a != a), a, b), int64_t, a > b ? a : b)
-BOTH(minimum, 2, vselect((vi)(a < b) | (vi)(a != a), a, b), int64_t, a < b ? a : b)
-
-TRUTH(eq, 2, a == b)
-TRUTH(ne, 2, a != b)
-TRUTH(lt, 2, a < b)
-TRUTH(le, 2, a <= b)
-TRUTH(gt, 2, a > b)
-TRUTH(ge, 2, a >= b)
-TRUTH(logical_and, 2, (a != 0) & (b != 0))
-TRUTH(logical_or, 2, (a != 0) | (b != 0))
-TRUTH(logical_xor, 2, (a != 0) ^ (b != 0))
-TRUTH(logical_not, 1, a == 0)
-TRUTH(isnan, 1, a != a)
-TRUTH(isfinite, 1, (double)a - (double)a == 0)
-TRUTH(isinf, 1, a == a && (double)a - (double)a != 0)
-WHOLE(bitwise_and, 2, a & b)
-WHOLE(bitwise_or, 2, a | b)
-WHOLE(bitwise_xor, 2, a ^ b)
+#include "elementwise.def"

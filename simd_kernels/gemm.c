@@ -1,4 +1,4 @@
-// Products of matrices in tiles: operands packed into panels, multiplied in registers.
+// Matrix products in tiles: operands are packed into panels and multiplied in registers.
 // The method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
 
 // Rows of a micro-tile; it is PANEL columns wide, two vectors.
@@ -17,23 +17,23 @@
 #define EACH_ROWS(M) M(1) M(2) M(3) M(4) M(5) M(6)
 #endif
 #define PANEL (2 * VF)
-// Terms of a sum between two visits of the result; rows of a strip of the first operand.
+// Terms of a sum between two updates of the result; rows of a strip of the first operand.
 #define DEPTH 256
 #define STRIP (ROWS * 24)
 
-// Panels of the first operand are padded to fours, so that four rows are turned at a time.
+// Panels of the first operand are padded to four rows, which are transposed at a time.
 #define PADDED(rows) (((rows) + 3) & ~3)
 
-// V8 keeps the order it is given, and fifteen registers: rows go one after the other, each with one
-// of its own, where clang would load them all first. A pointer made opaque keeps its offsets in the
-// instructions.
+// V8 keeps the order of instructions and has fifteen registers. So rows go one after the other,
+// each with one register, where clang would load them all first. An opaque pointer keeps its
+// offsets in the instructions.
 #if defined(__wasm__)
 #define IN_ORDER(x, y, pointer) __asm__ volatile("" : "+r"(x), "+r"(y), "+r"(pointer))
 #else
 #define IN_ORDER(x, y, pointer)
 #endif
 
-// c (rows, vectors * VF), or what is there plus, the product of two panels of `depth` terms.
+// c (rows, vectors * VF) = or += the product of two panels of `depth` terms.
 RL_INLINE void micro(const int rows, const int vectors, int64_t depth, const float *a,
                      const float *b, int64_t b_row, float *c, int64_t c_row, int add) {
     vf sum[ROWS][2];
@@ -95,7 +95,7 @@ static void turn_four(float *to, int64_t row, const float *const from[4], int64_
         for (int r = 0; r < 4; r++) to[i * row + r] = from[r][i];
 }
 
-// A panel of `width` columns (a multiple of four), of which n are there, zeros behind them:
+// A panel of `width` columns (a multiple of four), of which n exist, with zeros after them:
 // to[i * width + j] = from[j * minor + i * major], i < depth. `rows`: 4 * DEPTH floats of scratch.
 static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int dtype, int64_t minor,
                  int64_t major, int64_t depth, float *rows) {
@@ -107,7 +107,7 @@ static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int d
             for (int r = 0; r < 4 && j + r < n; r++) {
                 const uint8_t *at = from + (j + r) * minor * size;
                 row[r] = (const float *)(const void *)at;
-                // Elsewhere than at multiples of four bytes a float is not read as one.
+                // An address that is not a multiple of four bytes must not be read as a float.
                 if (dtype == RL_F32 && !((uintptr_t)at & 3)) continue;
                 row[r] = rows + r * DEPTH;
                 LOAD_F[dtype](rows + r * DEPTH, at, 1, depth);
@@ -137,7 +137,7 @@ typedef struct {
     int direct, whole;                // the second operand is read in place; so is the result
 } gemm_job;
 
-// Floats of scratch: packed rows, a panel of columns, rows to turn, a micro-tile, the tile's sums.
+// Scratch floats: packed rows, a panel of columns, rows to transpose, a micro-tile, a tile's sums.
 #define SCRATCH_A (PADDED(ROWS) * (STRIP / ROWS + 1) * DEPTH)
 #define SCRATCH_B (PANEL * DEPTH)
 #define SCRATCH_MORE (4 * DEPTH + ROWS * PANEL)
@@ -159,7 +159,7 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
     int64_t m = rl_min(job->rows, p.m - i0), n = rl_min(job->cols, p.n - j0);
     float *c = job->whole ? (float *)(void *)element(&p.c, i0, j0) : small + ROWS * PANEL;
     int64_t c_row = job->whole ? p.c.row : tile_row(job);
-    // As many rows in each panel, and as many terms in each round, as in the next.
+    // Panels have equal numbers of rows, and rounds equal numbers of terms.
     int64_t panels = (m + ROWS - 1) / ROWS, base = m / panels, more = m % panels;
     int64_t rounds = (p.k + DEPTH - 1) / DEPTH, round = ((p.k + rounds - 1) / rounds + 3) & ~3;
     for (int64_t k0 = 0; k0 < p.k; k0 += round) {
@@ -206,13 +206,13 @@ static int gemm(const product *p) {
     gemm_job job = {.p = p};
     int aligned = !((uintptr_t)p->c.data & 3);
     job.whole = p->c.dtype == RL_F32 && p->c.col == 1 && aligned && !p->wide;
-    // Packing pays where a panel is used several times.
+    // Packing pays if a panel is used several times.
     job.direct = !p->image && p->b.dtype == RL_F32 && p->b.col == 1 && p->m <= 2 * ROWS &&
                  !((uintptr_t)p->b.data & 3);
     int64_t wanted = 3 * rl_threads();
     job.rows = rl_min(p->m, job.whole ? STRIP : STRIP / 2);
     job.cols = job.whole ? p->n : rl_min(p->n, 16 * PANEL);
-    // How a product is cut does not touch the order of a sum, so threads may be counted here.
+    // The cut does not change the order of a sum, so it may depend on the number of threads.
     for (;;) {
         job.down = (p->m + job.rows - 1) / job.rows;
         job.across = (p->n + job.cols - 1) / job.cols;

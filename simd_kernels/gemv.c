@@ -1,8 +1,8 @@
-// Products with few rows, a vector among them: each weight is read once, as it is stored.
+// Products with few rows or one: each weight is read once, in its stored form.
 
-// Rows that are multiplied at once, and weights beside one another.
+// Rows per pass, and weights side by side.
 #define FEW_ROWS 4
-// Columns of a piece of sums that stays in the first cache; bytes of weights worth an item.
+// Columns of a piece of sums that fits the first-level cache; bytes of weights per item.
 #define LINE 2048
 #define ITEM_BYTES 65536
 
@@ -58,10 +58,10 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
                 for (int r = 0; r < rows; r++) sum[u][r][c] = vfma(at[r], weight, sum[u][r][c]);
             }
         }
-    // What is left: the last VF terms again, without those that were added already.
+    // The remainder: the last VF terms again, without those that were added already.
     if (i < k) {
         vf at[FEW_ROWS];
-        for (; i < k - VF; i += VF) // with two rounds a whole vector may be left, too
+        for (; i < k - VF; i += VF) // after double rounds a whole vector may be left
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -90,15 +90,15 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
     }
 }
 
-// With few registers, two weights beside four rows.
+// With few registers: two weights by four rows.
 #define BESIDE(rows) (VF < 16 && (rows) == 4 ? 2 : 4)
 typedef void (*dots_kernel)(int64_t, const float *const *, const uint8_t *const *, float *);
 #define DOTS(name, dtype, rows)                                                                    \
     static void name(int64_t k, const float *const *x, const uint8_t *const *w, float *out) {      \
         dots(dtype, rows, BESIDE(rows), rows == 1 ? 2 : 1, k, x, w, out);                          \
     }
-// A conversion of f16 is long in WebAssembly, and a module shall be small: there it is a pass of
-// its own.
+// In WebAssembly the conversion of f16 takes much code, and a module must be small. So it is a pass
+// of its own there.
 #if defined(__wasm__)
 #define EACH_KIND(M) M(F32) M(BF16)
 #else
@@ -130,8 +130,8 @@ RL_INLINE void adds(const int dtype, const int rows, const int terms, int64_t n,
         for (int t = 0; t < terms; t++) by[r][t] = vsplat(x[r][t]);
     for (int64_t j = 0; j < n; j += VF) {
         vf weight[8];
-        // The last vector ends with the piece, which may be the shorter one: what lies before it is
-        // read. Its lanes are put right in the end.
+        // The last vector ends with the piece. It reads elements before it, whose lanes are
+        // corrected at the end.
         int64_t at = rl_min(j, n - VF);
 #pragma GCC unroll 8
         for (int t = 0; t < terms; t++) weight[t] = load_as(dtype, w[t] + at * size);
@@ -170,7 +170,7 @@ typedef struct {
     int dots;
 } gemv_job;
 
-// Floats of scratch: sums, and weights widened or gathered, at most four vectors of k or a piece.
+// Scratch floats: sums, and converted or gathered weights, at most four vectors of k or a piece.
 static int64_t gemv_bytes(const gemv_job *job) {
     int64_t weights = job->dots ? 4 * job->p->k : TERMS * LINE;
     return (FEW_ROWS * LINE + 2 * VF + weights) * 4;
@@ -179,7 +179,7 @@ static int64_t gemv_bytes(const gemv_job *job) {
 // The columns j to j + n (at most LINE) of rows i to i + rows (at most FEW_ROWS).
 static void gemv_piece(const gemv_job *job, const product *p, const float *const *x, int64_t i,
                        int rows, int64_t j, int64_t n, float *sums, float *widened) {
-    int64_t along = job->dots ? p->b.row : p->b.col; // between elements that are read in a row
+    int64_t along = job->dots ? p->b.row : p->b.col; // stride of successive elements
     int kind = gemv_kind(p->b.dtype), stored = kind >= 0 && along == 1;
     if (!stored) kind = 0;
     const uint8_t *w[TERMS];
@@ -188,7 +188,7 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
         int beside = rows > 2 ? BESIDE(4) : 4;
         for (int64_t c = 0; c < n; c += beside) {
             float out[FEW_ROWS * FEW_ROWS];
-            for (int t = 0; t < beside; t++) { // behind the last column the last one again
+            for (int t = 0; t < beside; t++) { // after the last column, the last one again
                 w[t] = element(&p->b, 0, j + rl_min(c + t, n - 1));
                 if (stored) continue;
                 float *to = widened + t * p->k;
@@ -232,7 +232,7 @@ static void gemv_item(void *ctx, int64_t item, int thread) {
     int64_t to = rl_min(p.n, from + job->cols);
     for (int64_t j = from; j < to; j += LINE)
         for (int64_t i = 0; i < p.m; i += FEW_ROWS) {
-            const float *rows[FEW_ROWS]; // behind the last row the last one again
+            const float *rows[FEW_ROWS]; // after the last row, the last one again
             for (int r = 0; r < FEW_ROWS; r++) rows[r] = x + rl_min(i + r, p.m - 1) * row;
             int count = (int)rl_min(FEW_ROWS, p.m - i);
             gemv_piece(job, &p, rows, i, count, j, rl_min(LINE, to - j), sums,
@@ -244,23 +244,22 @@ static int gemv_in_place(const product *p) {
     return p->a.dtype == RL_F32 && p->a.col == 1 && !((uintptr_t)p->a.data & 3);
 }
 
-// Floats that gemv takes in `shared`.
+// The number of floats that gemv needs in `shared`.
 static int64_t gemv_shared(const product *p) {
     return gemv_in_place(p) ? 0 : p->batch * p->m * p->k;
 }
 
-// Whether weights are multiplied along their rows; else they are added up.
+// Whether the sums run along contiguous weights; otherwise scaled rows of weights are added up.
 static int gemv_dots(const product *p) { return p->b.row == 1 && (p->b.col != 1 || p->k >= p->n); }
 
-// Whether gemv takes a product: up to so many rows weights are best read in place, and up to more
-// where they come from memory.
+// Whether gemv is faster than gemm: for few rows, and for more if the weights come from memory.
 static int gemv_fits(const product *p) {
     int far = p->k * p->n > 1 << 20;
     return gemv_dots(p) ? p->m <= (far ? 32 : 12) && p->k >= VF
                         : p->m <= (far ? 12 : 2) && p->n >= VF && p->k > 0;
 }
 
-// A product that fits; `shared`: gemv_shared floats.
+// A product for which gemv is chosen. `shared`: gemv_shared floats.
 static int gemv(const product *p, float *shared) {
     gemv_job job = {.p = p, .dots = gemv_dots(p)};
     if (!gemv_in_place(p)) {
@@ -277,7 +276,7 @@ static int gemv(const product *p, float *shared) {
     job.cols = rl_max(rl_min(cols, LINE), job.dots ? 4 : 64);
     job.items = (p->n + job.cols - 1) / job.cols;
     if (!reserve(gemv_bytes(&job))) return RL_MEMORY;
-    // Memory bounds it: an operation takes twenty times as long as one of gemm.
+    // It is bound by memory: an operation takes twenty times as long as in gemm.
     share_out(40.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch,
               job.items * p->batch, gemv_item, &job);
     return RL_OK;

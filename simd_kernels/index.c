@@ -1,4 +1,4 @@
-// Elements by index, and their order.
+// Reading and writing elements by index, and sorting.
 
 typedef struct {
     const rl_operand *out, *in, *index;
@@ -74,8 +74,8 @@ static int k_gather(const rl_call *c) {
     return RL_OK;
 }
 
-// out = x, then out[index[i][j]][j] = source[i][j] for dim 0, and so on, or += it: the other way
-// round. attrs: the dim, whether to add.
+// The reverse: out = x, then out[index[i][j]][j] = (or +=) source[i][j] for dim 0, and so on.
+// attrs: the dim, whether to add.
 static int k_scatter(const rl_call *c) {
     if (c->n != 4 || c->n_attrs != 2) return RL_REFUSED;
     rl_operand out = c->op[0];
@@ -145,7 +145,7 @@ static int k_index_add(const rl_call *c) {
     return RL_OK;
 }
 
-// Numbers whose order is that of the floats, equal for equal ones, NaN above all.
+// Integers in the order of the floats. Equal floats have equal integers; NaN is the largest.
 static uint32_t sort_key(float x, uint32_t flip) {
     uint32_t bits = float_bits(x == 0 ? 0.0f : x);
     if (x != x) return 0xffffffffu ^ flip;
@@ -156,7 +156,7 @@ typedef struct {
     uint32_t key, place;
 } sort_pair;
 
-// By 11 bits of the key at a time, the lowest first: equal keys keep their order.
+// A radix sort by 11 bits of the key at a time, the lowest first, which is stable.
 static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
     for (int shift = 0; shift < 33; shift += 11) {
         uint32_t at[2048] = {0}, sum = 0;
@@ -173,7 +173,7 @@ static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
     return a;
 }
 
-// The places of the first `k` in rising order along a dim, or falling. out (k there), x.
+// The indices of the first `k` elements in rising or falling order along a dim. out (size k), x.
 // attrs: dim, falling.
 static int k_argsort(const rl_call *c) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
@@ -204,7 +204,7 @@ static int k_argsort(const rl_call *c) {
                 counts[a[s + i].key >> 21]++;
             }
         }
-        // Only those whose upper bits are low enough can be among the first k.
+        // Only keys whose upper bits are low enough can be among the first k.
         int64_t m = 0, below = 0;
         for (uint32_t i = 0; i < 2048 && last == 2047; i++)
             if ((below += counts[i]) >= k) last = i;

@@ -1,4 +1,4 @@
-// Kernels of products: matmul and linear, layers that each row chooses, and rows of a table.
+// Kernels of products: matmul and linear, linear with experts, and embedding.
 
 static int64_t shared_floats(const product *p);
 
@@ -8,7 +8,7 @@ static matrix matrix_of(const rl_operand *x) {
     return out;
 }
 
-// With few columns and many rows the product of the turned matrices is the quicker one.
+// With few columns and many rows the product of the transposed matrices is faster.
 static product turned(const product *p) {
     product t = *p;
     t.m = p->n, t.n = p->m;
@@ -25,7 +25,7 @@ static product turned(const product *p) {
 static product prepared(const product *p) {
     product t = *p;
     if (t.n < t.m && t.n <= FEW_ROWS) t = turned(&t);
-    // A dim of size one lies as one likes.
+    // A dim of size one may have any stride.
     if (t.k == 1) t.a.col = t.b.row = 1;
     if (t.n == 1) t.b.col = t.c.col = 1;
     if (t.m == 1) t.a.row = t.c.row = 1;
@@ -77,7 +77,7 @@ static int k_product(const rl_call *c) {
     return shared ? run_product(&p, shared) : RL_MEMORY;
 }
 
-// The row r of an operand whose last dim is not counted, or with `all` the element r.
+// The offset of row r (over all dims but the last), or with `all` of element r.
 static uint8_t *row_at(const rl_operand *x, int64_t r, int all) {
     int64_t at = 0;
     for (int d = x->ndim - 2 + all; d >= 0; r /= x->shape[d], d--)
@@ -134,8 +134,8 @@ static int k_product_experts(const rl_call *c) {
     matrix from = {NULL, x->dtype, 0, x->strides[last]};
     matrix to = {NULL, out->dtype, 0, out->strides[last]};
     product p = {.n = n, .k = k, .batch = 1, .b = matrix_of(w)};
-    // Rows of one expert, up to `wide` at once, are brought side by side; `floats`: what the
-    // products take of the shared memory, whose first part says which rows go where.
+    // Up to `wide` rows of one expert are gathered side by side. `floats`: the shared memory of the
+    // products. The first part of the shared memory holds the order of the rows.
     int64_t wide = rl_min(rows, 1024), floats = 0;
     int64_t in = k * RL_SIZE[x->dtype], made = n * RL_SIZE[out->dtype];
     for (p.m = 1; p.m <= wide && p.m <= 16; p.m++) {
@@ -179,7 +179,7 @@ static int k_product_experts(const rl_call *c) {
     return RL_OK;
 }
 
-// out[...] = table[index[...]]: rows of a table of floats as they are stored.
+// out[...] = table[index[...]]: rows of a table of floats, copied in their stored form.
 static int k_embedding(const rl_call *c) {
     const rl_operand *out = &c->op[0], *table = &c->op[1], *index = &c->op[2];
     if (c->n != 3 || is_vast(c) || table->ndim != 2 || index->ndim < 0 || !led_by(out, index, 1))

@@ -1,17 +1,22 @@
-// Messages: checked word by word, then run record by record.
+// Runs messages: checks them word by word, then runs them record by record.
 #include "rl.h"
 #include "pool.h"
 
-// One string: in the tab a table of pointers is code that fills it.
-#define K(name) #name "\0"
+// One string, because in the tab a table of pointers needs code that fills it.
+#define K(name, kinds) #name "\0"
 static const char NAMES[] =
 #include "kernels.def"
     ;
 #undef K
-#define K(name) KERNEL_##name,
+#define K(name, kinds) KERNEL_##name,
 enum {
 #include "kernels.def"
     KERNELS
+};
+#undef K
+#define K(name, kinds) kinds,
+static const uint8_t KINDS[] = {
+#include "kernels.def"
 };
 #undef K
 
@@ -23,8 +28,8 @@ extern const rl_kernel rl_table_base[];
 extern const rl_kernel rl_table_avx2[], rl_table_avx512[];
 #include <cpuid.h>
 
-// What the processor and the system under it can do: 0, 1 for AVX2 with FMA and F16C, 2 for AVX-512
-// with VNNI.
+// The instructions that processor and system support: 0 for the base, 1 for AVX2 with FMA and F16C,
+// 2 for AVX-512 with VNNI.
 static int detect(void) {
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27)) return 0; // OSXSAVE
@@ -69,7 +74,7 @@ static const rl_kernel *table(void) {
 
 RL_API int32_t rl_version(void) { return RL_VERSION; }
 
-// The name of kernel `number`; NULL past the last.
+// The name of kernel `number`; NULL after the last.
 RL_API const char *rl_kernel_name(int32_t number) {
     const char *name = NAMES;
     if (number < 0 || number >= KERNELS) return NULL;
@@ -77,12 +82,17 @@ RL_API const char *rl_kernel_name(int32_t number) {
     return name;
 }
 
-// Bytes of a block of a dtype times 256, plus its elements; 0 past the last.
+// For an elementwise kernel, 1 if it supports floats, plus 2 if it supports integers; otherwise 0.
+RL_API int32_t rl_kernel_kinds(int32_t number) {
+    return number >= 0 && number < KERNELS ? KINDS[number] : 0;
+}
+
+// The bytes of a block of a dtype times 256, plus its elements; 0 after the last dtype.
 RL_API int32_t rl_dtype(int32_t code) {
     return code >= 0 && code < RL_N_DTYPES ? DTYPE[code][0] * 256 + DTYPE[code][1] : 0;
 }
 
-// Whether every element of an operand lies in a buffer of `nbytes` bytes, from element `offset` on.
+// Whether every element of an operand is in a buffer of `nbytes` bytes, from element `offset` on.
 static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
     int64_t last = offset, bytes = DTYPE[x->dtype][0], block = DTYPE[x->dtype][1];
     if (offset < 0 || offset % block) return 0;
@@ -98,7 +108,7 @@ static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
         if (__builtin_add_overflow(last, span, &last)) return 0;
         if (block > 1 && d < x->ndim - 1 && x->strides[d] % block) return 0;
     }
-    if (block > 1) { // blocks are whole, and lie side by side
+    if (block > 1) { // blocks are whole and contiguous
         int d = x->ndim - 1;
         if (d < 0 || x->shape[d] % block || (x->strides[d] != 1)) return 0;
     }
@@ -107,7 +117,7 @@ static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
     return !__builtin_mul_overflow(end, bytes, &end) && end <= nbytes;
 }
 
-// Read one record; its length in words, or minus the reason why it is none.
+// Read one record; returns its length in words, or minus the error code.
 static int64_t read(const int64_t *w, int64_t left, const int64_t *buffers, int64_t n_buffers,
                     rl_call *call) {
     if (left < 4 || w[1] < 4 || w[1] > left) return -RL_MALFORMED;
@@ -142,7 +152,8 @@ static int64_t read(const int64_t *w, int64_t left, const int64_t *buffers, int6
     return w[1];
 }
 
-// Run a message of `n` words. 0, or 256 times the record's place (from 1) plus the reason.
+// Run a message of `n` words. Returns 0, or 256 times the record's number (from 1) plus the error
+// code.
 RL_API int32_t rl_run(const int64_t *words, int32_t n) {
     if (n < 4 || words[1] != n) return RL_MALFORMED;
     if (words[0] != RL_VERSION) return RL_WRONG_VERSION;
@@ -173,10 +184,10 @@ RL_API int32_t rl_run(const int64_t *words, int32_t n) {
 }
 
 #ifndef __wasm__
-// Not a kernel: dispatches of WebGPU, which Python would call one by one. `f`: the functions that
-// set a pipeline, set a bind group and dispatch, of webgpu.h. A dispatch is six words: pipeline and
-// bind group (0: as before), place of its parameters in the group `parameters` (-1: as before),
-// workgroups along x, y and z.
+// Not a kernel: encodes WebGPU dispatches, which would otherwise be single calls from Python. `f`:
+// the functions of webgpu.h that set a pipeline, set a bind group and dispatch. A dispatch has six
+// words: pipeline and bind group (0: the same as before), offset of its parameters in the group
+// `parameters` (-1: the same as before), workgroups along x, y and z.
 RL_API void rl_encode(void *const *f, void *pass, void *parameters, const int64_t *w, int64_t n) {
     void (*pipeline)(void *, void *) = f[0];
     void (*group)(void *, uint32_t, void *, size_t, const uint32_t *) = f[1];

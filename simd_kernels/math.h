@@ -27,20 +27,20 @@ RL_LANES(vtrunc, __builtin_truncf)
 RL_LANES(vrint, __builtin_rintf)
 #endif
 
-// Loops that shall stay small: no copies of their body for vectors or many rounds at once.
+// Marks a loop that must stay small: the compiler does not vectorize or unroll it.
 #if defined(__clang__)
 #define RL_SMALL_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 #else
 #define RL_SMALL_LOOP
 #endif
 
-// What runs once for each op need not be fast: the tab downloads it.
+// Marks code that runs once per op. It is optimized for size, because the tab downloads it.
 #if defined(__wasm__)
 #define RL_ONCE __attribute__((minsize, noinline))
 #else
 #define RL_ONCE
 #endif
-// Functions of which one copy is enough.
+// Marks functions that are not inlined.
 #define RL_APART __attribute__((noinline))
 
 typedef double vd __attribute__((vector_size(VF * 8)));
@@ -57,11 +57,11 @@ RL_INLINE int vany(vi mask) {
 // 2 ** k for k of [-126, 127].
 RL_INLINE vf vpower2(vi k) { return (vf)((k + 127) << 23); }
 
-// e ** x within 1 ulp, 0 and infinity where it leaves the range. e ** x = 2 ** k * e ** r, and
+// e ** x within 1 ulp; 0 or infinity out of range. e ** x = 2 ** k * e ** r, and
 // e ** r by a polynomial (minimax, as all here) on |r| <= log(2) / 2.
 RL_INLINE vf vexp(vf x) {
     x = vselect(x > 89.0f, vsplat(89.0f), vselect(x < -104.5f, vsplat(-104.5f), x));
-    // Adding 1.5 * 2 ** 23 rounds to a whole number, which stands in the low bits.
+    // Adding 1.5 * 2 ** 23 rounds to an integer, which is then in the low bits.
     vf shifted = vfma(x, vsplat(1.44269504f), vsplat(12582912.0f));
     vi k = (vi)((vu)shifted - 0x4b400000u);
     vf whole = shifted - 12582912.0f;
@@ -71,7 +71,7 @@ RL_INLINE vf vexp(vf x) {
     vf high = vfma(vsplat(0.00836873055f), r, vsplat(0.041668389f));
     p = vfma(vfma(vsplat(0.00138145685f), r2, high), r2, p);
     p = vfma(p, r2, r) + 1.0f;
-    // In two steps, so that subnormal results and the largest ones come out.
+    // In two steps, for subnormal results and the largest ones.
     vi half = k >> 1;
     return p * vpower2(half) * vpower2(k - half);
 }
@@ -115,7 +115,7 @@ RL_INLINE vf vtanh(vf x) {
     return vsigned(vselect((vi)(a < 0.625f), inner, outer), x);
 }
 
-// The error function within 2 ulp: a polynomial times x, further out 1 - e ** (a polynomial).
+// The error function within 2 ulp: a polynomial times x near 0, 1 - e ** (a polynomial) elsewhere.
 RL_INLINE vf verf(vf x) {
     vf a = vabs(x), s = x * x;
     vf p = vfma(vsplat(8.67169292e-05f), s, vsplat(-0.000821031805f));
@@ -137,7 +137,7 @@ RL_INLINE vf verf(vf x) {
     return vsigned(vselect((vi)(a < 0.875f), inner, outer), x);
 }
 
-// 1 / (1 + e ** -x) within 3 ulp; e is only raised to what is not positive.
+// 1 / (1 + e ** -x) within 3 ulp. No exponent is positive.
 RL_INLINE vf vsigmoid(vf x) {
     vf e = vexp(-vabs(x));
     return vselect((vi)(x >= 0.0f), vsplat(1.0f), e) / (e + 1.0f);
@@ -152,7 +152,7 @@ RL_INLINE vf vgelu(vf x) {
     vf a = vabs(x);
     vi far = (vi)(a > 5.6f);
     vf t = vselect(far, vsplat(5.6f), a);
-    // In pairs and pairs of pairs: many short chains, where one long one would be waited for.
+    // In pairs and pairs of pairs: short chains have less latency than one long one.
     vf t2 = t * t, t4 = t2 * t2;
     vf low = vfma(vsplat(-0.797885776f), t, vsplat(-0.693147182f));
     low = vfma(vfma(vsplat(-0.0363897569f), t, vsplat(-0.318296492f)), t2, low);
@@ -170,8 +170,8 @@ RL_INLINE vf vgelu_tanh(vf x) {
     return x / (vexp(u * -1.59576912f) + 1.0f);
 }
 
-// x - n pi/2 for one large x, n modulo 4: x is m * 2 ** e with m of 24 bits, and of 2/pi the 96
-// bits count that do not make multiples of 4 (Payne and Hanek, 1983).
+// x - n pi/2 for one large x, n modulo 4. x is m * 2 ** e with m of 24 bits. It uses the 96 bits of
+// 2/pi that do not give multiples of 4 (Payne and Hanek, 1983).
 static float reduce_large(float x, int32_t *n) {
     static const uint64_t bits[] = {0, 0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u,
                                     0xdb6295993c439041u, 0xfe5163abdebbc561u};
@@ -192,7 +192,7 @@ static float reduce_large(float x, int32_t *n) {
     return (float)r;
 }
 
-// Sine or cosine within 2 ulp: reduced in doubles, the large ones lane by lane.
+// Sine or cosine within 2 ulp. The argument is reduced in doubles, a large one lane by lane.
 RL_INLINE vf vsincos(vf x, int32_t quarter) {
     vd wide = __builtin_convertvector(x, vd);
     vf shifted = vfma(x, vsplat(0.636619772f), vsplat(12582912.0f));
@@ -224,7 +224,7 @@ RL_INLINE vf vsincos(vf x, int32_t quarter) {
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v4_at __attribute__((vector_size(16), aligned(4), may_alias));
 
-// Four rows of four floats, `ts` and `fs` apart, turned round.
+// Transposes four rows of four floats, `ts` and `fs` apart.
 RL_INLINE void turn4(float *to, int64_t ts, const float *from, int64_t fs) {
     v4 a = *(const v4_at *)from, b = *(const v4_at *)(from + fs);
     v4 c = *(const v4_at *)(from + 2 * fs), d = *(const v4_at *)(from + 3 * fs);

@@ -1,11 +1,11 @@
-// Elements moved as they are stored, whatever the strides on both sides; fills and joins.
+// Copies of stored elements between any strides; fills and concatenation.
 
 typedef struct {
     const rl_operand *out, *in;
     rl_walk walk;
     int64_t size, runs;
-    // Another dim that a run goes along, its length and strides: where the input lies along it, the
-    // run is turned round, else it is many short ones.
+    // A second dim of a run, its length and strides. If the input is contiguous along it, the run
+    // is transposed, otherwise it is many short runs.
     int64_t across, to_step, from_step;
     int turned;
 } move_job;
@@ -13,7 +13,7 @@ typedef struct {
 #define MOVE_LOOP(type)                                                                            \
     RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)((type *)to)[i * ts] = ((const type *)from)[i * fs]
 
-// A short run by vectors of 16 bytes, of which the last two overlap: calls cost more than these.
+// Copies a short run by vectors of 16 bytes, of which the last two overlap. A call would cost more.
 static inline void move_bytes(uint8_t *to, const uint8_t *from, int64_t n) {
     typedef uint32_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
     if (n < 16 || n > 1024) {
@@ -34,7 +34,7 @@ static RL_APART void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64
     else MOVE_LOOP(uint8_t);
 }
 
-#define SQUARE 16 // elements on a side of the pieces that a matrix is turned round by
+#define SQUARE 16 // side of the square pieces of a transposition, in elements
 
 // to[i * ts + j] = from[i + j * fs] for i < m, j < n.
 static void move_turned(uint8_t *to, const uint8_t *from, int64_t m, int64_t n, int64_t ts,
@@ -76,7 +76,7 @@ static void move_item(void *ctx, int64_t item, int thread) {
     }
 }
 
-// out[...] = in[...], of one shape and size of elements; they do not overlap.
+// out[...] = in[...] for equal shapes and element sizes; they must not overlap.
 static RL_ONCE void move(const rl_operand *out, const rl_operand *in) {
     const rl_operand *x[2] = {out, in};
     int64_t n = rl_numel(out);
@@ -88,7 +88,7 @@ static RL_ONCE void move(const rl_operand *out, const rl_operand *in) {
     for (int i = 0; i <= d && w->step[0] == 1 && w->step[1] != 1 && !job.turned; i++)
         if (w->strides[1][i] == 1) job.turned = 1, d = i;
     job.across = d < 0 ? 1 : w->shape[d];
-    if (d >= 0) { // taken out of the walk
+    if (d >= 0) { // removed from the walk
         job.to_step = w->strides[0][d];
         job.from_step = job.turned ? w->step[1] : w->strides[1][d];
         w->outer /= job.across;
@@ -116,7 +116,7 @@ static void fill_run(uint8_t *to, int64_t n, int64_t step, int64_t bits, int64_t
     else move_run(to, from, n, step, 0, size);
 }
 
-// Every element becomes the low bytes of `bits`.
+// Sets every element to the low bytes of `bits`.
 static RL_ONCE void fill(const rl_operand *out, int64_t bits) {
     if (!rl_numel(out)) return;
     rl_walk w = walk_over(&out, 1, -1);
@@ -134,8 +134,8 @@ static RL_ONCE int k_fill(const rl_call *c) {
     return RL_OK;
 }
 
-// A region of out, its values, all of out, what is there before: x, or where that is left out a
-// value (attrs: its bits).
+// A region of out, the region's values, all of out, and out's initial value: x, or without it a
+// number (attrs: its bits).
 static RL_ONCE int k_place(const rl_call *c) {
     const rl_operand *region = &c->op[0], *value = &c->op[1], *out = &c->op[2], *x = &c->op[3];
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;
@@ -151,7 +151,7 @@ static RL_ONCE int k_place(const rl_call *c) {
     return RL_OK;
 }
 
-// out, then what is joined; attrs: the dim.
+// out, then the parts; attrs: the dim.
 static RL_ONCE int k_cat(const rl_call *c) {
     rl_operand out = c->op[0];
     if (c->n_attrs != 1 || out.ndim < 1 || out.dtype >= RL_Q4_0) return RL_REFUSED;

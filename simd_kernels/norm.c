@@ -13,7 +13,7 @@ struct row_job {
     int interleaved, failed;
 };
 
-// Lanes from n on are `other`.
+// Replaces the lanes from n on by `other`.
 RL_INLINE vf vkeep(vf x, int64_t n, float other) {
     static const int32_t LANES[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return vselect(*(const vi_at *)LANES < (int32_t)rl_min(n, VF), x, vsplat(other));
@@ -27,9 +27,9 @@ static inline void row_store(float *x, vf y, int64_t left) {
     else store_rest(x, y, left);
 }
 
-#define BLOCK 512 // elements whose sum is added up in float: blocks are, in double
+#define BLOCK 512 // elements summed in float; the sums of blocks are added in double
 
-// Every row, each operand of it as floats side by side.
+// Calls a function for every row, with each operand's row as contiguous floats.
 static void row_item(void *ctx, int64_t item, int thread) {
     row_job *job = ctx;
     const rl_walk *w = &job->walk;
@@ -81,7 +81,7 @@ static float row_top(const float *x, int64_t n) {
     return vtop(top);
 }
 
-// Softmax where `out` is given the exponentials, log_softmax where `log` is set.
+// Softmax, or log_softmax if `log` is set.
 static void softmax_row(float *out, const float *x, int64_t n, int log) {
     vf top = vsplat(row_top(x, n));
     double total = 0;
@@ -113,7 +113,7 @@ static void row_log_softmax(const row_job *job, float *const *x, int64_t n) {
     softmax_row(x[0], x[1], n, 1);
 }
 
-// The sum of (x - mean) ** power, of 1 or 2.
+// The sum of (x - mean) ** power; power is 1 or 2.
 static RL_APART double row_sum(const float *x, int64_t n, float mean, int power) {
     double total = 0;
     for (int64_t s = 0; s < n; s += BLOCK) {
@@ -164,7 +164,7 @@ static RL_ONCE int softmax(const rl_call *c, row_fn fn) {
 static int k_softmax(const rl_call *c) { return softmax(c, row_softmax); }
 static int k_log_softmax(const rl_call *c) { return softmax(c, row_log_softmax); }
 
-// A vector of n floats where it lies or in `held`; NULL for one that is left out.
+// A vector of n floats, in place or converted in `held`; NULL for an operand that is left out.
 static const float *vector_of(const rl_operand *x, int64_t n, float *held) {
     if (x->ndim < 0) return NULL;
     if (x->dtype == RL_F32 && x->strides[0] == 1) return (const float *)x->data;
@@ -216,7 +216,7 @@ static void row_rope(const row_job *job, float *const *x, int64_t n) {
     rl_copy(out + 2 * half, in + 2 * half, (size_t)(n - 2 * half) * 4);
 }
 
-// out, x, cos, sin; attrs: interleaved. cos and sin have half as many features as turn.
+// out, x, cos, sin; attrs: interleaved. cos and sin have half as many features as are rotated.
 static RL_ONCE int k_rope(const rl_call *c) {
     const rl_operand *x[4];
     if (c->n != 4 || c->n_attrs != 1) return RL_REFUSED;

@@ -27,7 +27,7 @@ static void *memory(int i, size_t bytes) {
 void *rl_scratch(int thread, size_t bytes) { return memory(thread, bytes ? bytes : 1); }
 void *rl_shared(size_t bytes) { return memory(RL_THREADS, bytes ? bytes : 1); }
 
-// What a big kernel took is given back when the message ends.
+// Frees large scratch memory at the end of the message.
 static void trim(void) {
     for (int i = 0; i <= RL_THREADS; i++)
         if (scratch[i].bytes > (size_t)16 << 20) {
@@ -127,7 +127,7 @@ static void worker(int thread) {
             atomic_fetch_sub(&sleepers, 1);
             give(&sleeping);
         }
-        // Joined before looking again: a job that is closed meanwhile is not touched.
+        // Join, then look again: a job that was closed meanwhile is not touched.
         atomic_fetch_add(&inside, 1);
         now = atomic_load(&open_job);
         if (now && now != seen) {
@@ -148,7 +148,7 @@ static bool start(int thread) {
 #else
 static void *entry(void *thread) { return worker((int)(intptr_t)thread), NULL; }
 
-// A forked child has the caller's thread alone: it starts with a pool of its own.
+// A forked child has only the caller's thread, so it starts with a new pool.
 static void forked(void) {
     one_job = sleeping = (mutex)MUTEX;
     news = (condition)CONDITION;
@@ -180,7 +180,7 @@ void rl_unlock(void) {
 
 int rl_threads(void) { return wanted; }
 
-// How many threads a kernel may use, from 1 to RL_THREADS; 0 where `n` is none of them.
+// Sets the number of threads, from 1 to RL_THREADS; returns 0 if `n` is out of range.
 API int32_t rl_set_threads(int32_t n) {
     if (n < 1 || n > RL_THREADS) return 0;
     take(&one_job);

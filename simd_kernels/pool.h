@@ -1,4 +1,4 @@
-// Threads: one job at a time, cut into items that any of them may take.
+// Threads run one job at a time. It is cut into items, and each thread takes the next.
 #ifndef RL_POOL_H
 #define RL_POOL_H
 

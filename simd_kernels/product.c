@@ -1,4 +1,4 @@
-// What products of matrices share: operands of any float dtype and strides, sums in f32.
+// Types and functions of matrix products: operands of any float dtype and strides, sums in f32.
 
 // Strides count elements.
 typedef struct {
@@ -14,21 +14,21 @@ typedef struct {
     matrix c, a, b, bias;
     int32_t dims;
     int64_t shape[RL_DIMS], step[4][RL_DIMS];
-    const struct image *image; // what b is made of where it does not lie in memory (conv.c)
-    int add;                   // to what c holds, which is f32 with rows without gaps
-    int64_t wide, line;        // where not 0: a row of c is lines of `wide` elements, `line` apart
+    const struct image *image; // the image whose windows are b, if b is not in memory (conv.c)
+    int add;                   // whether to add to c, which is then f32 with contiguous rows
+    int64_t wide, line;        // if not 0, a row of c is lines of `wide` elements, `line` apart
 } product;
 
 static inline uint8_t *element(const matrix *x, int64_t row, int64_t col) {
     return x->data + (row * x->row + col * x->col) * RL_SIZE[x->dtype];
 }
 
-// VF elements that lie side by side, of one of the three wide dtypes.
+// VF contiguous elements of one of the three wide dtypes.
 RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
     return dtype == RL_F32 ? vload(p) : dtype == RL_F16 ? vload_half(p) : vload_bfloat(p);
 }
 
-// A run of a row of the result: c[i, j + ...] = x + bias; x may lie where the result does.
+// A run of a row of the result: c[i, j + ...] = x + bias. x may be the result's own memory.
 static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
     float sums[64];
     for (int64_t at = 0, count; at < n; at += count, j += count) {
@@ -59,14 +59,14 @@ static product nth(const product *p, int64_t index) {
     return one;
 }
 
-// The threads are worth waking for some tens of microseconds of work.
+// Threads pay from some tens of microseconds of work on.
 static void share_out(double work, int64_t items, void (*fn)(void *, int64_t, int), void *ctx) {
     if (work > 1e6) rl_parallel(items, fn, ctx);
     else
         for (int64_t i = 0; i < items; i++) fn(ctx, i, 0);
 }
 
-// Scratch memory for every thread, taken at once: then it is there when an item asks.
+// Allocates the scratch memory of every thread in advance, so that no item fails for lack of it.
 static int reserve(int64_t bytes) {
     if ((uint64_t)bytes > SIZE_MAX / 2) return 0;
     for (int t = 0; t < rl_threads(); t++)
@@ -78,8 +78,7 @@ static void *shared_bytes(int64_t bytes) {
     return (uint64_t)bytes > SIZE_MAX / 2 ? NULL : rl_shared((size_t)bytes);
 }
 
-// Whether sizes of what an operand repeats without holding it (strides of 0, no elements at all)
-// might not fit the arithmetic.
+// Whether sizes that need no memory (strides of 0, no elements) might overflow the arithmetic.
 static int is_vast(const rl_call *c) {
     for (int i = 0; i < c->n; i++) {
         double size = 1;

@@ -1,4 +1,4 @@
-// Reductions over any dims, cumulative sums, the place of the largest element.
+// Reductions over any dims, cumulative sums, argmax and argmin.
 
 enum { SUM, MAX, MIN };
 
@@ -14,7 +14,7 @@ typedef union {
     int64_t i[PIECE];
 } reduce_buffer;
 
-// n elements as floats or integers; where only their truth counts, as 0 and 1.
+// n elements as floats or integers, or as 0 and 1 if only their truth matters.
 static RL_APART const void *reduce_load(const reduce_job *job, int64_t at, int64_t step, int64_t n,
                                reduce_buffer *buffer) {
     const rl_operand *x = job->in;
@@ -32,7 +32,7 @@ static RL_APART const void *reduce_load(const reduce_job *job, int64_t at, int64
     return buffer;
 }
 
-// The larger or smaller one; NaN where either is.
+// The larger or the smaller one; NaN if either is NaN.
 RL_INLINE vf vextreme(vf a, vf b, int kind) {
     vi wins = (kind == MAX ? (vi)(a > b) : (vi)(a < b)) | (vi)(a != a);
     return vselect(wins & (vi)(b == b), a, b);
@@ -62,13 +62,13 @@ static void store_result(const rl_operand *out, int64_t at, int64_t step, int fl
     map_store(floats ? FLOATS : INTS, out, from, at, step, n);
 }
 
-// How much of a run is looked at at once: all of it where it needs no room of its own.
+// The elements of a run per pass: all of them if they need no conversion.
 static int64_t reduce_piece(const reduce_job *job, const rl_walk *w) {
     int direct = !job->truth && map_direct(job->floats ? FLOATS : INTS, job->in, w->step[0]);
     return direct ? rl_max(1, w->inner) : PIECE;
 }
 
-// One element of the output from all runs of the reduced dims, `start` on in the input.
+// One element of the output, from all runs of the reduced dims, beginning at `start` in the input.
 static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start) {
     reduce_buffer buffer;
     const rl_walk *w = &job->reduced;
@@ -97,7 +97,7 @@ static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start
     store_result(job->out, to, 1, job->floats, job->floats ? (void *)&best : (void *)&whole, 1);
 }
 
-// `n` elements side by side at once, each down its own column.
+// `n` contiguous elements of the output, each reduced over its own column.
 static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t start, int64_t n) {
     reduce_buffer buffer, best;
     double sum[PIECE];
@@ -131,7 +131,7 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                     if (kind == SUM) best.i[j] = (int64_t)((uint64_t)best.i[j] + (uint64_t)i[j]);
                     else if (BETTER(i[j], best.i[j])) best.i[j] = i[j];
                 }
-            } else if (adds && !(count & 63)) { // added up in float 64 at a time
+            } else if (adds && !(count & 63)) { // blocks of 64 are summed in float
                 for (int64_t j = 0; j < n; j++) sum[j] += (double)best.f[j], best.f[j] = f[j];
             } else
                 for (int64_t j = 0; j < n; j += VF) {
@@ -177,7 +177,7 @@ static RL_ONCE int reduce(const rl_call *c, int kind, int truth) {
         else return RL_REFUSED;
     }
     if (!rl_numel(out)) return RL_OK;
-    if (!rl_numel(in)) { // nothing to look at: zero, false, or true for `all`
+    if (!rl_numel(in)) { // no elements: zero, false, or true for `all`
         if (kind != SUM && !truth) return RL_REFUSED;
         fill(out, kind == MIN);
         return RL_OK;
@@ -242,7 +242,8 @@ static RL_ONCE void arg_item(void *ctx, int64_t item, int thread) {
     }
 }
 
-// The first of the largest along a dim (attrs), NaN being larger than all; out has size 1 there.
+// The index of the first largest element along a dim (attrs). NaN is the largest. out has size 1
+// there.
 static RL_ONCE int arg(const rl_call *c, int kind) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
     if (c->n != 2 || c->n_attrs != 1 || out->ndim != in->ndim || !IS_INT(out->dtype) ||

@@ -24,7 +24,8 @@ enum {
 #define RL_ENUM(name, bytes, block) RL_##name,
 enum { RL_DTYPES(RL_ENUM) RL_N_DTYPES };
 
-// One operand: `data` is at the first element, strides count elements. Left out: no data, ndim -1.
+// One operand: `data` points at the first element, strides count elements. An operand that is left
+// out has no data and ndim -1.
 typedef struct {
     uint8_t *data;
     int32_t dtype, ndim;
@@ -40,17 +41,17 @@ typedef struct {
 
 typedef int (*rl_kernel)(const rl_call *call);
 
-// Run fn(ctx, item, thread) for each item, on as many threads as are set; back when all are done.
-// Which thread takes an item is chance, so an item must not depend on another one.
+// Run fn(ctx, item, thread) for each item on the set number of threads; returns when all are done.
+// Any thread may take an item, so an item must not depend on another.
 void rl_parallel(int64_t items, void (*fn)(void *ctx, int64_t item, int thread), void *ctx);
 int rl_threads(void);
 
-// Memory aligned to 64 bytes until the kernel ends: of one thread (0 is the kernel's own), or of
-// the kernel, to be taken before rl_parallel. NULL where there is none.
+// Memory aligned to 64 bytes, valid until the kernel ends: for one thread (0 is the caller's), or
+// shared by the kernel, allocated before rl_parallel. NULL if there is none.
 void *rl_scratch(int thread, size_t bytes);
 void *rl_shared(size_t bytes);
 
-// The module has no C library of its own in a WebAssembly side module: only what Pyodide offers.
+// A WebAssembly side module has no C library of its own, only the functions that Pyodide exports.
 void *malloc(size_t);
 void free(void *);
 #define rl_copy(to, from, bytes) __builtin_memcpy(to, from, bytes)

@@ -59,7 +59,7 @@ typedef union {
 static const int64_t INT_LOW[] = {0, 0, -128, -32768, INT32_MIN, 0, INT64_MIN};
 static const int64_t INT_HIGH[] = {1, 255, 127, 32767, INT32_MAX, UINT32_MAX, INT64_MAX};
 
-// n elements of `from` as those of `to`; both `stride` apart.
+// Converts n elements of `from` to `to`; both are `stride` apart.
 static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const rl_operand *in,
                        const void *from, int64_t stride, int64_t n) {
     cast_buffer a, b;
@@ -112,7 +112,7 @@ static void cast_item(void *ctx, int64_t item, int thread) {
                        w->step[1], rl_min(PIECE, w->inner - s));
 }
 
-// cast: floats lose their fraction on the way to integers and stay in range, integers wrap around.
+// cast: floats are truncated and clamped to integers; integers wrap around.
 static int k_cast(const rl_call *c) {
     const rl_operand *x[2];
     if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;

@@ -1,4 +1,4 @@
-// Vectors of the width at hand: the compiler's vector extensions, builtins where those fall short.
+// Vectors of the target's width: the compiler's vector extensions, and builtins where they lack.
 #ifndef SIMD_H
 #define SIMD_H
 #include <stdint.h>
@@ -15,7 +15,7 @@ typedef float vf __attribute__((vector_size(VF * 4)));
 typedef int32_t vi __attribute__((vector_size(VF * 4)));
 typedef uint32_t vu __attribute__((vector_size(VF * 4)));
 typedef uint16_t vh __attribute__((vector_size(VF * 2)));
-// The same in memory: any address, any type of elements.
+// The same types in memory: at any address, with any type of elements.
 typedef float vf_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
 typedef int32_t vi_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
 typedef uint16_t vh_at __attribute__((vector_size(VF * 2), aligned(1), may_alias));
@@ -28,15 +28,15 @@ RL_INLINE vf vsplat(float x) { return x - (vf){}; }
 RL_INLINE vi visplat(int32_t x) { return x - (vi){}; }
 RL_INLINE vf vselect(vi mask, vf yes, vf no) {
 #if defined(__wasm__)
-    // Of a plain selection after a comparison clang makes, for relaxed SIMD, a minimum or maximum
-    // that may do with NaN what it likes.
+    // For relaxed SIMD, clang turns a plain comparison and selection into a minimum or maximum
+    // whose result for NaN is undefined.
     return (vf)__builtin_wasm_bitselect((vi)yes, (vi)no, mask);
 #else
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 #endif
 }
 
-// The first n elements, zeros behind; nothing is read past them.
+// The first n elements, then zeros. Reads nothing past them.
 RL_INLINE vf vload_part(const float *p, int64_t n) {
     float out[VF] = {0};
     for (int64_t i = 0; i < n; i++) out[i] = p[i];
@@ -47,7 +47,7 @@ RL_INLINE void vstore_part(float *p, vf x, int64_t n) {
     for (int64_t i = 0; i < n; i++) p[i] = x[i];
 }
 
-// a * b + c, in one rounding where the processor has that; never a call.
+// a * b + c, with one rounding if the processor supports it; never a call.
 RL_INLINE vf vfma(vf a, vf b, vf c) {
 #if defined(__wasm_relaxed_simd__)
     return (vf)__builtin_wasm_relaxed_madd_f32x4(a, b, c);
@@ -64,7 +64,7 @@ RL_INLINE vf vfma(vf a, vf b, vf c) {
 }
 
 RL_INLINE float vsum(vf x) {
-    // Halves are added to halves: the order is the same for every width of a power of two.
+    // Adds halves to halves, an order that is the same for every power of two.
     for (int n = VF / 2; n; n /= 2)
         for (int i = 0; i < n; i++) x[i] += x[i + n];
     return x[0];
@@ -92,7 +92,7 @@ RL_INLINE float half_to_float(uint16_t h) {
     __builtin_memcpy(&x, &h, 2);
     return (float)x;
 #else
-    // The exponent is moved by a multiplication, which makes numbers of subnormal ones too.
+    // A multiplication adjusts the exponent, which also converts subnormal numbers.
     uint32_t bits = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
     float x;
     __builtin_memcpy(&x, &bits, 4);

@@ -1,4 +1,4 @@
-// Every kernel in one unit, built once for each set of instructions.
+// All kernels in one translation unit, compiled once per instruction set.
 #include "rl.h"
 #include "simd.h"
 
@@ -10,7 +10,7 @@
 #include "norm.c"
 #include "move.c"
 #include "reduce.c"
-// A tab downloads its module: there, what is not the inner loop of a model is made small.
+// A tab downloads its module, so code outside of a model's inner loops is optimized for size there.
 #if defined(__wasm__)
 #pragma clang attribute push(__attribute__((minsize)), apply_to = function)
 #endif
@@ -41,7 +41,7 @@
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base
 #endif
-#define K(name) k_##name,
+#define K(name, kinds) k_##name,
 const rl_kernel RL_TABLE[] = {
 #include "kernels.def"
 };

@@ -1,5 +1,5 @@
-// Walks over the elements of operands of one shape: dims that lie side by side are joined, so that
-// the inner one, which the loops of a kernel run along, is long.
+// Walks over the elements of operands of one shape. Contiguous dims are joined, so that the inner
+// dim, along which a kernel's loops run, is long.
 #ifndef WALK_H
 #define WALK_H
 #include "math.h"
@@ -9,7 +9,7 @@
 
 typedef struct {
     int n, outer_dims;
-    int64_t inner, outer;          // elements along the inner dim; how many such runs
+    int64_t inner, outer;          // elements of a run along the inner dim; number of runs
     int64_t step[WALK_OPERANDS];   // strides of the inner dim
     int64_t shape[RL_DIMS], strides[WALK_OPERANDS][RL_DIMS]; // of the outer dims
 } rl_walk;
@@ -28,7 +28,7 @@ static RL_ONCE int same_shapes(const rl_operand *const *x, int n) {
     return 1;
 }
 
-// Operands of one shape; `dim` is kept as the inner dim by itself, -1: any may be.
+// A walk over operands of one shape. `dim` stays the inner dim and is not joined; -1: any dim.
 static RL_ONCE rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
     rl_walk w = {.n = n, .outer_dims = 0, .inner = 1, .outer = 1};
     int64_t shape[RL_DIMS], strides[WALK_OPERANDS][RL_DIMS];
@@ -60,7 +60,7 @@ static RL_ONCE rl_walk walk_over(const rl_operand *const *x, int n, int dim) {
     return w;
 }
 
-// The place of run `item` of the outer dims.
+// The offsets of run `item` of the outer dims.
 static RL_APART rl_place walk_to(const rl_walk *w, int64_t item) {
     rl_place p = {{0}, {0}};
     for (int d = w->outer_dims - 1; d >= 0 && item; d--) {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
+import gc
 import importlib.util
 import os
 import re
@@ -104,6 +106,89 @@ def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio._set_running_loop(loop)
 
 
+_room = [900 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
+_last: list[Path] = []  # the file of the test before
+
+
+def _resident(kind: str) -> int:
+    """Bytes of this process: VmRSS, what it has now, or VmHWM, the most it had."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(re.findall(rf"^{kind}:\s+(\d+) kB", status, re.M)[0])
+
+
+@pytest.fixture(autouse=True)
+def bounded_memory(request: pytest.FixtureRequest) -> None:
+    """Free what the webgpu device holds once a worker has much memory.
+
+    Compiled shaders stay in memory until their device is closed: in software half a megabyte each.
+    Between files only, as a file's tests may share a model on the device.
+    """
+    between, _last[:] = _last != [request.path], [request.path]
+    if not (between and REQUIRED and Path("/proc/self/status").exists()):
+        return
+    if _resident("VmRSS") > _room[0]:
+        from rushlight.core.backends import device
+
+        device("webgpu").reset()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        _room[0] = max(_room[0], _resident("VmRSS") + (300 << 20))
+
+
+_peaks: dict[str, int] = {}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells the most memory that it held."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None and Path("/proc/self/status").exists():
+        told["peak"] = _resident("VmHWM")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """The controller hears it."""
+    _peaks[node.gateway.id] = getattr(node, "workeroutput", {}).get("peak", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What each worker held at most; 1.5 GB are meant to be enough."""
+    for name, peak in sorted(_peaks.items()):
+        terminalreporter.write_line(f"{name} held {peak >> 20} MB at most")
+
+
+@pytest.fixture
+def count_steps() -> Callable[[Callable[[], object]], int]:
+    """A function that runs another and counts its lines of Python and its calls of C functions.
+
+    The count is the same on every machine, busy or not: growth is asserted with it, at n and 4n.
+    """
+
+    def count(run: Callable[[], object]) -> int:
+        steps = 0
+
+        def trace(frame: Any, event: str, arg: Any) -> Any:
+            nonlocal steps
+            steps += event == "line"
+            return trace
+
+        def profile(frame: Any, event: str, arg: Any) -> None:
+            nonlocal steps
+            steps += event == "c_call"
+
+        before = sys.gettrace(), sys.getprofile()
+        sys.settrace(trace)
+        sys.setprofile(profile)
+        try:
+            run()
+        finally:
+            sys.settrace(before[0])
+            sys.setprofile(before[1])
+        return steps
+
+    return count
+
+
 @pytest.fixture(scope="session")
 def every_kernel() -> list[Any]:
     """Every kernel of the webgpu device as (WGSL, access, label); see every_kernel.py."""
@@ -139,8 +224,8 @@ _LLAMA_CPP = (
 @pytest.fixture(scope="session")
 def llama_cpp_models() -> Path:
     """The folder models/ of llama.cpp, out of a pinned sdist; unpacked once into the cache."""
-    from rushlight.core.io.fetch import cache_dir, package_file
-    from rushlight.core.io.fetch.http import alone_in
+    from rushlight.core.io.hub.fetch import cache_dir, package_file
+    from rushlight.core.io.hub.fetch.http import alone_in
 
     package, name, sha256 = _LLAMA_CPP
     folder = cache_dir() / "tests" / "llama-cpp-0.3.36"
@@ -163,3 +248,89 @@ def llama_cpp_models() -> Path:
         (folder / name).unlink()
         done.touch()
     return folder
+
+
+# llama.cpp as npm has it for Linux on x64: one library of it quantizes.
+_GGML = (
+    "@node-llama-cpp/linux-x64",
+    "3.22.1",
+    "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OA"
+    "matoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg==",
+)
+
+
+@pytest.fixture(scope="session")
+def ggml_quantize() -> Callable[[Any, int], Any]:
+    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks."""
+    import ctypes
+
+    import numpy as np
+
+    from rushlight.core.io.hub.fetch import cache_dir, npm_members
+
+    place = cache_dir() / "tests" / f"ggml-{_GGML[1]}" / "libggml-base.so"
+    if not place.exists():
+        npm_members(*_GGML, {f"bins/linux-x64/{place.name}": place})
+    library = ctypes.CDLL(str(place))
+    library.ggml_quantize_chunk.restype = ctypes.c_size_t
+    library.ggml_quantize_chunk.argtypes = [
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p
+    ]  # fmt: skip
+
+    def quantize(values: Any, kind: int) -> Any:
+        given = np.ascontiguousarray(values, np.float32)
+        out = np.empty(given.nbytes, np.uint8)  # more than any type takes
+        nbytes = library.ggml_quantize_chunk(
+            kind, given.ctypes.data, out.ctypes.data, 0, *given.shape, None
+        )
+        return out[:nbytes].reshape(len(given), -1).copy()
+
+    return quantize
+
+
+@pytest.fixture(scope="session")
+def quantized_llama(
+    ggml_quantize: Callable[[Any, int], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A random llama, 256 wide, as a GGUF file whose matrices ggml has quantized to q6_k."""
+    import gguf
+    import numpy as np
+
+    size, layers, kind = 256, 2, gguf.GGMLQuantizationType.Q6_K
+    path = tmp_path_factory.mktemp("quantized") / "random-q6_k.gguf"
+    out = gguf.GGUFWriter(path, "llama")
+    out.add_context_length(64)
+    out.add_embedding_length(size)
+    out.add_block_count(layers)
+    out.add_feed_forward_length(2 * size)
+    out.add_head_count(4)
+    out.add_head_count_kv(2)
+    out.add_layer_norm_rms_eps(1e-5)
+    out.add_rope_dimension_count(size // 4)
+    out.add_vocab_size(size)
+    out.add_tokenizer_model("gpt2")
+    out.add_tokenizer_pre("smollm")
+    out.add_token_list(["a", "b", "ab", *(f"<{i}>" for i in range(3, size))])
+    out.add_token_types([gguf.TokenType.NORMAL] * size)
+    out.add_token_merges(["a b"])
+    out.add_eos_token_id(0)
+    rng = np.random.default_rng(6)
+    shapes = {"token_embd": (size, size), "output": (size, size)}
+    for i in range(layers):
+        for name, shape in {
+            "attn_q": (size, size), "attn_k": (size // 2, size), "attn_v": (size // 2, size),
+            "attn_output": (size, size), "ffn_gate": (2 * size, size), "ffn_up": (2 * size, size),
+            "ffn_down": (size, 2 * size),
+        }.items():  # fmt: skip
+            shapes[f"blk.{i}.{name}"] = shape
+        for name in ("attn_norm", "ffn_norm"):
+            out.add_tensor(f"blk.{i}.{name}.weight", np.ones(size, np.float32))
+    out.add_tensor("output_norm.weight", np.ones(size, np.float32))
+    for name, shape in shapes.items():
+        values = rng.normal(0, 1.5 / np.sqrt(shape[1]), shape)
+        out.add_tensor(f"{name}.weight", ggml_quantize(values, kind), raw_dtype=kind)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    return path

@@ -1,4 +1,4 @@
-"""Every kernel that the plans of webgpu ask for, gathered through a port that runs nothing.
+"""Every kernel that the lowerings of webgpu ask for, gathered through a port that runs nothing.
 
 The samples of all ops, forward and backward, in every dtype and layout; every configuration of the
 shared product over every storage dtype; sizes on both sides of what chooses a variant; operands
@@ -21,12 +21,15 @@ import numpy as np
 import rushlight as rl
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.profiling import drive
-from rushlight.core.backends.webgpu import ceilings, tune
+from rushlight.core.backends.webgpu import ceilings
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
-from rushlight.core.backends.webgpu.plans import attention, gemm
-from rushlight.core.dtype import DTYPES
+from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.backends.webgpu.lowering import attention
+from rushlight.core.backends.webgpu.lowering.products import gemm
+from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.nn import functional as F
-from rushlight.core.op import REGISTRY
+from rushlight.core.ops.matmul import linear_t
+from rushlight.core.tensor.op import REGISTRY
 
 CORE = Path(__file__).parent / "core"
 PLAIN = [name for name, d in DTYPES.items() if d.kind != "q" and name != "float64"]
@@ -81,7 +84,7 @@ class Recorded:
 
 def _module(name: str) -> ModuleType:
     """A module of tests/core, under the name that its conftest gives it."""
-    full = f"rushlight_tests_{name}"
+    full = f"rushlight_tests_{Path(name).name}"
     if full not in sys.modules:
         spec = importlib.util.spec_from_file_location(full, CORE / f"{name}.py")
         assert spec is not None and spec.loader is not None
@@ -144,7 +147,7 @@ def _forced(name: str) -> Iterator[None]:
 
 def _samples(device: rl.Device) -> None:
     """The samples of every op, as the registry's tests run them."""
-    samples, registry = _module("op_samples"), _module("test_registry")
+    samples, registry = _module("op_samples"), _module("ops/test_registry")
     for name, entry in samples.SAMPLES.items():
         for sample in samples.samples_on("webgpu", name):
             for dtype in registry.dtypes_of(entry, sample, "webgpu"):
@@ -249,13 +252,18 @@ def _dtypes(device: rl.Device) -> None:
         rl.rand(9, dtype=kind, device=device)
         rl.randn(9, dtype=kind, device=device)
     for kind in BLOCKS:
-        t = _blocks(kind, 4, 64).to(device)
+        t = _blocks(kind, 4, _columns(kind)).to(device)
         t.cpu()
         t[1:].raw_bytes()
         for real in FLOATS:
             t.to(real)
         F.embedding(_ones(device, 2, dtype="int32"), t)
         F.embedding(_ones(device, 2, dtype="int64"), t)
+
+
+def _columns(kind: str) -> int:
+    """A few blocks, or one."""
+    return max(64, DTYPES[kind].block)
 
 
 def _blocks(kind: str, rows: int, columns: int) -> rl.Tensor:
@@ -269,7 +277,7 @@ def _choices(device: rl.Device) -> None:
         a @ b.t()  # noqa: B018
         a.half() @ b.t().contiguous().half()  # noqa: B018
         F.linear(a, b, _ones(device, m))
-        rl.linear_t(_ones(device, n, m), b)
+        linear_t(_ones(device, n, m), b)
     for rows in (3, 20, 100):
         w, i = _ones(device, 4, 12, 8), _ones(device, rows, dtype="int64")
         F.linear_experts(_ones(device, rows, 8), w, i)
@@ -307,14 +315,15 @@ def _products(device: rl.Device) -> None:
             for k, m in ((8, 8), (7, 6)):
                 _product(device, k, m, FLOATS[:3] if half else ("float16",))
             for kind in BLOCKS if half else ():
-                weight = _blocks(kind, 8, 64).to(device)
+                k = _columns(kind)
+                weight = _blocks(kind, 8, k).to(device)
                 experts = rl.Tensor.from_buffer(
-                    bytes(weight.nbytes), kind, (2, 4, 64)
+                    bytes(weight.nbytes), kind, (2, 4, k)
                 ).to(device)  # fmt: skip
                 for real in FLOATS[:3]:
-                    x, g = _ones(device, 5, 64, dtype=real), _ones(device, 5, 8, dtype=real)
+                    x, g = _ones(device, 5, k, dtype=real), _ones(device, 5, 8, dtype=real)
                     F.linear(x, weight)
-                    rl.linear_t(g, weight)
+                    linear_t(g, weight)
                     index = _ones(device, 5, dtype="int64")
                     y = F.linear_experts(x.requires_grad_(), experts, index)
                     rl.autograd.grad(y.sum(), [x])
@@ -332,7 +341,7 @@ def _product(device: rl.Device, k: int, m: int, reals: Sequence[str]) -> None:
             weight = _ones(device, m, k, dtype=kept)
             F.linear(a, weight)
             F.linear(a, weight, _ones(device, m, dtype=real))
-            rl.linear_t(_ones(device, 5, m, dtype=real), weight)
+            linear_t(_ones(device, 5, m, dtype=real), weight)
         experts, bias = _ones(device, 2, m, k, dtype=real), _ones(device, 2, m, dtype=real)
         for index in ("int32", "int64"):
             x = a.detach().requires_grad_()
@@ -373,13 +382,13 @@ def _pieces(device: rl.Device) -> None:
     for kind in BLOCKS:
         weight = _blocks(kind, 400, 256).to(device)
         F.linear(_ones(device, 2, 256), weight)
-        rl.linear_t(_ones(device, 2, 400), weight)
+        linear_t(_ones(device, 2, 400), weight)
         weight.float()
         F.embedding(_ones(device, 3, dtype="int64"), weight)
 
 
 def _passes(device: rl.Device) -> None:
-    """What the passes over captured plans make of ops: chains, epilogues, merged kernels."""
+    """What the passes over graphs make of ops: chains, epilogues, merged kernels."""
 
     def run(fn: Callable[..., Any], *given: Any) -> None:
         with rl.no_grad():
@@ -400,9 +409,10 @@ def _passes(device: rl.Device) -> None:
             run(lambda a: rl.rms_norm(a, a.shape[-1]) * 2 + a, a)
             run(lambda a: rl.layer_norm(a, a.shape[-1]).exp().to("float16") + 1, a)
     for kind in BLOCKS:
-        w, v = (_blocks(kind, m, 64).to(device) for m in (96, 32))
+        k = _columns(kind)
+        w, v = (_blocks(kind, m, k).to(device) for m in (96, 32))
         for rows in (1, 40):
-            a = _ones(device, rows, 64)
+            a = _ones(device, rows, k)
             run(lambda a, w=w, v=v: [F.linear(a, w), F.linear(a, v)], a)
             run(lambda a, w=w: F.gelu(F.linear(a, w)) + 1, a)
     for kind in ("q4_0", "float16"):
@@ -412,7 +422,7 @@ def _passes(device: rl.Device) -> None:
 
 def _step(device: rl.Device, kind: str, length: int) -> None:
     """A step of a small llama."""
-    from rushlight.models import llama
+    from rushlight.models.families.text import llama
 
     model = llama.build(dict(
         vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=1,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.core.testing import check_gradient, draws
+from rushlight.core.tools.testing import check_gradient, draws
 
 pytestmark = pytest.mark.native
 

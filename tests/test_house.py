@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import rushlight
-from rushlight.models import MODEL_TYPES
+from rushlight.models.families import families
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
@@ -56,24 +56,23 @@ def _check(rule: Rule, paths: list[str], *suffixes: str) -> None:
 # pattern that fits a module gives its layer.
 LAYERS: list[tuple[str, str]] = [
     ("rooms", r"rushlight\.(web|wgsl_kernels|simd_kernels)(\.build)?"),
-    ("basis", r"rushlight\.core(\.(bundle|errors|dtype|layout|jsontext))?"),
+    ("basis", r"rushlight\.core(\.basis(\..+)?)?"),
     ("backends", r"rushlight\.core\.backends(\..+)?"),
-    ("storage", r"rushlight\.core\.(storage|capture)"),
-    ("op", r"rushlight\.core\.(op|autograd|random)"),
+    ("storage", r"rushlight\.core\.(tensor|tensor\.storage|jit|jit\.capture)"),
+    ("op", r"rushlight\.core\.tensor\.(op|autograd)"),
     ("ops", r"rushlight\.core\.ops(\..+)?"),
-    ("tensor", r"rushlight\.core\.(tensor|methods|convert|printing|reading)"),
-    (
-        "library",
-        r"rushlight\.(core\.(nn|optim|io|jit|leaves|measure|plan|profile|pytree|stand_ins|testing"
-        r"|tuning)(\..+)?|web\.download)",
-    ),
+    ("functional", r"rushlight\.core\.functional(\..+)?"),
+    ("tensor", r"rushlight\.core\.tensor\..+"),
+    ("library", r"rushlight\.(core\.(nn|optim|io)(\..+)?|web\.loading(\..+)?)"),
+    ("jit", r"rushlight\.core\.jit\..+"),
+    ("tools", r"rushlight\.core\.tools(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
 ]
 _RANK = {name: rank for rank, (name, _) in enumerate(LAYERS)}
 
 
-FETCH = "rushlight.core.io.fetch"
+FETCH = "rushlight.core.io.hub.fetch"
 
 
 def _module(path: str) -> str:
@@ -125,6 +124,7 @@ def import_rules(path: str, source: str) -> list[str]:
     """Imports point down; backends and families keep to themselves; one module maps files."""
     module, wrong = _module(path), []
     mine = _layer(module)
+    parents: list[str] = []  # families that this one imports
     for line, target in _imports(path, source):
 
         def no(why: str, line: int = line, target: str = target) -> None:
@@ -133,7 +133,7 @@ def import_rules(path: str, source: str) -> list[str]:
         top = target.split(".")[0]
         if top in ("torch", "transformers", "scipy", "pytest"):
             no("not a dependency of the package")
-        if target == "mmap" and module != "rushlight.core.io.source":
+        if target == "mmap" and module != "rushlight.core.io.weights.source":
             no("only io/source.py maps files")
         if module.startswith(FETCH) and top not in sys.stdlib_module_names:
             if not target.startswith(FETCH):
@@ -147,15 +147,97 @@ def import_rules(path: str, source: str) -> list[str]:
             no(f"{mine} is below {theirs}")
         if mine == "backends" and theirs not in ("rooms", "basis", "backends"):
             no("a backend sees only the basis and the kernel rooms")
-        if "backends.webgpu" in module and "numpy_kernels" in target:
-            no("webgpu never uses the reference kernels")
-        if {module, target} <= FAMILIES:
-            no("a model family imports no other")
+        theirs = _backend(target)
+        if theirs and mine == "backends" and theirs != _backend(module):
+            if module != REGISTRY and (module, target) not in BORROWED:
+                no("a backend sees no other, and only the registry knows which there are")
+        if {module, target} <= FAMILIES and target not in parents:
+            parents.append(target)
+            if len(parents) > 1:
+                no(f"a model family imports one other at most, its parent, here {parents[0]}")
     return wrong
 
 
+BACKENDS = "rushlight.core.backends."
+REGISTRY = BACKENDS + "registry"  # the devices by name: it opens their backends
+# What a backend has of another one, and why.
+BORROWED = {
+    # The library of C kernels encodes command lists: Python would take longer than the GPU.
+    (BACKENDS + "webgpu.runtime.native_commands", BACKENDS + "cpu.simd"),
+}
+
+
+def _backend(module: str) -> str:
+    """The backend that a module belongs to, cpu or webgpu; "" for what all of them share."""
+    found = re.match(re.escape(BACKENDS) + r"(cpu|webgpu)(\.|$)", module)
+    return found.group(1) if found else ""
+
+
+# Files that compare a device's name, since no device is open yet, and why.
+BEFORE_OPENING = {
+    "core/cli/commands.py": "asking for adapters takes a second",
+    "web/worker/session.py": "the visitor chose the processor: no adapter is asked for",
+}
+
+
+def backend_rules(path: str, source: str) -> list[str]:
+    """Above the backends, none is imported by name, and no device's name decides anything.
+
+    What a device can do is asked of the protocol (core/backends/protocol.py).
+    """
+    if path.startswith("core/backends/"):
+        return []
+    wrong = [
+        f"{path}:{number}: names a backend: {found.group()}"
+        for number, line in enumerate(source.splitlines(), 1)
+        if (found := re.search(r"\bbackends(\.| import )\(?(cpu|webgpu)\b", line))
+    ]
+    for node in ast.walk(ast.parse(source)):
+        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        if isinstance(node, ast.Match):
+            compared = [
+                c.pattern.value for c in node.cases if isinstance(c.pattern, ast.MatchValue)
+            ]
+        names = [c for part in compared for c in ast.walk(part) if isinstance(c, ast.Constant)]
+        if path not in BEFORE_OPENING and any(c.value in ("cpu", "webgpu") for c in names):
+            wrong.append(f"{path}:{getattr(node, 'lineno', 0)}: decides by a device's name")
+    return wrong
+
+
+def test_nothing_above_the_backends_names_one() -> None:
+    _check(backend_rules, PACKAGE, ".py")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from rushlight.core.backends.webgpu.compiler import tune",
+        "from rushlight.core.backends import cpu",
+        "if TYPE_CHECKING:\n    from rushlight.core.backends.cpu.simd import Record",
+        'fast = device.type == "webgpu"',
+        'fast = "cpu" != tensor.device.type',
+        'fast = device.type in ("cpu", "meta")',
+        'match device.type:\n    case "webgpu":\n        pass',
+    ],
+)
+def test_a_room_that_names_a_backend_is_refused(line: str) -> None:
+    assert backend_rules("core/jit/function.py", f'"""Sample."""\n{line}\n')
+    assert backend_rules("core/backends/registry.py", f'"""Sample."""\n{line}\n') == []
+
+
+def test_a_capability_and_a_default_are_allowed() -> None:
+    for line in (
+        "ahead = device.backend.asynchronous",
+        'def f(device: str = "cpu"): pass',
+        'x.to("webgpu")',
+        'if device.type == "meta": pass',
+        "from rushlight.core.backends import Device, device",
+    ):
+        assert backend_rules("models/generation/session.py", f'"""Sample."""\n{line}\n') == []
+
+
 # What models/ holds besides these is shared among families.
-FAMILIES = {f"rushlight.models.{file}" for file in MODEL_TYPES.values()}
+FAMILIES = set(families().values())
 
 
 def no_cycles(graph: dict[str, set[str]]) -> list[str]:
@@ -214,37 +296,50 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        ("core/layout.py", "from rushlight.core.tensor import Tensor"),
-        ("core/layout.py", "from .tensor import Tensor"),
-        ("core/layout.py", "def f():\n    import rushlight.core.tensor"),
-        ("core/errors.py", "import rushlight"),
+        ("core/basis/layout.py", "from rushlight.core.tensor.tensor import Tensor"),
+        ("core/basis/layout.py", "from ..tensor import Tensor"),
+        ("core/basis/layout.py", "def f():\n    import rushlight.core.tensor.tensor"),
+        ("core/basis/errors.py", "import rushlight"),
         ("core/ops/binary.py", "from ..nn import Module"),
         ("core/ops/binary.py", "from rushlight.core import nn"),
-        ("core/tensor.py", "from rushlight.core.io import load"),
+        ("core/ops/binary.py", "from rushlight.core.functional.clamping import clamp"),
+        ("core/functional/losses.py", "from rushlight.core.tensor.tensor import Tensor"),
+        ("core/tensor/tensor.py", "from rushlight.core.io import load"),
         ("core/nn/module.py", "from rushlight.models import load"),
-        ("core/io/safetensors.py", "import mmap"),
-        ("core/io/fetch/http.py", "from rushlight.core.errors import FetchError"),
-        ("core/io/fetch/http.py", "import numpy"),
-        ("core/backends/cpu/simd.py", "from rushlight.core.op import Op"),
-        ("core/backends/cpu/simd.py", "from rushlight.core.storage import Storage"),
-        ("core/backends/webgpu/plans.py", "from ..cpu import numpy_kernels"),
+        ("core/io/weights/safetensors.py", "import mmap"),
+        ("core/io/hub/fetch/http.py", "from rushlight.core.basis.errors import FetchError"),
+        ("core/io/hub/fetch/http.py", "import numpy"),
+        ("core/backends/cpu/simd.py", "from rushlight.core.tensor.op import Op"),
+        ("core/backends/cpu/simd.py", "from rushlight.core.tensor.storage import Storage"),
+        ("core/backends/webgpu/lowering/norm.py", "from ...cpu.reference import numpy_kernels"),
         (
-            "core/backends/webgpu/plans.py",
-            "from rushlight.core.backends.cpu.numpy_kernels import f",
+            "core/backends/webgpu/lowering/norm.py",
+            "from rushlight.core.backends.cpu.reference.numpy_kernels import f",
         ),
-        ("models/whisper.py", "from rushlight.models.bert import Bert"),
-        ("models/whisper.py", "from . import bert"),
-        ("models/whisper.py", "import torch"),
-        ("models/bert.py", "from rushlight.core.cli import main"),
-        ("web/__init__.py", "from rushlight.core.errors import RushlightError"),
-        ("wgsl_kernels/__init__.py", "from rushlight.core.dtype import DType"),
-        ("simd_kernels/build.py", "import rushlight.core.dtype"),
+        ("core/backends/webgpu/emit.py", "from rushlight.core.backends.cpu import simd"),
+        ("core/backends/cpu/simd.py", "from rushlight.core.backends.webgpu.emit import grid"),
+        ("core/backends/profiling.py", "from rushlight.core.backends.cpu import simd"),
+        ("core/backends/protocol.py", "def f():\n    from .cpu.backend import CpuBackend"),
+        ("core/backends/cpu/executable.py", "from rushlight.core.jit.capture import Step"),
+        ("core/jit/capture.py", "from rushlight.core.tensor.op import Op"),
+        ("core/tensor/storage.py", "from rushlight.core.jit.function import jit"),
+        ("core/nn/module.py", "from rushlight.core.jit.function import jit"),
+        ("core/ops/binary.py", "from rushlight.core.functional import mean"),
+        (
+            "models/families/whisper.py",
+            "from .encoder import bert\nfrom rushlight.models.families.text.llama import Config",
+        ),
+        ("models/families/whisper.py", "import torch"),
+        ("models/families/encoder/bert.py", "from rushlight.core.cli import main"),
+        ("web/__init__.py", "from rushlight.core.basis.errors import RushlightError"),
+        ("wgsl_kernels/__init__.py", "from rushlight.core.basis.dtype import DType"),
+        ("simd_kernels/build.py", "import rushlight.core.basis.dtype"),
     ],
 )
 def test_an_import_that_points_up_is_refused(
     monkeypatch: pytest.MonkeyPatch, path: str, line: str
 ) -> None:
-    families = {*FAMILIES, "rushlight.models.whisper"}
+    families = {*FAMILIES, "rushlight.models.families.whisper"}
     monkeypatch.setattr(sys.modules[__name__], "FAMILIES", families)
     assert import_rules(path, f'"""Sample."""\n{line}\n')
 
@@ -252,16 +347,46 @@ def test_an_import_that_points_up_is_refused(
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        ("core/layout.py", "if TYPE_CHECKING:\n    from rushlight.core.tensor import Tensor"),
-        ("core/tensor.py", "from rushlight.core import ops, autograd"),
-        ("core/backends/cpu/simd.py", "from rushlight.core.dtype import DType"),
-        ("models/bert.py", "from rushlight.core import nn"),
-        ("web/session.py", "from rushlight import models"),
-        ("core/io/source.py", "import mmap"),
+        (
+            "core/basis/layout.py",
+            "if TYPE_CHECKING:\n    from rushlight.core.tensor.tensor import Tensor",
+        ),
+        ("core/tensor/tensor.py", "from rushlight.core import ops, autograd"),
+        ("core/backends/cpu/simd.py", "from rushlight.core.basis.dtype import DType"),
+        ("core/backends/cpu/executable.py", "from rushlight.core.basis.graph import Graph"),
+        ("core/backends/registry.py", "def f():\n    from .webgpu import open_backend"),
+        ("core/jit/function.py", "from rushlight.core.nn.module import Module"),
+        ("core/tensor/op.py", "from rushlight.core.jit import capture"),
+        ("models/families/encoder/bert.py", "from rushlight.core import nn"),
+        ("models/families/whisper.py", "from .encoder import bert"),  # its parent
+        ("web/worker/session.py", "from rushlight import models"),
+        ("core/io/weights/source.py", "import mmap"),
     ],
 )
 def test_an_import_that_points_down_is_allowed(path: str, line: str) -> None:
     assert import_rules(path, f'"""Sample."""\n{line}\n') == []
+
+
+# --- composites ---------------------------------------------------------------------------------
+
+
+def composite_rules(path: str, source: str) -> list[str]:
+    """A composite is written in ops: it makes none, and no kernel."""
+    made = {"Op", "elementwise", "rule"}
+    return [
+        f"{path}:{node.lineno}: {ast.unparse(node.func)}: an op belongs in core/ops/"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in made
+    ]
+
+
+def test_composites_make_no_ops() -> None:
+    _check(composite_rules, [p for p in PACKAGE if p.startswith("core/functional/")], ".py")
+
+
+@pytest.mark.parametrize("line", ["X = Op('x', infer=f)", "elementwise('x', 1, f, 'a')"])
+def test_an_op_among_the_composites_is_refused(line: str) -> None:
+    assert composite_rules("core/functional/a.py", line)
 
 
 # --- sizes --------------------------------------------------------------------------------------
@@ -294,6 +419,42 @@ def test_a_long_or_wide_file_is_refused(path: str, lines: int, width: int) -> No
     assert size_rules(path, "x" * width + "\n" + "x\n" * (lines - 1))
     assert size_rules(path, "x" * min(width, 100) + "\n" + "x\n" * (min(lines, 300) - 1)) == []
     assert size_rules("tests/a.py", "x\n" * 5000) == []
+
+
+# A folder that is a list of like things, and what one file is.
+LISTS = {
+    "core/ops": "a family of primitives",
+    "core/functional": "a family of composites",
+    "models/families/text": "a model family",
+    "models/families/encoder": "a model family",
+    "models/tasks": "a task",
+    "wgsl_kernels": "a kernel",
+    "wgsl_kernels/library": "functions that kernels mention",
+    "simd_kernels": "C kernels of one kind",
+}
+
+
+def folder_rules(paths: list[str]) -> list[str]:
+    """A folder of the package holds one idea in at most fifteen files, unless it is a list."""
+    found: dict[str, int] = {}
+    for path in paths:
+        folder = Path(path).parent.as_posix()
+        found[folder] = found.get(folder, 0) + 1
+    return [
+        f"{folder}: {count} files, 15 are allowed; part it by idea"
+        for folder, count in sorted(found.items())
+        if count > 15 and folder not in LISTS
+    ]
+
+
+def test_folders_are_small() -> None:
+    assert folder_rules([p for p in PACKAGE if not p.startswith("src/")]) == []
+
+
+def test_a_full_folder_is_refused() -> None:
+    full = [f"core/tools/{i}.py" for i in range(16)]
+    assert folder_rules(full) and folder_rules(full[:15]) == []
+    assert folder_rules([p.replace("core/tools", "core/ops") for p in full]) == []
 
 
 # --- what a file holds, what a function does ----------------------------------------------------

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from rushlight.models.tasks import tasks
+
 pytestmark = pytest.mark.native
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +28,7 @@ Blocks = Callable[[str], list[str]]
 
 # Commands that other tests run: the file that does, and what to look for in it.
 RUN_ELSEWHERE = {
-    "rushlight chat": ("tests/core/test_io_cli.py", '"chat"'),
+    "rushlight chat": ("tests/core/cli/test_io_cli.py", '"chat"'),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
     "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build"),
@@ -116,3 +118,8 @@ def test_pictures_and_links_are_there() -> None:
         targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)|src=\"(?!https?:)([^\"]+)\"", text)
         for target in {a or b for a, b in targets if not (a or b).startswith("./rushlight")}:
             assert (ROOT / target).exists(), f"{name} points to {target}"
+
+
+def test_every_task_is_named() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert [name for name in tasks() if f"`{name}`" not in readme] == []

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make sure that the browser tests find a Chromium: Debian's, or Playwright's own without root.
+# Make sure that the browser tests find a Chromium: Debian's (needs root), or Playwright's.
 set -eu
 cd "$(dirname "$0")/.."
 

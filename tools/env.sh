@@ -1,10 +1,10 @@
 #!/bin/sh
-# Make .venv and install Rushlight in it, editable; with "test" also what the tests need.
+# Make .venv and install Rushlight in it, editable; with "test" also the packages for the tests.
 #
 #   tools/env.sh [test]
 #
-# PYTHON names the interpreter to use; otherwise the first suitable one on PATH is taken. Nothing is
-# done when the stamp in .venv says that the same pyproject.toml is installed already.
+# PYTHON names the interpreter; otherwise the first suitable one on PATH is used. If the stamp in
+# .venv says that the same pyproject.toml is installed, nothing is done.
 set -eu
 cd "$(dirname "$0")/.."
 extra=${1:-}

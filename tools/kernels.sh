@@ -1,7 +1,7 @@
 #!/bin/sh
-# Build the C kernels for this machine and for the tab into simd_kernels/build, if need be.
+# Build the C kernels for this machine and for the tab into simd_kernels/build, if needed.
 #
-# They are compiled with zig, which pip brings (100 MB, once). RUSHLIGHT_KERNELS=numpy does without.
+# zig compiles them, which pip installs (100 MB, once). RUSHLIGHT_KERNELS=numpy skips them.
 set -eu
 cd "$(dirname "$0")/.."
 [ "${RUSHLIGHT_KERNELS:-}" != numpy ] || exit 0
@@ -15,7 +15,7 @@ if ! .venv/bin/python -c 'import ziglang' 2>/dev/null; then
     zig=$(build --zig)
     echo "Installing $zig, which compiles the C kernels, into .venv ..."
     .venv/bin/python -m pip install -qq --disable-pip-version-check "$zig" || {
-        echo "No zig, so no C kernels: NumPy's serve, many times slower." >&2
+        echo "zig could not be installed, so NumPy's kernels run, many times slower." >&2
         exit 0
     }
 fi

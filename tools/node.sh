@@ -1,10 +1,9 @@
 #!/bin/sh
-# Print the folder of a Node 20 or newer: the one on PATH, or one from PyPI put into .venv.
+# Print the folder of a Node 20 or newer: the one on PATH, or one that is installed from PyPI.
 #
 #   PATH="$(tools/node.sh):$PATH" npm ci
 #
-# Only the tests need Node (the type check of the JavaScript, the tokenizers' twin); the demo does
-# not.
+# Only the tests need Node, for the type check of the JavaScript and for the tab's tokenizers.
 set -eu
 cd "$(dirname "$0")/.."
 own=$PWD/.venv/node
@@ -25,7 +24,7 @@ if ! suitable "$own/node"; then
     mkdir -p "$own"
     ln -sf "$root/bin/node" "$own/node"
     for name in npm npx; do
-        # The wheel's own bin/npm is a copy that no longer finds its library.
+        # The wheel's own bin/npm is a copy that does not find its library.
         printf '#!/bin/sh\nexec "%s/node" "%s/lib/node_modules/npm/bin/%s-cli.js" "$@"\n' \
             "$own" "$root" "$name" >"$own/$name"
         chmod +x "$own/$name"

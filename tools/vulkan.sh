@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make sure that wgpu-py finds an adapter: the machine's own, or Mesa's lavapipe where we are root.
+# Make sure that wgpu-py finds an adapter: the machine's own, or Mesa's lavapipe (needs root).
 set -eu
 
 for folder in /usr/share/vulkan/icd.d /etc/vulkan/icd.d; do

@@ -1,7 +1,7 @@
-"""The browser runtime, and the way its JavaScript modules are imported inside a tab.
+"""The browser runtime, and the import of its JavaScript modules by Python in a tab.
 
-`client.js` and `worker.js` run Rushlight in a worker of any page; `weights.js` downloads and keeps
-weights. `import_js` reaches the modules that travel inside the wheel, from Python in Pyodide.
+`page/client.js` and `worker/worker.js` run Rushlight in a worker of any page. `loading/weights.js`
+downloads weights and caches them. `import_js` imports the JavaScript modules of the wheel.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ _urls: dict[str, str] = {}
 
 
 def read_text(name: str) -> str:
-    """The source of the module `name`, from `web/` or `web/build/` of the installed package.
+    """The source of the module `name`, from a folder of `web/` in the installed package.
 
-    Raises FileNotFoundError naming both places when neither has it.
+    Module names are unique below `web/`, so a name needs no folder. Relative imports in the
+    returned source name modules without folders (`from "./x.js"`), as in a runtime folder. Raises
+    FileNotFoundError for an unknown name.
     """
     room = resources.files(__name__)
-    bundle = room / "scripts.txt"  # an installed wheel has them in one file
-    if bundle.is_file():
-        pieces = re.split("^//// ", bundle.read_text(encoding="utf-8"), flags=re.M)[1:]
-        found = dict(piece.split("\n", 1) for piece in pieces)
-        if name in found:
-            return found[name]
-    for place in (room / name, room / "build" / name):
+    for folder in (room, *(entry for entry in room.iterdir() if entry.is_dir())):
+        place = folder / name
         if place.is_file():
-            return place.read_text(encoding="utf-8")
+            return flat_imports(place.read_text(encoding="utf-8"))
     raise FileNotFoundError(
-        f"{name} is neither in {room} nor in its folder build/; in a checkout, "
+        f"{name} is in no folder of {room}; in a checkout, "
         "`python hatch_build.py` fetches the third-party modules"
     )
+
+
+def flat_imports(script: str) -> str:
+    """`script` with every relative import naming its module without folders."""
+    return re.sub(r'(\bfrom ?"|\bimport\(")\.{1,2}/(?:[\w.-]+/)*([\w-]+\.js")', r"\1./\2", script)
 
 
 async def import_js(name: str) -> Any:
     """Import the ES module `name` from the package's own files and return its namespace.
 
-    Works in any Pyodide page or worker: the file's text becomes a Blob, whose URL is imported, so
-    no server has to offer the file; so do the modules beside it that it imports (`from "./x.js"`).
-    A second call gives the same module. Raises RuntimeError outside a browser.
+    Works in any Pyodide page or worker and needs no server: the file's text becomes a Blob, whose
+    URL is imported. The modules that it imports (`from "./x.js"`) are treated the same way. A
+    second call returns the same module. Raises RuntimeError outside a browser.
     """
     if name in _modules:
         return _modules[name]
@@ -54,12 +56,12 @@ async def import_js(name: str) -> Any:
             f"import_js({name!r}) needs Pyodide, which is not running here"
         ) from error
     module = await run_js("(url) => import(url)")(_blob_url(name))
-    # Two callers may have got here at once; the first one's module is everybody's.
+    # Two callers may have imported it at the same time; both get the first module.
     return _modules.setdefault(name, module)
 
 
 def _blob_url(name: str) -> str:
-    """The Blob URL of a module; one per name, so that a shared import stays one module."""
+    """The Blob URL of a module. Each name has one URL, so a shared import stays one module."""
     if name not in _urls:
         from pyodide.code import run_js
 

@@ -1,4 +1,4 @@
-// types.d.ts: shapes that the runtime's files share and the page author does not see.
+// types.d.ts: types that the runtime's files share and that are not part of the page API.
 
 export interface PyProxy {
   destroy(): void;
@@ -11,32 +11,27 @@ export interface PyBuilder extends PyProxy {
   open(number: number): PyProxy;
   commit(bytes: number): void;
   check(): Promise<void>;
-  port: import("./gpu.js").Port | undefined;
+  port: import("./gpu/gpu.js").Port | undefined;
   add_file(path: string, content: Uint8Array): void;
-  hash(): import("./weights.js").Hash & PyProxy;
+  hash(): import("./loading/weights.js").Hash & PyProxy;
 }
 
-/** The Python module rushlight.web.session. */
+/** The Python module rushlight.web.worker.session. */
 export interface Session {
   place(device: string, budget: number | undefined): Promise<PyProxy>;
   Builder(device: string): PyBuilder;
   build(builder: PyBuilder, dtype: string | undefined, linear: string): Promise<PyProxy>;
-  encode(
+  run(
     id: number,
-    texts: string[],
-    batchSize: number,
-    breathe: () => Promise<boolean>,
-    report: (done: number, total: number) => void,
-  ): Promise<PyProxy & Iterable<any>>;
-  generate(
-    id: number,
-    prompt: string | number[] | object[],
-    call: string,
+    task: string,
+    input: unknown,
     options: Record<string, unknown>,
     breathe: () => Promise<boolean>,
     report: (stage: string, ...facts: any[]) => void,
-  ): Promise<PyProxy>;
-  prompt_ids(id: number, prompt: string | object[], call: string): PyProxy & { length: number };
+  ): Promise<PyProxy & Iterable<any>>;
+  tasks(): PyProxy;
+  task(id: number, name: string): PyProxy;
+  token_count(id: number, prompt: string | object[]): number;
   tune(
     id: number,
     breathe: () => Promise<boolean>,
@@ -78,9 +73,9 @@ export interface Runtime {
   files: { path: string; size: number; sha256: string }[];
 }
 
-/** What a job of the worker comes to. */
+/** The reply of a job of the worker. */
 export interface Reply {
-  /** Whether "over" follows the last report on the job's port. */
+  /** Whether the message "over" follows the last report on the job's port. */
   reported?: boolean;
   value?: any;
   error?: {
@@ -104,5 +99,5 @@ declare global {
 
   /** Left by sha256.js (hash-wasm). */
   // eslint-disable-next-line no-var
-  var hashwasm: { createSHA256(): Promise<import("./weights.js").Hash> };
+  var hashwasm: { createSHA256(): Promise<import("./loading/weights.js").Hash> };
 }

@@ -1,7 +1,7 @@
 """WGSL compute shaders for the webgpu device, and the loader that completes them.
 
-A kernel is a plain .wgsl file that leaves names open: the loader puts the lines that define them
-in front, and adds those functions of library/*.wgsl that the whole then mentions.
+A kernel is a plain .wgsl file that uses names without defining them. The loader puts the lines that
+define them in front, and adds the definitions of library/*.wgsl that the text mentions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @cache
 def _files() -> dict[str, str]:
-    """Every shader by its place without .wgsl; an installed wheel has them in one file."""
+    """The text of every shader, by its path without .wgsl."""
     top = resources.files(__name__)
-    bundle = top / "kernels.txt"
-    if bundle.is_file():
-        pieces = bundle.read_text(encoding="utf-8").split("//// ")[1:]
-        return dict(piece.split("\n", 1) for piece in pieces)
     folders = {"": top, "library/": top / "library"}
     return {
         f"{start}{place.name.removesuffix('.wgsl')}": place.read_text(encoding="utf-8")
@@ -37,18 +33,18 @@ def _files() -> dict[str, str]:
 
 @cache
 def digest() -> str:
-    """A hash of every shader: what was measured with others says nothing of these."""
+    """A hash of all shaders. Measurements are valid only for the shaders that were measured."""
     return hashlib.sha256(repr(sorted(_files().items())).encode()).hexdigest()
 
 
 def text(file: str) -> str:
-    """The contents of FILE.wgsl: for the files that complete another, as those of map.wgsl do."""
+    """The contents of FILE.wgsl, for a file that completes another one, such as map.wgsl."""
     return _files()[file]
 
 
 @cache
 def library() -> dict[str, str]:
-    """Every definition of library/*.wgsl by its name, with the comment above it."""
+    """The definitions of library/*.wgsl by name, each with the comment above it."""
     found: dict[str, str] = {}
     for place, source in sorted(_files().items()):
         for piece in re.split(r"\n{2,}", source) if place.startswith("library/") else ():
@@ -60,7 +56,7 @@ def library() -> dict[str, str]:
 def define(source: str) -> None:
     """Add the definitions of `source` to the library, for kernels that mention them.
 
-    ValueError where one has a name that the library has already.
+    ValueError if the library already defines one of the names.
     """
     names = _DEFINES.findall(source)
     taken = sorted(set(names) & library().keys())

@@ -1,15 +1,15 @@
 // attention: softmax(q k^T * scale) v for a tile of queries, by online softmax (Milakov and
-// Gimelshein, 2018): the scores never leave the workgroup.
+// Gimelshein, 2018). The scores stay in the workgroup.
 //
 // declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, out_words
-//           const LANES; DMAX, the most features; TQ queries by TK keys; DC, features of the keys
-//           that are held at once; VK = 1024 / DMAX, keys of which the values are held at once;
-//           RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and scores per lane
+//           const LANES; DMAX, the largest number of features; a tile has TQ queries and TK keys;
+//           DC, features of the keys in memory at a time; VK = 1024 / DMAX, values in memory at a
+//           time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and scores per lane
 //           const SPLIT: write sums, maximum and total of this part of the keys, as float32
 // dispatch: one workgroup per batch, unit of query heads, tile of rows and split of the keys
 //
-// A unit is one query head, or all that share a key head; its rows are (head, query). Each lane
-// keeps RPL rows by four columns of the result. A hidden key has the score LOW.
+// A unit is one query head, or all query heads that share a key head. Its rows are (head, query).
+// Each lane holds RPL rows by four columns of the result. A masked key has the score LOW.
 //
 // Parameters: 0 queries, offsets of 1 q, 2 k, 3 v, 4 bias, 5 mask, 6 q_offset, 7 kv_lengths,
 // 8 the result; 9 heads, 10 keys, 11 features, 12 features of v, 13 query heads per key head,
@@ -46,7 +46,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let values = P(12u);
   let offset = i32(load_offset(P(6u) + batch * P(36u)));
 
-  // The keys that any query of this tile may see.
+  // The keys that a query of this tile may attend to.
   var low_query = 0u;
   var high_query = queries - 1u;
   if (fold == 1u) {

@@ -1,7 +1,7 @@
-// attention_combine: one result from the sums, maxima and totals of the splits of the keys.
+// attention_combine: combines the sums, maxima and totals of the splits of the keys.
 //
-// The element of map.wgsl. Parameters: 2 offset of the parts, 3 splits, 4 features; a part is the
-// sums of the features, the maximum and the total.
+// Defines `element` for map.wgsl. Parameters: 2 offset of the parts, 3 splits, 4 features. A part
+// holds the sums of the features, the maximum and the total.
 
 fn element(i: u32) -> out_value {
   let d = i % P(4u);

@@ -1,11 +1,10 @@
-// attention_heads: one query of every head, by online softmax as in attention.wgsl; an invocation
-// for each, those that share keys in one workgroup.
+// attention_heads: one query of every head, by online softmax as in attention.wgsl. Each invocation
+// computes one head. Heads that share keys are in one workgroup.
 //
-// For llvmpipe, which reads once what all lanes of a workgroup read at one place, and a lane at a
-// time what they read at several.
+// For llvmpipe: it reads an address that all lanes share once, different addresses lane by lane.
 //
 // declare:  read_q(at), product(at) of it and a key, add_value(at, weight, fade), finish_row(at,
-//           scale), load_bias and its kin; const FOLD, the heads that share keys
+//           scale), load_bias and the other loads; const FOLD, the heads that share keys
 // Parameters: as in attention.wgsl, with 44 workgroups.
 
 @compute @workgroup_size(FOLD)

@@ -1,11 +1,13 @@
-// attention_row: one query of every head, by online softmax as in attention.wgsl; a workgroup for
-// each head of the keys, which the FOLD query heads that share it have in common.
+// attention_row: one query of every head, by online softmax as in attention.wgsl. A workgroup
+// computes the FOLD query heads that share one key head.
 //
-// For adapters that run on a CPU: LANES is what they run at once, so that lanes hardly wait for
-// each other. A lane takes keys in turn for the scores, and four features at a time for the sum.
+// For adapters that run on a CPU: LANES is the number of lanes that they run at a time, so lanes
+// hardly wait for each other. Lanes share out the keys for the scores, and quads of features for
+// the sums.
 //
-// declare:  quad_q, quad_k, quad_v, load_bias and its kin; const LANES, FOLD; CHUNK, keys at once;
-//           VALUES, the most features of v; `folded`, an array of FOLD; products, add_values
+// declare:  quad_q, quad_k, quad_v, load_bias and the other loads; const LANES, FOLD; CHUNK, keys
+//           per round; VALUES, the largest number of features of v; `folded`, an array of FOLD;
+//           products, add_values
 // Parameters: as in attention.wgsl, with 44 workgroups.
 
 var<workgroup> weights: array<f32, CHUNK * FOLD>;

@@ -1,7 +1,7 @@
-// attention_sum: values weighted and added up over the keys that count; four rows by four features
+// attention_sum: the weighted sum of the values over the visible keys, four rows by four features
 // of the result per invocation. For adapters that run on a CPU.
 //
-// declare:  load_w, load_v, load_length, out_words and their kin; const WIDTH
+// declare:  load_w, load_v, load_length, out_words and the other loads; const WIDTH
 // Parameters: as in attention.wgsl, with 0 the queries of this part, 45 its first query, 44
 // invocations, 46.. strides of the result's batches, heads and queries.
 

@@ -1,6 +1,6 @@
-// attention_weights: products of queries and keys become what the values are weighted with, in
-// place: scaled, hidden where a query may not look, and softmax along the keys. A row per
-// invocation; for adapters that run on a CPU.
+// attention_weights: turns products of queries and keys into attention weights, in place: scales
+// them, masks them, and applies softmax along the keys. One row per invocation. For adapters that
+// run on a CPU.
 //
 // declare:  load_bias, load_mask, load_offset, load_length; binding of `weights`; const WIDTH
 // Parameters: as in attention.wgsl, with 0 the queries of this part, 45 its first query, 44 rows.

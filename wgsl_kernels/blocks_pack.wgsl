@@ -1,8 +1,8 @@
-// One plane of quantized blocks from the bytes of a GGUF file.
+// Makes one plane of quantized blocks from the bytes of a GGUF file.
 //
-// Parameters: 0 words of the plane to write, 1 where the first goes, 2 words per block, 3 where
-// they begin in a block of the file and 4 the length of one, both in halves of a word, 5 whether
-// a word holds the scales of two blocks, 6 blocks.
+// Parameters: 0 words of the plane to write, 1 first word of the result, 2 words per block, 3 their
+// place in a block of the file and 4 the length of such a block, both in 16-bit halves, 5 whether a
+// word holds the scales of two blocks, 6 blocks.
 
 @group(0) @binding(0) var<storage, read> raw: array<u32>;
 @group(0) @binding(1) var<storage, read_write> plane: array<u32>;

@@ -1,4 +1,4 @@
-// The bytes of a GGUF file from the planes of quantized blocks, two halves of a word at a time.
+// Makes the bytes of a GGUF file from the planes of quantized blocks, a word at a time.
 //
 // Parameters: 0 halves to write, 1 the first block, 2 halves per block, 3 halves of the scale,
 // 4 whether there are fifth bits, 5 halves of packed words, 48 to 50 as in library/blocks.wgsl.

@@ -1,6 +1,6 @@
-// cache_write: new rows of a cache, each batch at an offset of its own.
+// cache_write: writes new rows to a cache, each batch at an offset of its own.
 //
-// `store` is put in front. Where the rows do not fit nothing of that batch is written.
+// `store` is put in front. If the rows of a batch do not fit, none of them is written.
 // Parameters: 0 elements, 1 offset of the cache, 2 of the values, 3 of the offsets, 4 stride of the
 // offsets, 6 capacity, 7 status code, 8.. sizes of the values, 12.. their strides, 16.. strides of
 // the cache.

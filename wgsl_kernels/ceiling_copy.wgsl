@@ -1,4 +1,4 @@
-// ceiling_copy: target = source, to see how fast memory is. Parameter 0: vectors of four words.
+// ceiling_copy: target = source, to measure memory bandwidth. Parameter 0: vectors of four words.
 
 @group(0) @binding(0) var<storage, read> source: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> result: array<vec4<u32>>;

@@ -1,4 +1,4 @@
-// ceiling_fma: multiplies and adds without memory, to see how fast arithmetic is.
+// ceiling_fma: multiplies and adds in registers, to measure the speed of arithmetic.
 //
 // Parameters: 0 invocations, 1 rounds. A round is eight vectors' product and sum.
 

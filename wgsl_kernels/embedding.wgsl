@@ -1,8 +1,8 @@
-// embedding: rows of a table that indices name.
+// embedding: the rows of a table at given indices.
 //
-// The element of map.wgsl; load_out gives what an element of the result holds so far.
-// A table that cannot be bound at once comes in pieces of rows: a piece leaves alone what belongs
-// to another, and the first also writes zero where no row is named and notes the index.
+// Defines `element` for map.wgsl. load_out returns the current value of an element of the result.
+// A table that is too large for one binding comes in pieces of rows. A piece does not change the
+// elements of other pieces. The first also writes zero for an index out of range and records it.
 //
 // Parameters: 0 elements of the result, 1 its offset, 2 width, 3 offset of the indices, 4 offset
 // of the table and 5 its stride of rows, 6 stride of columns, 7 rows of the whole table, 8 dims of

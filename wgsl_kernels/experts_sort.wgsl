@@ -1,8 +1,8 @@
-// Puts the rows of each expert together: by counting, in one workgroup.
+// Groups rows by their expert, with a counting sort in one workgroup.
 //
-// The table has SLOTS (parameter 6) triples of an expert, the first of its rows here and how many
-// there are, at most parameter 5; then for each row its number and where it begins in a. Rows with
-// a bad index are noted and left out.
+// The table begins with SLOTS (parameter 6) triples: an expert, the first of its rows in the table
+// and their count, at most parameter 5. Then it holds each row's number and its offset in a. A row
+// with an index out of range is recorded and left out.
 //
 // Parameters: 0 rows, 1 offset of the index, 2 experts (at most 1024), 3 dims of the rows, 4 status
 // code, 5 rows of a tile, 6 slots; 16.. sizes, 24.. strides of a, 32.. of the index.
@@ -12,7 +12,7 @@ var<workgroup> starts: array<u32, 1024>;
 var<workgroup> slots: array<u32, 1024>;
 var<workgroup> used: u32;
 
-// Where row r lies in the index and in a.
+// The offsets of row r in the index and in a.
 fn places(r: u32) -> vec2<u32> {
   var rest = r;
   var at = vec2<u32>(P(1u), 0u);

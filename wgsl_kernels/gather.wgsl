@@ -1,7 +1,7 @@
-// gather: element i of the result is the one of x that an index names along one dim.
+// gather: element i of the result is an element of x, chosen by an index along one dim.
 //
-// The element of map.wgsl. Put in front: `missing()` stands for an index out of range, and
-// `elsewhere(i)` for one that belongs to another part of x.
+// Defines `element` for map.wgsl. Put in front: `missing()` is the value for an index out of range,
+// `elsewhere(i)` that for an index into another part of x.
 // Parameters: 2 offset of x, 3 offset of the index, 4 stride of x along the dim, 5 dims, 6 size of
 // the dim, 7 status code, 8.. sizes, 16.. strides of x (zero along the dim), 24.. of the index; 32
 // the first index of this part of x, 33 its end.

@@ -1,6 +1,6 @@
-// One word of the result per invocation; `element(i)`, put in front, computes element i.
+// One word of the result per invocation. `element(i)`, put in front, computes element i.
 //
-// A result that is not row-major comes with its own `placed`.
+// A result that is not row-major has a `placed` of its own in front.
 // Parameters: 0 elements, 1 offset of the result in elements.
 
 @compute @workgroup_size(64)
@@ -13,7 +13,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     return;
   }
   var packed = 0u;
-  // A CPU goes through a loop once more than it has to where the test comes first.
+  // On a CPU, a loop with its test at the start runs one round too many.
   var k = 0u;
   loop {
     if (first + k < count) {

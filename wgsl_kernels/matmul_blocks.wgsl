@@ -1,5 +1,5 @@
-// A matrix product of one row with quantized blocks that lie along k: 8 elements of the result,
-// whose sums LANES invocations share, each taking whole blocks; of SIZE in a workgroup.
+// A matrix product of one row with quantized blocks along k. LANES invocations compute 8 elements
+// of the result; each adds up whole blocks. A workgroup has SIZE invocations.
 //
 // A scale is read once for its 32 elements, and multiplied with once. a_row, block_dot, joined and
 // put are put in front. Parameters: see library/product.wgsl. One workgroup: 8 SIZE / LANES

@@ -1,7 +1,7 @@
 // matmul_integers: a matrix product of integers or booleans.
 //
-// The element of map.wgsl. `fold` adds a product to a sum; WIDE sums are kept in 64 bits and
-// `overflow` notes those that 32 do not hold. Parameters: 2 length of the sums, 3 batch dims, 4 to
+// Defines `element` for map.wgsl. `fold` adds a product to a sum. WIDE sums have 64 bits, and
+// `overflow` records one that exceeds 32. Parameters: 2 length of the sums, 3 batch dims, 4 to
 // 6 offset of a and its strides of rows and k, 7 to 9 offset of b and its strides of k and columns,
 // 10 rows, 11 columns, 13 the status code; 16.. sizes of the batch dims, 24.. strides of a, 32..
 // of b.

@@ -1,9 +1,9 @@
-// A matrix product whose invocations share what they read: 16 by 16 elements of the result per
-// invocation, without workgroup memory.
+// A matrix product whose invocations share their reads by quad operations: 16 by 16 elements of the
+// result per invocation, without workgroup memory.
 //
 // For adapters that run on a CPU: there a read of a buffer costs as much as dozens of
-// multiplications, passing a value from lane to lane next to nothing. Each of the four lanes of a
-// quad reads another block of four rows of a, and all multiply with all.
+// multiplications, and passing a value between lanes costs almost nothing. Each of the four lanes
+// of a quad reads another block of four rows of a, and every lane multiplies with all blocks.
 //
 // a_inside, b_inside and put, put in front, read 4 by 4 blocks of the operands (a's rows as vectors
 // along k, b's along its columns) and store four elements. Parameters: see library/product.wgsl.
@@ -67,7 +67,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     c32 = gain(c32, b2, a3);
     c33 = gain(c33, b3, a3);
   }
-  // In a loop: SwiftShader would compile what stores, and what is done before, for each of them.
+  // A loop, because SwiftShader compiles the code of unrolled stores once for each.
   let c = array(c00, c01, c02, c03, c10, c11, c12, c13, c20, c21, c22, c23, c30, c31, c32, c33);
   for (var i = 0u; i < 64u; i++) {
     put(row + (i >> 4u) * 4u + (i & 3u), column + (i & 12u), c[i >> 2u][i & 3u]);

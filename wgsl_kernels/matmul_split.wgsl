@@ -1,5 +1,5 @@
-// A matrix product of few rows: ROWS (1 or 4) by 4 elements of the result, whose sums LANES
-// invocations share, neighbours taking neighbouring parts of k.
+// A matrix product of few rows: LANES invocations compute ROWS (1 or 4) by 4 elements of the
+// result. Neighbours add up neighbouring parts of k.
 //
 // `piece` is vec4<f32> for one row, mat4x4<f32> for four; a_piece, b_inside and put_piece are put
 // in front. Parameters: see library/product.wgsl. One workgroup: 64 / LANES quads of columns.

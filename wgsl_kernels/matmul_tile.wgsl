@@ -1,16 +1,16 @@
 // A matrix product by tiles in workgroup memory: 64 DOWN by 64 DOWN elements of the result per
 // workgroup, DOWN squared blocks of 4 by 4 per invocation. DOWN is 1 or 2.
 //
-// The next part of the operands is read into registers while this one is multiplied. A tile of a
-// is kept as vectors along its rows, one of b along its columns; their places are mixed by
-// `slot`, so that blocks that are turned on the way do not meet in the same memory banks.
+// The next part of the operands is read into registers while this one is multiplied. A tile of a is
+// stored as vectors along its rows, a tile of b along its columns. `slot` permutes their places, so
+// that blocks that are transposed on the way do not conflict in memory banks.
 //
 // a_block, b_block and put, put in front, read 4 by 4 blocks of the operands (a's rows as vectors
-// along k, b's along its columns) and store four elements. A_ALONG, B_ALONG: k is the dim in
-// which neighbours lie side by side. Parameters: see library/product.wgsl.
+// along k, b's along its columns) and store four elements. A_ALONG, B_ALONG: whether k is the
+// contiguous dim. Parameters: see library/product.wgsl.
 
-const QUADS = 16u * DOWN; // of rows, and of columns, in a tile
-const DEPTH = 32u / DOWN; // of k in a tile
+const QUADS = 16u * DOWN; // quads of rows, and of columns, in a tile
+const DEPTH = 32u / DOWN; // steps of k in a tile
 
 var<workgroup> a_tile: array<vec4<f32>, 512>;
 var<workgroup> b_tile: array<vec4<f32>, 512>;
@@ -19,7 +19,7 @@ fn slot(k: u32, i: u32) -> u32 {
   return k * QUADS + (i ^ ((k >> 1u) & 6u));
 }
 
-// Block number i of a tile: which quad of rows or columns, and which of k.
+// Block number i of a tile: its quad of rows or columns, and its quad of k.
 fn block_place(i: u32, along: bool) -> vec2<u32> {
   if (along) {
     return vec2<u32>(i / (DEPTH / 4u), i % (DEPTH / 4u));
@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   }
   let row = place.x * 64u * DOWN;
   let column = place.y * 64u * DOWN;
-  // The first half of the invocations brings a, the second b: one block each.
+  // The first half of the invocations loads a, the second loads b: one block each.
   let brings_a = lane < 128u;
   var mine: vec2<u32>;
   if (brings_a) {

@@ -1,14 +1,14 @@
-// norm_rows: x over its root mean square along the last dim, times a weight, plus a bias; with
-// CENTRE the mean is taken off first.
+// norm_rows: x divided by its root mean square along the last dim, times a weight, plus a bias.
+// With CENTRE the mean is subtracted first.
 //
-// declare:  load_x, load_weight, load_bias, out_words and their kin; const LANES, a power of two;
-//           const CENTRE
+// declare:  load_x, load_weight, load_bias, out_words and the other loads; const LANES, a power of
+//           two; const CENTRE
 // dispatch: one workgroup per row, over x and y
 //
 // Parameters: 0 rows, 1 offset of the result, 2 offset of x, 3 length, 4 stride of x along the
 // row, 5 other dims, 6 stride of the result along the row, 8.. sizes of the other dims, 16.. their
 // strides in x, 24.. in the result, 32 epsilon, 40 and 41 offset and stride of the weight, 42 and
-// 43 of the bias, 44.. see plans/epilogue.py.
+// 43 of the bias, 44.. see core/backends/webgpu/lowering/products/epilogue.py.
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>,

@@ -1,6 +1,7 @@
-// ravel_index: the index so far times the size of the next dim, plus the index into that.
+// ravel_index: combines an index over several dims with the index of the next dim: the index so far
+// times that dim's size, plus its index.
 //
-// The element of map.wgsl; negative indices count from the end, -1 stands for one out of range.
+// Defines `element` for map.wgsl. Negative indices count from the end. -1 marks one out of range.
 // Parameters: 1 offset of the result, 2 offset of the index, 5 dims, 6 size, 7 status code,
 // 8.. sizes, 16.. strides of the index.
 

@@ -1,11 +1,11 @@
-// reduce: one result per row, over elements that lie anywhere.
+// reduce: one result per row, over elements of any strides.
 //
-// declare:  acc, start(), join(a, b)   what is gathered, its beginning, and two parts made one
-//           value(place, j)            element j of a row, found at `place` of the input
-//           inner(j)                   where element j lies, beyond the first
-//           finish(unit, a)            writes the result of a row, or of a part of one
+// declare:  acc, start(), join(a, b)   type of the accumulator, its initial value, the join of two
+//           value(place, j)            element j of a row, at `place` of the input
+//           inner(j)                   offset of element j from the first
+//           finish(unit, a)            writes the result of a row, or of a part of a row
 //           const LANES                invocations per row, a power of two up to 256
-//           whole(a, lane)             what the lanes of a row have; the first lane's is used
+//           whole(a, lane)             joins the lanes of a row; the first lane's value is used
 // Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
 // of a row, 5 elements of a part, 6 code of the status, 7 number of the first element, 8 dims of
 // the rows, 9 dims of a row, 10.. sizes and 18.. strides of the rows, 26.. and 34.. of a row.

@@ -1,7 +1,7 @@
-// rope: pairs of the last dim turned by an angle; what lies behind them stays.
+// rope: rotates pairs of elements of the last dim by an angle. Elements after the pairs are copied.
 //
-// The element of map.wgsl. const INTERLEAVED: pairs are (2j, 2j + 1), else (j, j + pairs).
-// places(i): where row i of x, cos and sin begins.
+// Defines `element` for map.wgsl. const INTERLEAVED: pairs are (2j, 2j + 1), else (j, j + pairs).
+// places(i): the offsets of row i of x, cos and sin.
 // Parameters: 2 offset of x, 3 of cos, 4 of sin, 6 length of the last dim, 7 pairs,
 // 8.. sizes of the other dims, 16.. their strides in x, 24.. in cos, 32.. in sin, 40 to 42 the
 // strides of x, cos and sin along the last dim.

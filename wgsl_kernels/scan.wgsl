@@ -3,8 +3,8 @@
 // declare:  const LANES          invocations per part, a power of two up to 256
 //           const EACH           elements of an invocation
 //           alias total          type of the sums; load_x gives elements, encode takes sums
-//           fn keep(unit, v)     what becomes of a part's whole sum
-//           fn ends(v, lane)     the sums before a lane's own and with it
+//           fn keep(unit, v)     stores the total of a part
+//           fn ends(v, lane)     the sums before a lane, and including it
 // Parameters: 0 rows, 1 offset of the result, 2 offset of the input, 3 elements of a row, 4 parts
 // of a row, 5 stride of a row's elements in the input and 6 in the result, 8 dims of the rows,
 // 10.. their sizes, 18.. strides in the input and 34.. in the result.

@@ -1,4 +1,4 @@
-// scatter_add: the first entry of each chain adds the sources of all of it to one element.
+// scatter_add: the first entry of each chain adds the chain's sources to one element.
 //
 // `plus` and `store` are put in front. See scatter_link.wgsl.
 // Parameters: 0 entries, 1 offset of the result, 2 of the source, 3 of the index, 4 of x, 5 dims,

@@ -1,6 +1,7 @@
-// scatter_claim: every place that is named goes to the last entry that names it.
+// scatter_claim: assigns each place to the last entry that writes to it.
 //
-// Run twice: without CLAIM the places are freed, with it the largest entry number stays, plus one.
+// It runs twice: without CLAIM it clears the places, with CLAIM it keeps the largest entry number,
+// plus one.
 // Parameters: 0 entries, and those of library/scatter.wgsl.
 
 @group(0) @binding(1) var<storage, read_write> claims: array<atomic<u32>>;

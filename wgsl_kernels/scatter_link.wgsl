@@ -1,8 +1,8 @@
-// scatter_link: entries of one lane with the same index become a chain, in order.
+// scatter_link: links the entries of a lane with the same index into a chain, in order.
 //
-// The index is row-major (outer, length, inner). The link of an entry is the position of the next
-// of its chain in the lane, or the length; its highest bit is set but in the first of a chain.
-// All bits are set where the index is out of range.
+// The index is row-major (outer, length, inner). The link of an entry is the position in the lane
+// of the next entry of its chain, or the length. Its highest bit is clear in the first entry of a
+// chain and set in the others. All bits are set if the index is out of range.
 // Parameters: 0 entries, 1 inner, 2 length, 3 offset of the index, 6 size, 7 status code.
 
 @compute @workgroup_size(64)

@@ -1,4 +1,4 @@
-// Elements of 8 or 16 bits into places that share their words with others.
+// Writes elements of 8 or 16 bits to places that share words with other elements.
 //
 // Parameters: 0 elements, 1 offset of the result, 2 offset of the source, 5 dims, 8.. sizes,
 // 16.. strides of the source, 40.. strides of the result.

@@ -1,4 +1,4 @@
-// scatter_write: the entries that hold their place write their value there.
+// scatter_write: each entry that owns its place writes its value there.
 //
 // Parameters: 0 entries, 1 offset of the result, 2 offset of the value, 7 status code, 40.. sizes
 // and 48.. strides of the result in 56 dims (0 where it is row-major), and those of

@@ -1,10 +1,10 @@
 // softmax_rows: exp(x - max) / sum along one dim, or with LOG its logarithm.
 //
-// declare:  load_x, out_words and their kin; const LANES, a power of two; const LOG
+// declare:  load_x, out_words and the other loads; const LANES, a power of two; const LOG
 // dispatch: one workgroup per row, over x and y
 //
-// Each lane walks the row with a stride of LANES and keeps a maximum and a sum scaled to it; two
-// tree reductions join them; a second walk writes, one word per lane. A row whose maximum is not
+// Each lane reads the row with a stride of LANES and keeps a maximum and a sum scaled to it. Two
+// tree reductions combine them. A second pass writes, one word per lane. A row whose maximum is not
 // finite gives nan, as a sum of exponentials would.
 //
 // Parameters: 0 rows, 1 offset of the result, 2 offset of x, 3 length, 4 stride of x along the

@@ -4,8 +4,8 @@
 // Parameters: 0 first and 1 last length of the runs that are merged (both powers of two, 1 up to
 // a row), 2 pairs of a row, 3 pairs in all.
 //
-// Runs are sorted up and down in turn, the last one, a whole row, up. Pairs are ordered by key,
-// then index, so that no two are equal and the order is stable.
+// Runs are sorted in rising and falling order in turn; the last run, a whole row, rises. Pairs are
+// ordered by key, then index, so no two are equal and the sort is stable.
 
 @group(0) @binding(0) var<storage, read_write> pairs: array<vec2<u32>>;
 

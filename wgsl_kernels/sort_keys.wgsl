@@ -1,4 +1,4 @@
-// sort_keys: (key, index) of every element, rows filled up with the largest to a power of two.
+// sort_keys: (key, index) of every element. Rows are padded with the largest key to a power of two.
 //
 // declare:  key(v) of load_x's elements
 // Parameters: 0 pairs, 2 offset of the input, 3 elements of a row, 4 pairs of a row, 5 stride of a
@@ -13,7 +13,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     return;
   }
   let j = i % P(4u);
-  var pair = vec2<u32>(0xffffffffu, j); // behind every element: those have lower indices
+  var pair = vec2<u32>(0xffffffffu, j); // sorts after every element, whose indices are lower
   if (j < P(3u)) {
     pair.x = key(load_x(P(2u) + j * P(5u) + walked(i / P(4u), P(8u), 10u, 18u)));
   }

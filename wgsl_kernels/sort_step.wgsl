@@ -1,4 +1,4 @@
-// sort_step: one step of a bitonic sort, between pairs that lie further apart than a block, or any.
+// sort_step: one step of a bitonic sort, between pairs at any distance.
 //
 // Parameters: 0 length of the runs that are merged, 1 distance, 2 pairs of a row, 3 pairs in all.
 

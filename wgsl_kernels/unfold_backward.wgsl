@@ -1,6 +1,6 @@
-// unfold_backward: element i of an operand that windows were taken of gathers its gradients.
+// unfold_backward: element i of the unfolded operand adds up its gradients from all windows.
 //
-// The element of map.wgsl; g is row-major (outer, windows, inner, size), out (outer, length,
+// Defines `element` for map.wgsl. g is row-major (outer, windows, inner, size), out (outer, length,
 // inner).
 // Parameters: 2 offset of g, 8 length, 9 inner, 10 windows, 11 size, 12 step, 13 dilation.
 

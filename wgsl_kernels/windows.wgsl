@@ -1,8 +1,9 @@
-// windows: element i of a matrix of windows of images, row-major with rows of P(2) columns.
+// windows: element i of the matrix of windows of images, row-major with rows of P(2) columns.
 //
-// The element of map.wgsl; `tap` and `b_value` are put in front. Parameters: 2 columns with those
-// that fill up, 3 rows, 4 columns, 5 batch dims, 7 offset of the images, 8 and 9 strides of planes,
-// 18 to 39 see plans/windows.py, 40.. sizes of the batch dims, 48.. their strides.
+// Defines `element` for map.wgsl. `tap` and `b_value` are put in front. Parameters: 2 columns with
+// padding, 3 rows, 4 columns, 5 batch dims, 7 offset of the images, 8 and 9 strides of planes,
+// 18 to 39 see core/backends/webgpu/lowering/products/windows.py, 40.. sizes of the batch dims,
+// 48.. their strides.
 
 fn element(i: u32) -> out_value {
   let q = i % P(2u);

@@ -1,4 +1,4 @@
-// llama.cpp in a process of its own, through node-llama-cpp's prebuilt library.
+// llama.cpp in a process of its own, by node-llama-cpp's prebuilt library.
 //
 //     node benchmarks/sides/llama.mjs THREADS NODE_MODULES
 //
@@ -42,7 +42,7 @@ const calls = {
     return { seconds: now().wall - began.wall, before_mb: before, threads: context.currentThreads };
   },
 
-  // Greedy tokens, with the time to the first and of each one after it.
+  // Greedy tokens, with the time to the first and of each later one.
   async generate({ ids, count }) {
     await sequence.clearHistory();
     const found = [];

@@ -1,4 +1,4 @@
-"""A contender in a process of its own: Rushlight, NumPy or onnxruntime on so many threads.
+"""A contender in a process of its own: Rushlight, NumPy or onnxruntime on THREADS threads.
 
     python benchmarks/sides/python.py THREADS rushlight|numpy|onnxruntime
 
@@ -22,11 +22,11 @@ THREADS = int(sys.argv[1])
 
 
 def peak() -> float:
-    """The most memory of this process so far, in MB."""
+    """The peak memory of this process so far, in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("no VmHWM")
+    raise RuntimeError("/proc/self/status has no VmHWM")
 
 
 def operands(n: int, k: int, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,13 +37,13 @@ def operands(n: int, k: int, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Watch:
-    """Seconds that passed, and those that this process's threads were computing."""
+    """Seconds of the clock, and of this process's processor time."""
 
     def __init__(self) -> None:
         self.began, self.spent = time.perf_counter(), time.process_time()
 
     def read(self, what: str = "", times: float = 1) -> dict[str, float]:
-        """Both since the last reading, each divided by `times`."""
+        """Both times since the last reading, divided by `times`."""
         passed, spent = time.perf_counter() - self.began, time.process_time() - self.spent
         self.__init__()  # type: ignore[misc]
         prefix = what and f"{what}_"
@@ -51,7 +51,7 @@ class Watch:
 
 
 class Contender:
-    """Products; the base of those who also embed and generate."""
+    """Products; the base of contenders that also embed and generate."""
 
     product: Callable[[], Any]
 
@@ -60,19 +60,19 @@ class Contender:
         return {"python": platform.python_version(), "numpy": np.__version__}
 
     def prepare(self, n: int, k: int, m: int, model: str) -> None:
-        """Make the operands, and what multiplies them."""
+        """Make the operands, and the function that multiplies them."""
         a, b = operands(n, k, m)
         self.product = lambda: a @ b
 
     def multiply(self, times: int) -> dict[str, float]:
-        """Time of one product, of so many in a row."""
+        """Time of one product, from `times` in a row."""
         watch = Watch()
         for _ in range(times):
             self.product()
         return watch.read("", times)
 
     def off(self, n: int, k: int, m: int) -> float:
-        """The largest difference of the product from sums in float64."""
+        """The product's largest difference from sums in float64."""
         a, b = operands(n, k, m)
         return float(np.abs(self.values() - a.astype(np.float64) @ b.astype(np.float64)).max())
 
@@ -83,7 +83,7 @@ class Contender:
 
 
 class Rushlight(Contender):
-    """This package."""
+    """Rushlight."""
 
     def __init__(self) -> None:
         import rushlight as rl
@@ -104,18 +104,18 @@ class Rushlight(Contender):
         return found
 
     def load(self, folder: str, device: str = "cpu") -> dict[str, Any]:
-        """Load a model; returns the seconds, and the memory before."""
+        """Load a model; returns the seconds, and the memory before loading."""
         before, began = peak(), time.perf_counter()
         self.model = self.rl.models.load(folder, device=device)
         return {"seconds": time.perf_counter() - began, "before_mb": before}
 
     def linear(self, mode: str) -> str:
-        """The mode of linear layers that asking for `mode` gives."""
+        """The mode of linear layers that is in use after a request for `mode`."""
         found: str = self.model.linear_in_use(mode)
         return found
 
     def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
-        """Time; the vectors go into the file `out`."""
+        """The time of encoding; writes the vectors to the file `out`."""
         watch = Watch()
         vectors = self.model.encode(texts).numpy()
         took = watch.read()
@@ -124,7 +124,7 @@ class Rushlight(Contender):
         return took
 
     def generate(self, ids: list[int], count: int, linear: str) -> dict[str, Any]:
-        """Greedy tokens, with the time to the first and of each one after it."""
+        """Greedy tokens, with the time to the first and of each later one."""
         watch = Watch()
         steps = self.model.tokens(ids, max_new_tokens=count, linear=linear)
         found = [next(steps).id]
@@ -176,7 +176,7 @@ class OnnxRuntime(Contender):
         return {"seconds": time.perf_counter() - began, "before_mb": before}
 
     def encode(self, texts: list[str], out: str = "") -> dict[str, float]:
-        """Time, in batches of 32 texts of like length; the vectors go into the file `out`."""
+        """The time of encoding, in batches of 32 texts of like length; writes vectors to `out`."""
         watch = Watch()
         encoded = [e.ids for e in self.tokenizer.encode_batch(texts)]
         order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))

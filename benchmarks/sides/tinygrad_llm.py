@@ -3,9 +3,9 @@
     DEV=WEBGPU REALIZE=1 python benchmarks/sides/tinygrad_llm.py
 
 Lines of JSON come in, [call, arguments]; the result of each call goes out as a line. It runs under
-TinyJit, as its command line does; with REALIZE=1 it unpacks the weights once instead of for each
-token. The wheel of tinygrad 0.14.0 lacks the package tinygrad.llm.kernels (their issue 18240), of
-which other devices than AMD's need nothing but nn.Linear: it is put in place.
+TinyJit, as tinygrad's command line does. With REALIZE=1 it unpacks the weights once instead of for
+each token. The wheel of tinygrad 0.14.0 lacks the package tinygrad.llm.kernels (their issue 18240).
+Devices other than AMD's need only nn.Linear of it, which this script supplies.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Contender:
                 "settings": settings}  # fmt: skip
 
     def load(self, model: str, context: int) -> dict[str, float]:
-        """Load a GGUF file for so many tokens."""
+        """Load a GGUF file for `tokens` tokens."""
         began = time.perf_counter()
         self.model, _ = _transformer().from_gguf(Path(model), context)
         return {"seconds": time.perf_counter() - began}
 
     def generate(self, ids: list[int], count: int) -> dict[str, Any]:
-        """Greedy tokens, with the time of each one after the first."""
+        """Greedy tokens, with the time of each token after the first."""
         steps = self.model.generate(list(ids))
         found = [next(steps)]
         began, spent = time.perf_counter(), time.process_time()

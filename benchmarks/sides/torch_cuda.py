@@ -3,7 +3,7 @@
     python benchmarks/sides/torch_cuda.py
 
 Lines of JSON come in, [call, arguments]; the result of each call goes out as a line. The llama is
-that of the package transformers, with its default attention and a static count of tokens.
+that of the package transformers, with its default attention and a fixed number of tokens.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Contender:
-    """What gpu.py asks for."""
+    """The calls of gpu.py."""
 
     def __init__(self) -> None:
         self.torch: Any = import_module("torch")

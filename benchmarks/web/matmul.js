@@ -1,8 +1,8 @@
-// The contenders of matmul_web.py and matmul_cpu.py, all in one page: each on a WebGPU device of
-// its own, or each in WebAssembly on one thread.
+// The contenders of matmul_web.py and matmul_cpu.py in one page, each on a WebGPU device of its
+// own, or each in WebAssembly on one thread.
 //
-// make(n, k, m, a, b) gives `once`, which multiplies what is on the device already and waits until
-// that is done, `output`, which reads what the last `once` made, and `free`.
+// make(n, k, m, a, b) returns three functions: `once` multiplies operands on the device and waits
+// for the product, `output` reads the last product, and `free` frees all.
 
 import { pyodide } from "./tab.js";
 
@@ -52,7 +52,7 @@ about = json.dumps({"python": platform.python_version(), "numpy": np.__version__
                     "adapter": "" if kind == "cpu" else device.info["device"]})
 `;
 
-/** Runs a classic script, which leaves a global. @param {string} path */
+/** Runs a classic script, which defines a global. @param {string} path */
 const script = (path) =>
   new Promise((resolve, reject) => {
     const element = Object.assign(document.createElement("script"), { src: MODULES + path });
@@ -61,7 +61,7 @@ const script = (path) =>
     document.head.append(element);
   });
 
-/** onnxruntime-web's CPU, which copies operands in and the product out. @returns {Promise<Make>} */
+/** onnxruntime-web on the CPU, which copies operands and product. @returns {Promise<Make>} */
 async function onnxOnCpu() {
   const ort = await import(`${MODULES}onnxruntime-web/dist/ort.wasm.bundle.min.mjs`);
   ort.env.wasm.wasmPaths = `${MODULES}onnxruntime-web/dist/`;
@@ -228,7 +228,7 @@ function numbers(count, seed) {
 /** @type {{ n: number, k: number, m: number, a: Float32Array, b: Float32Array }} */
 let given;
 
-/** Gives everybody the operands. @param {number} n @param {number} k @param {number} m */
+/** Gives every contender the operands. @param {number} n @param {number} k @param {number} m */
 async function prepare(n, k, m) {
   const a = numbers(n * k, 1);
   const b = numbers(k * m, 2);
@@ -237,22 +237,22 @@ async function prepare(n, k, m) {
   for (const [name, make] of Object.entries(ready)) tasks[name] = await make(n, k, m, a, b);
 }
 
-/** Milliseconds of one product, of so many in a row. @param {string} name @param {number} times */
+/** Milliseconds of one product of several. @param {string} name @param {number} times */
 async function sample(name, times) {
   const began = performance.now();
   for (let i = 0; i < times; i += 1) await tasks[name].once();
   return (performance.now() - began) / times;
 }
 
-/** Lets go of everything without a look at it. */
+/** Frees everything without reading it. */
 async function free() {
   for (const task of Object.values(tasks)) await task.free();
   tasks = {};
 }
 
 /**
- * The largest differences of each one's last product: of some rows from sums in float64, and of all
- * of it from the first one's. Frees everything.
+ * The largest differences of each contender's last product: of some rows from sums in float64, and
+ * of all elements from the first contender's. Frees everything.
  */
 async function check() {
   const { n, k, m, a, b } = given;

@@ -7,7 +7,7 @@ const MODULES = new URL("./node_modules/", location.href).href;
 
 /** @typedef {(given: any[]) => Promise<number[][]>} Encode */
 
-/** Memories that WebAssembly modules of this page made. @type {Set<WebAssembly.Memory>} */
+/** The memories of this page's WebAssembly modules. @type {Set<WebAssembly.Memory>} */
 const memories = new Set();
 const instantiate = WebAssembly.instantiate;
 /** @param {any[]} given */

@@ -1,5 +1,5 @@
 // Replays and small reads of replay.py: Rushlight's, and the shortest JavaScript that reads, in a
-// loop of its own and while Python stands still for it.
+// loop of its own and while Python is suspended for it.
 
 import { pyodide } from "./tab.js";
 
@@ -8,7 +8,7 @@ let py = null;
 /** @type {GPUDevice} */
 let device;
 /** @type {any} */
-let plain; // has Rushlight's way of waiting, for reads that are not its own
+let plain; // waits as Rushlight does, for reads by plain JavaScript
 /** @type {Record<number, { source: GPUBuffer, staging: GPUBuffer }>} */
 const buffers = {};
 
@@ -43,7 +43,7 @@ async function replays(count) {
   return found.toJs({ dict_converter: Object.fromEntries });
 }
 
-/** What is read in JavaScript. @param {number} nbytes */
+/** Reads in JavaScript. @param {number} nbytes */
 async function read(nbytes) {
   const { source, staging } = buffers[nbytes];
   const encoder = device.createCommandEncoder();

@@ -1,5 +1,5 @@
 // The contenders of smollm2_cpu.py in one page, each in a worker of its own: Rushlight, and
-// llama.cpp as wllama builds it, on one thread and on two. For smollm2_webgpu.py, Rushlight alone.
+// llama.cpp (wllama's build) on one thread and on two. smollm2_webgpu.py uses Rushlight alone.
 
 export {};
 
@@ -87,7 +87,7 @@ async function open(names, linear, device = "cpu") {
 }
 
 /**
- * Greedy tokens: the seconds to the first, and those of each one after it.
+ * Greedy tokens: the seconds to the first, and of each later one.
  * @param {string} name @param {number[]} ids @param {string} text @param {number} count
  */
 async function generate(name, ids, text, count) {

@@ -1,4 +1,4 @@
-// Rushlight in this page: Pyodide, NumPy and the wheel, as a built site serves them.
+// Rushlight in this page: Pyodide, NumPy and the wheel of a built site.
 
 /** @returns {Promise<any>} Pyodide, with the package unpacked */
 export async function pyodide() {

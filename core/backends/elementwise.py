@@ -1,7 +1,6 @@
-"""The elementwise ops: one row each, which every backend turns into a kernel of its own.
+"""The table of elementwise ops: one row each, from which every backend makes a kernel.
 
-The rows are filled in by the op families (ops/unary.py, ops/binary.py), where an op's gradient
-stands beside its function.
+The op families (ops/unary.py, ops/binary.py) add the rows, next to each op's gradient.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ from typing import Any
 class Elementwise:
     """One row of the table.
 
-    `numpy(*inputs, out=array)` computes the op on arrays of one shape and dtype. wgsl: the same as
-    an expression in `a` and `b`, which are f32, i32 or u32 (bool is 0 or 1); one for all, or one
-    per kind of dtype ("f", "i", "u", "b"). truth: the expression is a WGSL bool.
+    `numpy(*inputs, out=array)` computes the op on arrays of one shape and dtype. wgsl: the op as an
+    expression in `a` and `b`, which are f32, i32 or u32 (bool is 0 or 1); one expression, or one
+    per kind of dtype ("f", "i", "u", "b"). webgpu holds int64 in 32 bits. If a result may exceed
+    them, "int64" has an expression that reports it, by functions of library/whole.wgsl. truth: the
+    expression is a WGSL bool.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a profile is told by backends: spans of time, and what an op costs at least."""
+"""Profiling: the events that backends report, and the minimal cost of an op."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from rushlight.core.backends import Operand
+from rushlight.core.backends.protocol import Operand
+from rushlight.core.backends.readback import Readback
+from rushlight.core.basis.graph import Step
 
 T = TypeVar("T")
 now = time.perf_counter
 
-# Operations per element of the result, where one would be too far from the truth.
+# Operations per element of the result, for ops where an estimate of one is too low.
 _PER_ELEMENT = {
     "layer_norm": 8, "log_softmax": 5, "rms_norm": 4, "rope": 3, "softmax": 5,
 }  # fmt: skip
@@ -23,7 +25,7 @@ _MOVE = frozenset({
     "full", "gather", "index_select", "pad", "put", "ravel_index", "scatter", "slice_backward",
     "topk", "transfer", "unfold",
 })  # fmt: skip
-# Ops that read only as much of their first input as they write.
+# Ops that read as many elements of their first input as they write.
 _LOOK_UP = frozenset({"embedding", "gather", "index_select"})
 
 
@@ -31,9 +33,9 @@ _LOOK_UP = frozenset({"embedding", "gather", "index_select"})
 class Event:
     """A span of time, in seconds since the profile began.
 
-    name: the op, or what the host did. track: "kernel", or of the host "record" (Python prepares an
-    op), "submit" or "wait". nbytes: the op's operands, each once; operations: of arithmetic; both
-    with the dispatch that does most of an op's work.
+    name: the op, or the host's activity. track: "kernel", or for the host "record" (Python prepares
+    an op), "submit" or "wait". nbytes: bytes of the op's operands, each once. operations:
+    arithmetic operations. Both belong to the dispatch that does most of the op's work.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Event:
 
 
 class Label(str):
-    """The name of a dispatch's op, with what a profile says of the dispatch."""
+    """The name of a dispatch's op, with the dispatch's figures for a profile."""
 
     kernel = ""
     groups = 0
@@ -55,25 +57,25 @@ class Label(str):
 
     @classmethod
     def of(cls, op: str, kernel: str, groups: Sequence[int]) -> Label:
-        """The label of one dispatch, its cost not known yet."""
+        """The label of one dispatch, without its cost."""
         made = cls(op)
         made.kernel, made.groups = kernel, math.prod(groups)
         return made
 
     @classmethod
     def joined(cls, ops: Sequence[str], kernel: str, groups: Sequence[int]) -> Label:
-        """The label of a dispatch that does the work of those of `ops`."""
+        """The label of a dispatch that replaces those of `ops`."""
         made = cls.of("+".join(dict.fromkeys(ops)), kernel, groups)
         made.nbytes = sum(op.nbytes for op in ops if isinstance(op, Label))
         made.operations = sum(op.operations for op in ops if isinstance(op, Label))
         return made
 
 
-Steps = Generator[Any, Any, T]  # asks for what is to be read from a device
+Steps = Generator[Any, Any, T]  # yields requests to read from a device
 
 
 def drive(steps: Steps[T], read: Callable[[Any], Any]) -> T:
-    """Answer what `steps` asks for; gives its result."""
+    """Answer the requests of `steps`; returns its result."""
     try:
         asked = next(steps)
         while True:
@@ -84,7 +86,7 @@ def drive(steps: Steps[T], read: Callable[[Any], Any]) -> T:
 
 
 async def drive_async(steps: Steps[T], read: Callable[[Any], Any]) -> T:
-    """`drive` for what is to be awaited."""
+    """`drive` with awaited answers."""
     try:
         asked = next(steps)
         while True:
@@ -95,31 +97,37 @@ async def drive_async(steps: Steps[T], read: Callable[[Any], Any]) -> T:
 
 
 class Probe(Protocol):
-    """Watches one backend while a profile goes on."""
+    """Records one backend's events during a profile."""
 
-    timing: str  # where the times of kernels come from
-    resolution: float  # seconds that times are multiples of; 0 where they are exact
+    timing: str  # the source of the kernels' times
+    resolution: float  # times are multiples of this many seconds; 0 if they are exact
     events: list[Event]
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to record."""
 
     def stop(self) -> None:
-        """Watch no longer; `events` has all but what is still to be read from the device."""
+        """Stop recording. `events` lacks only the events that `collect` reads from the device."""
 
     def collect(self) -> Steps[None]:
-        """Make events of what is still to be read."""
+        """Read the remaining timestamps and make events of them."""
+
+    def read(self, asked: Any) -> Any:
+        """The answer to a request of `collect` or `ceilings`; blocks."""
+
+    def begin(self, asked: Any) -> Readback[Any]:
+        """`read`, begun at once."""
 
     def ceilings(self) -> Steps[tuple[float, float]]:
-        """Bytes that the device copies in a second, and float32 operations that it does."""
+        """Bytes that the device copies per second, and its float32 operations per second."""
 
 
-# The probe of the cpu device: captured plans tell it of their calls.
-watching: list[Callable[[Sequence[Callable[[], None]], Sequence[Any]], None]] = []
+# The probe of the cpu device, to which executables report their calls.
+watching: list[Callable[[Sequence[Callable[[], None]], Sequence[Sequence[Step]]], None]] = []
 
 
 def credit(ops: Sequence[str], cost: tuple[int, int]) -> None:
-    """Give what an op costs to the largest of its dispatches, whose labels are among `ops`."""
+    """Add an op's cost to the largest of its dispatches, whose labels are among `ops`."""
     labels = [op for op in ops if isinstance(op, Label)]
     if labels:
         largest = max(labels, key=lambda label: label.groups)
@@ -130,10 +138,10 @@ def credit(ops: Sequence[str], cost: tuple[int, int]) -> None:
 def cost(
     name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
 ) -> tuple[int, int]:
-    """Bytes that an op reads and writes at least, and its operations of arithmetic.
+    """The least bytes that an op reads and writes, and its arithmetic operations.
 
-    Bytes: every operand once, as far as the op looks at it; a cache as a whole, since how full it
-    is only the device knows. Operations: those of the textbook, a function of one element as one.
+    Bytes: the part of each operand that the op reads, once; a cache as a whole, since only the
+    device knows its lengths. Operations: those of the definition, an elementwise function as one.
     """
     given = [x for x in inputs if x is not None]
     written = _held(out)
@@ -145,7 +153,7 @@ def cost(
 
 
 def _held(x: Operand) -> int:
-    """Bytes of what an operand reaches: an expanded one reaches less than it has elements."""
+    """Bytes between an operand's first and last element, which are few for an expanded one."""
     first, last = x.layout.extent
     return int(x.dtype.nbytes(max(0, min(x.layout.numel, last - first))))
 

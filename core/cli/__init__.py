@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typer import Typer
 
-# What a command raises for a mistake of its user: a message is enough.
+# Exceptions for a user's mistake: they print a message without a traceback.
 _EXPECTED = (OSError, ValueError, LookupError)
 INTERRUPTED = 130  # as shells report a process that SIGINT ended
 
@@ -18,8 +18,8 @@ INTERRUPTED = 130  # as shells report a process that SIGINT ended
 def main() -> None:
     """Run the command line in sys.argv and leave with its exit code.
 
-    0 for success, 2 for a mistake of the user (a wrong flag, a missing model, a file that does not
-    fit), 130 after Ctrl-C, 1 for an error of the program. Mistakes give one message on stderr;
+    0 for success, 2 for a mistake of the user (a wrong flag, a missing model, an invalid file),
+    130 after Ctrl-C, 1 for an error of the program. Mistakes print one message on stderr.
     `--debug`, anywhere before `--`, shows the traceback.
     """
     raise SystemExit(run(sys.argv[1:]))
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of the output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -46,12 +46,12 @@ def run(arguments: list[str]) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Say on stderr what is wrong; returns the exit code."""
-    from rushlight.core.errors import RushlightError
+    """Print the error on stderr; returns the exit code."""
+    from rushlight.core.basis.errors import RushlightError
 
     if type(error).__name__ == "Abort":  # typer's own, after Ctrl-C at a prompt
         return INTERRUPTED
-    if hasattr(error, "format_message"):  # of typer's parser, wherever that keeps its classes
+    if hasattr(error, "format_message"):  # an error of typer's parser
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rushlight"
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -78,10 +78,10 @@ def _words(error: Exception) -> str:
 
 
 def _app() -> Typer:
-    """The commands. Made here, so that a program that imports Rushlight pays nothing for them."""
+    """The commands. They are made here, so that importing Rushlight costs nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, profile, site, talk, tune
+    from rushlight.core.cli import commands, profile, site, tasks, tune
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
@@ -89,8 +89,8 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        talk.generate, talk.chat, commands.embed, commands.inspect, commands.fetch, commands.info,
-        tune.tune, profile.profile,
+        *tasks.commands(), commands.inspect, commands.fetch, commands.info, tune.tune,
+        profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)
@@ -100,6 +100,6 @@ def _app() -> Typer:
     def options(
         debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
     ) -> None:
-        pass  # run() has taken --debug already, from any place
+        pass  # run() has removed --debug already, wherever it was
 
     return app

@@ -1,4 +1,4 @@
-"""`rushlight profile`: where the time of a model goes, kernel by kernel."""
+"""`rushlight profile`: the time of a model's kernels."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rushlight.core.cli.commands import Json, check_device, fetched
+
+if TYPE_CHECKING:
+    from rushlight.models.tasks import Pipeline
 
 _PROMPT = "A rushlight is a candle made of a rush and a little fat: light anybody could afford."
 
 
 def profile(
     model: Annotated[str, typer.Argument(help="A name, a hub id, or a folder.")],
-    prompt: Annotated[str, typer.Option(help="What to go on from, or to embed.")] = _PROMPT,
+    prompt: Annotated[str, typer.Option(help="The text to continue or to embed.")] = _PROMPT,
     tokens: Annotated[int, typer.Option(help="Tokens to generate.", min=1)] = 16,
     device: Annotated[str, typer.Option(help="Where to compute.")] = "cpu",
     rows: Annotated[int, typer.Option(help="Kernels to show.", min=1)] = 20,
@@ -30,8 +33,8 @@ def profile(
     import rushlight as rl
 
     check_device(device)
-    work = _work(rl.models.load(fetched(model), device=device), prompt, tokens)
-    work(-1)  # compiles and captures; another text, of which no cache helps the next
+    work = _work(rl.pipeline(model=fetched(model), device=device), prompt, tokens)
+    work(-1)  # compiles and captures; the text differs, so that no cache helps the timed run
     with rl.profile(device) as found:
         work(1)
     print(json.dumps(found.summary()) if as_json else found.table(rows))
@@ -40,9 +43,9 @@ def profile(
         print(f"the trace is in {trace}", file=sys.stderr)
 
 
-def _work(model: Any, prompt: str, tokens: int) -> Callable[[int], object]:
-    """What is to be timed, for a prompt that is read forwards (1) or backwards (-1)."""
-    if hasattr(model, "encode"):
-        return lambda order: model.encode([prompt[::order]]).tolist()
-    ids = model.prompt_ids(prompt)
-    return lambda order: list(model.tokens(ids[::order], max_new_tokens=tokens))
+def _work(pipe: Pipeline, prompt: str, tokens: int) -> Callable[[int], object]:
+    """The function to time; its argument reads the prompt forwards (1) or backwards (-1)."""
+    if pipe.task.input.kind == "texts":
+        return lambda order: pipe([prompt[::order]]).tolist()
+    ids = pipe.model.prompt_ids(prompt)
+    return lambda order: pipe(ids[::order], max_new_tokens=tokens)

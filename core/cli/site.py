@@ -19,12 +19,12 @@ Out = Annotated[Path, typer.Option(help="The folder to make.")]
 Dir = Annotated[Path, typer.Option("--dir", help="The built site.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option(help="A model to include: a name, a folder or a hub id; may be given again."),
+    typer.Option(help="A model to include: a name, a folder or a hub id; repeatable."),
 ]
 
 
 class _Bars:
-    """Progress bars, one per file that is being fetched."""
+    """Progress bars, one per downloading file."""
 
     def __init__(self, console: Console) -> None:
         self.progress = Progress(
@@ -52,8 +52,8 @@ def build(
     ] = None,
 ) -> None:
     """Build the self-contained site: pages, browser runtime and models."""
-    from rushlight.core.io.hub import resolve
-    from rushlight.site.build import build as build_site
+    from rushlight.core.io.hub.names import resolve
+    from rushlight.site.builder.build import build as build_site
 
     console, began = Console(), time.perf_counter()
     bars = _Bars(console)
@@ -72,7 +72,7 @@ def build(
     )
     if not report.pages:
         console.print(
-            "The demo pages are not part of the installed package: a checkout builds them too.",
+            "The installed package lacks the demo pages; a checkout has them.",
             soft_wrap=True,
         )
 
@@ -82,8 +82,8 @@ def serve(
     port: Annotated[int, typer.Option(help="The first port to try; 0 takes any.")] = 8000,
     folder: Dir = Path("dist/site"),
 ) -> None:
-    """Serve a built site on this machine only; prints the address once everything answers."""
-    from rushlight.site.serve import check, make_server
+    """Serve a built site on this machine only; prints the address once it is ready."""
+    from rushlight.site.builder.serve import check, make_server
 
     server = make_server(folder, port)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,29 +1,27 @@
-"""`rushlight tune`: measure which kernels of a webgpu device are fastest, and keep the answer."""
+"""`rushlight tune`: measure which kernels of a webgpu device are fastest, and save the choice."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rushlight.core.cli.commands import Json, check_device, fetched
 
 if TYPE_CHECKING:
-    from rushlight.core.backends.webgpu.tune import Row
-
-# Some hundred tokens, and some dozen.
-_TEXT = "A rushlight is a candle made of a rush and a little fat: light anybody could afford. "
+    from rushlight.core.backends.tuning import Row
 
 
 def tune(
     device: Annotated[str, typer.Option(help="Which adapter.")] = "webgpu",
     model: Annotated[
-        str | None, typer.Option(help="Measure what this model computes; else a usual choice.")
+        str | None, typer.Option(help="Measure the ops of this model; default: common ops.")
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Only show what was kept.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget what was kept.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only show the saved choices.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the saved choices.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure which kernels are fastest on an adapter, and use those from now on."""
@@ -32,19 +30,17 @@ def tune(
     if show and clear:
         raise typer.BadParameter("--show and --clear exclude each other")
     check_device(device)
-    if rl.device(device).type != "webgpu":
-        raise typer.BadParameter(f"{device} has nothing to choose among; there is webgpu")
-    from rushlight.core.backends.webgpu import tune as tables
-
-    backend: Any = rl.device(device).backend
-    place = tables.folder() / tables.kept_as(backend)
+    tuner = rl.device(device).backend.tuner()
+    if tuner is None:
+        raise typer.BadParameter(f"tuning {device} is not supported; supported: webgpu")
+    place = Path(tuner.place)
     if clear:
-        print(f"{'removed' if tables.forget(backend) else 'there is no'} {place}")
+        print(f"{'removed' if tuner.forget() else 'there is no'} {place}")
         return
     if not show:
         _measure(device, _work(model, device) if model else None)
         print(f"kept in {place}" if place.is_file() else f"cannot write {place}", file=sys.stderr)
-    rows = list(backend.recorder.choices.rows.values())
+    rows = list(tuner.choices.rows.values())
     if as_json:
         import json
 
@@ -52,20 +48,15 @@ def tune(
     elif rows:
         _print(rows)
     else:
-        print(f"nothing was measured on {device} ({backend.port.info['device']})")
+        print(f"nothing was measured on {device} ({rl.device(device).info['device']})")
 
 
 def _work(model: str, device: str) -> Callable[[], object]:
-    """A prompt and some tokens, or short and long texts, of a model."""
-    from rushlight import models
+    """A function that runs the samples of the model's first task."""
+    import rushlight as rl
 
-    loaded = models.load(fetched(model), device=device)
-    if hasattr(loaded, "encode"):
-        return lambda: loaded.encode([_TEXT, _TEXT * 5] * 8, batch_size=8)
-    return lambda: [
-        list(loaded.tokens(loaded.prompt_ids(_TEXT * n), max_new_tokens=4, temperature=0))
-        for n in (1, 5)
-    ]
+    pipe = rl.pipeline(model=fetched(model), device=device)
+    return lambda: [pipe(given, **options) for given, options in pipe.task.samples]
 
 
 def _measure(device: str, work: Callable[[], object] | None) -> None:

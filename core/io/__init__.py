@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rushlight.core.errors import FormatError
-from rushlight.core.io.gguf import gguf_in, load_gguf, read_gguf
-from rushlight.core.io.safetensors import load_safetensors, open_tables, save_safetensors
-from rushlight.core.io.source import open_source
-from rushlight.core.io.table import Table
-from rushlight.core.tensor import Tensor
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.gguf import gguf_in, load_gguf, read_gguf
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
+from rushlight.core.io.weights.source import open_source
+from rushlight.core.io.weights.table import Table
+from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_safetensors"]
 
-# The first bytes of the formats one meets, for a message that says what a file is.
+# The first bytes of common formats, for a message that says what a file is.
 _SIGNATURES = (
     (b"PK\x03\x04", "a zip: an .npz of NumPy or a checkpoint of PyTorch"),
     (b"\x93NUMPY", "an .npy array of NumPy"),
@@ -30,21 +30,21 @@ _SIGNATURES = (
 
 
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
-    """Write a dict of tensors to a safetensors file, whatever its name.
+    """Write a dict of tensors to a safetensors file of any name.
 
     Raises TypeError for values that are not tensors, ValueError for a name or a dtype that the
-    format has not.
+    format does not support.
     """
     save_safetensors(tensors, path)
 
 
 def load(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, Tensor]:
-    """The tensors of a file by name; the content decides what kind of file it is, not its name.
+    """The tensors of a file by name; the file's content decides its format.
 
     Reads safetensors (a file, the index of a sharded checkpoint, or a folder with either) and
     GGUF. On `cpu` the tensors are views of the mapped file: nothing is read until it is used.
-    Raises FormatError for another or a broken file, naming what it looks like, and
-    FileNotFoundError for none.
+    Raises FormatError for a file of another format or a broken one, saying what it looks like, and
+    FileNotFoundError for a missing file.
     """
     if gguf := gguf_in(Path(path)):
         return load_gguf(gguf, device)[0]
@@ -67,7 +67,7 @@ def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str
 
 
 def require_safetensors(path: str | os.PathLike[str]) -> None:
-    """Raise FormatError, naming what it looks like, for a file that is of another kind."""
+    """Raise FormatError for a file of another format, saying what it looks like."""
     if not Path(path).is_file():
         return
     with open(path, "rb") as file:
@@ -80,7 +80,7 @@ def require_safetensors(path: str | os.PathLike[str]) -> None:
 
 
 def kind_of(first: bytes) -> str:
-    """What kind of file begins with these bytes (24 are enough): "safetensors", "json" or words."""
+    """The format that begins with these bytes (24 suffice): "safetensors", "json" or words."""
     if first[8:9] == b"{":
         return "safetensors"
     for signature, words in _SIGNATURES:
@@ -88,4 +88,4 @@ def kind_of(first: bytes) -> str:
             return words
     if first.lstrip()[:1] == b"{":
         return "json"
-    return f"no format that is known (it begins with {first[:8]!r})" if first else "an empty file"
+    return f"an unknown format (it begins with {first[:8]!r})" if first else "an empty file"

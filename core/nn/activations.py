@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from rushlight.core import ops
+from rushlight.core.functional.random import dropout
+from rushlight.core.functional.shapes import flatten
 from rushlight.core.nn.module import Module
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor
 
 
 class ReLU(Module):
@@ -79,7 +81,7 @@ class Dropout(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as x; x itself in eval mode."""
-        return ops.dropout(x, self.p, self.training)
+        return dropout(x, self.p, self.training)
 
     def extra_repr(self) -> str:
         """The probability."""
@@ -87,7 +89,7 @@ class Dropout(Module):
 
 
 class Identity(Module):
-    """Gives back what it gets; arguments to the constructor are ignored, as in torch."""
+    """Returns its input; the constructor ignores its arguments, as in torch."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass
@@ -98,14 +100,14 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Makes one dim of the dims start_dim to end_dim."""
+    """Joins the dims start_dim to end_dim into one."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """A view of x where its layout allows."""
-        return ops.flatten(x, self.start_dim, self.end_dim)
+        """A view of x if its layout allows, else a copy."""
+        return flatten(x, self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         """The dims."""

@@ -49,13 +49,13 @@ class _Numbered(Module, Generic[M]):
 
 
 class ModuleList(_Numbered[M]):
-    """A list of modules whose names are their places: `layers.0`, `layers.1`, ..."""
+    """A list of modules named by their index: `layers.0`, `layers.1`, ..."""
 
     def __init__(self, modules: Iterable[M] = ()) -> None:
         self.extend(modules)
 
     def _child_lines(self) -> list[str]:
-        # As torch: neighbours that print alike are one line.
+        # As in torch, neighbours with the same repr print as one line.
         runs: list[tuple[int, int, str]] = []
         for i, (_, child) in enumerate(self._own_modules()):
             text = repr(child)
@@ -70,7 +70,7 @@ class ModuleList(_Numbered[M]):
 
 
 class Sequential(_Numbered[Module]):
-    """Modules called one after the other, each on what the one before gave.
+    """Modules called in order, each on the result of the one before.
 
     Takes modules, or one mapping of names to modules.
     """
@@ -91,7 +91,7 @@ class Sequential(_Numbered[Module]):
 
 
 class ModuleDict(Module):
-    """Modules by name, in the order in which they were added."""
+    """Modules by name, in insertion order."""
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         self.update(modules or {})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rushlight.core import ops
+from rushlight.core.functional.convolution import avg_pool2d, conv1d, max_pool2d
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor
 
 Size = int | tuple[int, ...]
 
@@ -15,7 +16,7 @@ def _tuple(value: Size, n: int) -> tuple[int, ...]:
 
 
 class _Conv(Module):
-    """What the convolutions share: sizes, the weight's shape, defaults, repr."""
+    """Base of the convolutions: sizes, the weight's shape, defaults, repr."""
 
     rank = 2
     transposed = False
@@ -51,7 +52,7 @@ class _Conv(Module):
         init.default_(self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Sizes, and what differs from the defaults."""
+        """Sizes, and options that differ from the defaults."""
         rest = ""
         for label, value, usual in (
             ("padding", self.padding, 0),
@@ -73,7 +74,7 @@ class Conv1d(_Conv):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, in_channels, length) -> (n, out_channels, length')."""
-        return ops.conv1d(
+        return conv1d(
             x, self.weight, self.bias, self.stride[0], self.padding[0], self.dilation[0],
             self.groups,
         )  # fmt: skip
@@ -123,7 +124,7 @@ class ConvTranspose2d(_Conv):
 
 
 class _Pool(Module):
-    """What the pooling layers share."""
+    """Base of the pooling layers."""
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         self.kernel_size, self.padding = kernel_size, padding
@@ -139,7 +140,7 @@ class MaxPool2d(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., h, w) -> (..., h', w')."""
-        return ops.max_pool2d(x, self.kernel_size, self.stride, self.padding)
+        return max_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
 class AvgPool2d(_Pool):
@@ -147,4 +148,4 @@ class AvgPool2d(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., h, w) -> (..., h', w')."""
-        return ops.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
+        return avg_pool2d(x, self.kernel_size, self.stride, self.padding)

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from rushlight.core import ops
+from rushlight.core.functional.lookup import embedding
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
-from rushlight.core.tensor import Tensor
-
-
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """Rows of `weight` (rows, width) that `input` names: (...) -> (..., width).
-
-    Row `padding_idx` gets no gradient. IndexError for an index without a row.
-    """
-    out = ops.embedding(weight, input)
-    if padding_idx is None or not out.requires_grad:
-        return out
-    if not -weight.shape[0] <= padding_idx < weight.shape[0]:
-        raise IndexError(f"embedding: padding_idx {padding_idx}; there are {weight.shape[0]} rows")
-    kept = (input != padding_idx % weight.shape[0]).unsqueeze(-1)
-    return out.where(kept, out.detach())
+from rushlight.core.tensor.tensor import Tensor
 
 
 class Embedding(Module):
@@ -32,7 +18,7 @@ class Embedding(Module):
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None
     ) -> None:
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"Embedding: padding_idx {padding_idx} is none of {num_embeddings}")
+            raise ValueError(f"Embedding: padding_idx {padding_idx} is not below {num_embeddings}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.weight = parameter(num_embeddings, embedding_dim)

@@ -1,4 +1,4 @@
-"""Filling tensors with values to start from: each function writes in place and gives its tensor.
+"""Initial values of tensors: each function writes in place and returns its tensor.
 
 Random numbers are Philox draws of the tensor's device, the same on every device for one seed.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 
-from rushlight.core import autograd, ops
+from rushlight.core import ops
 from rushlight.core.backends import Generator
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
 
 _GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
@@ -23,7 +24,9 @@ def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
         return math.sqrt(2.0 / (1 + param**2))
     if nonlinearity not in _GAINS:
         known = ", ".join([*_GAINS, "leaky_relu"])
-        raise ValueError(f"calculate_gain: no nonlinearity {nonlinearity!r}; there are: {known}")
+        raise ValueError(
+            f"calculate_gain: nonlinearity {nonlinearity!r} is not supported; supported: {known}"
+        )
     return _GAINS[nonlinearity]
 
 
@@ -92,24 +95,24 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers of this mean and deviation given that they lie in [a, b].
+    """Normal numbers of this mean and deviation, restricted to [a, b].
 
-    By the inverse of the distribution function on uniform numbers, so each draw counts once.
+    They are the inverse of the distribution function at uniform numbers, one draw per element.
     """
     low, high = (math.erf((v - mean) / (std * math.sqrt(2))) for v in (a, b))
     draw = ops.rand(tensor.shape, device=tensor.device, generator=generator)
-    # Away from +-1, where the inverse is infinite; the bounds then hold by the clamp.
+    # Kept away from +-1, where the inverse is infinite; the clamp then ensures the bounds.
     level = (draw * (high - low) + low).clamp(-1 + 1e-7, 1 - 1e-7)
     return _write(tensor, (_erfinv(level) * (std * math.sqrt(2)) + mean).clamp(a, b))
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs one output has, and how many outputs one input: (fan_in, fan_out).
+    """The inputs per output and the outputs per input: (fan_in, fan_out).
 
     A weight is (out, in, ...), where further dims are the taps of a convolution.
     """
     if tensor.ndim < 2:
-        raise ValueError(f"init: a tensor of shape {tensor.shape} has no fans; it needs two dims")
+        raise ValueError(f"init: a tensor of shape {tensor.shape} has no fan; it needs two dims")
     taps = math.prod(tensor.shape[2:])
     return tensor.shape[1] * taps, tensor.shape[0] * taps
 

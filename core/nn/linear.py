@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight.core import ops
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor
 
 
 class Linear(Module):
@@ -28,7 +28,7 @@ class Linear(Module):
         return ops.linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Sizes, and whether there is a bias."""
+        """Sizes, and whether the layer has a bias."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"

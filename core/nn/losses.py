@@ -1,178 +1,14 @@
-"""Losses: functions, and the two that are also modules."""
+"""Losses as modules; core/functional/losses.py has them as functions."""
 
 from __future__ import annotations
 
-from rushlight.core import ops
+from rushlight.core.functional.losses import cross_entropy, mse_loss
 from rushlight.core.nn.module import Module
-from rushlight.core.tensor import Tensor
-
-
-def _check_reduction(name: str, reduction: str) -> None:
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f'{name}: reduction is {reduction!r}; it must be "none", "mean" or "sum"')
-
-
-def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
-    _check_reduction(name, reduction)
-    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
-
-
-def _check_same(name: str, input: Tensor, target: Tensor) -> None:
-    if input.shape != target.shape:
-        # torch broadcasts with a warning, which is nearly always a mistake.
-        raise ValueError(f"{name}: input is {input.shape}, target {target.shape}; reshape one")
-
-
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(input - target)^2; both of one shape."""
-    _check_same("mse_loss", input, target)
-    return _reduced("mse_loss", (input - target).square(), reduction)
-
-
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """|input - target|; both of one shape."""
-    _check_same("l1_loss", input, target)
-    return _reduced("l1_loss", (input - target).abs(), reduction)
-
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """-y log s(x) - (1 - y) log(1 - s(x)) with s the sigmoid, without overflow; one shape.
-
-    weight multiplies each element's loss, pos_weight the first term; both broadcast.
-    """
-    name = "binary_cross_entropy_with_logits"
-    _check_same(name, input, target)
-    # log(1 + exp(-x)); maximum, whose gradient at equality is half each, is right also at x = 0.
-    negative = ops.maximum(-input, input.zeros_like()) + (-input.abs()).exp().log1p()
-    if pos_weight is not None:
-        negative = negative * (target * (pos_weight - 1) + 1)
-    loss = (1 - target) * input + negative
-    return _reduced(name, loss if weight is None else loss * weight, reduction)
-
-
-def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
-    """The dim of the classes; checks that `target` has one integer for every other place."""
-    if input.ndim == 0:
-        raise ValueError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
-    dim = 0 if input.ndim == 1 else 1
-    want = input.shape[:dim] + input.shape[dim + 1 :]
-    if target.dtype.kind not in "ui" or target.shape != want:
-        raise ValueError(
-            f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
-            f"must hold class indices of shape {want}"
-        )
-    return dim
-
-
-def _check_weight(name: str, weight: Tensor | None, classes: int) -> None:
-    if weight is not None and weight.shape != (classes,):
-        raise ValueError(f"{name}: weight is {weight.shape}; there are {classes} classes")
-
-
-def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Tensor:
-    """-input[target] for log-probabilities (classes,) or (n, classes, ...), times the weight.
-
-    target: class indices (n, ...); those equal to ignore_index count for nothing. weight:
-    (classes,). "mean" divides by the sum of the weights that took part; nan where none did.
-    IndexError for an index that is no class.
-    """
-    dim = _class_dim("nll_loss", input, target)
-    _check_weight("nll_loss", weight, input.shape[dim])
-    _check_reduction("nll_loss", reduction)
-    kept = target != ignore_index
-    index = target.where(kept, 0)
-    factor = kept.to(input.dtype)
-    if weight is not None:
-        factor = factor * _of_class(weight, index).to(input.dtype)
-    picked = -input.gather(dim, index.unsqueeze(dim)).squeeze(dim)
-    # Through where, so that an infinite log-probability at an ignored place adds no nan.
-    loss = (picked * factor).where(kept, 0.0)
-    if reduction == "mean":
-        return loss.sum() / factor.sum()
-    return _reduced("nll_loss", loss, reduction)
-
-
-def _of_class(weight: Tensor, index: Tensor) -> Tensor:
-    return weight.index_select(0, index.reshape(-1)).reshape(*index.shape)
-
-
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """-log softmax(input)[target] for logits (classes,) or (n, classes, ...).
-
-    target: class indices (n, ...), of which those equal to ignore_index count for nothing, or
-    probabilities of the shape of `input`. label_smoothing: the share of the target that is spread
-    over all classes (Szegedy et al., 2016). weight: (classes,). "mean" divides by the weights of
-    the targets that took part, for probabilities by the number of places.
-    """
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
-    _check_reduction("cross_entropy", reduction)
-    dim = 0 if input.ndim == 1 else 1
-    if target.dtype.is_floating_point and input.ndim:
-        _check_same("cross_entropy", input, target)
-        return _soft_cross_entropy(input, target, dim, weight, reduction, label_smoothing)
-    dim = _class_dim("cross_entropy", input, target)
-    logp = input.log_softmax(dim)
-    loss = nll_loss(logp, target, weight, ignore_index, reduction)
-    if label_smoothing == 0:
-        return loss
-    spread = -(logp if weight is None else logp * _along(weight, logp, dim)).sum(dim)
-    kept = target != ignore_index
-    spread = spread.where(kept, 0.0)
-    if reduction == "mean":
-        counted = kept.to(logp.dtype)
-        if weight is not None:
-            counted = counted * _of_class(weight, target.where(kept, 0)).to(logp.dtype)
-        spread = spread.sum() / counted.sum()
-    elif reduction == "sum":
-        spread = spread.sum()
-    return loss * (1 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
-
-
-def _along(weight: Tensor, x: Tensor, dim: int) -> Tensor:
-    return weight.to(x.dtype).reshape(*[-1 if d == dim else 1 for d in range(x.ndim)])
-
-
-def _soft_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    dim: int,
-    weight: Tensor | None,
-    reduction: str,
-    label_smoothing: float,
-) -> Tensor:
-    classes = input.shape[dim]
-    _check_weight("cross_entropy", weight, classes)
-    logp = input.log_softmax(dim)
-    if label_smoothing:
-        target = target * (1 - label_smoothing) + label_smoothing / classes
-    if weight is not None:
-        logp = logp * _along(weight, logp, dim)
-    loss = -(logp * target).sum(dim)
-    return _reduced("cross_entropy", loss, reduction)
+from rushlight.core.tensor.tensor import Tensor
 
 
 class CrossEntropyLoss(Module):
-    """`cross_entropy` with its options held; the class weights are a buffer."""
+    """`cross_entropy` with fixed options; the class weights are a buffer."""
 
     weight: Tensor | None
 
@@ -195,7 +31,7 @@ class CrossEntropyLoss(Module):
 
 
 class MSELoss(Module):
-    """`mse_loss` with its reduction held."""
+    """`mse_loss` with a fixed reduction."""
 
     def __init__(self, reduction: str = "mean") -> None:
         self.reduction = reduction

@@ -1,8 +1,8 @@
-"""Parameter and Module: what a network is made of, by attribute names that checkpoints use.
+"""Parameter and Module: the parts of a network, with attribute names as in checkpoints.
 
-A module's parameters, buffers and children are ordinary attributes; nothing has to be registered
-and `super().__init__()` need not be called. Building a module allocates nothing: layers make
-their parameters on the `meta` device. `load_state_dict` gives them memory, or `init_()` does.
+A module's parameters, buffers and children are ordinary attributes. They need no registration, and
+`super().__init__()` is optional. Building a module allocates nothing: layers make their parameters
+on the `meta` device. `load_state_dict` or `init_()` allocates them.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rushlight.core import autograd, capture, ops
+from rushlight.core import ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.dtype import DTYPES, DType, as_dtype
+from rushlight.core.basis.dtype import DTYPES, DType, as_dtype
+from rushlight.core.jit import capture
 from rushlight.core.nn.state import IncompatibleKeys, load_into
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
 
 
 class Parameter(Tensor):
-    """A tensor that a module learns: assigned to an attribute it is in `module.parameters()`.
+    """A tensor that a module learns. As an attribute it is one of `module.parameters()`.
 
-    Shares the memory of `data`. TypeError where a gradient is wanted of a dtype without one.
+    It shares the memory of `data`. TypeError if requires_grad is set for a non-floating dtype.
     """
 
     __slots__ = ()
@@ -46,7 +48,7 @@ def _unpickled(make: Callable[..., Tensor], state: tuple[Any, ...], needs: bool)
 
 
 def parameter(*size: int) -> Parameter:
-    """A float32 parameter of this shape on the meta device: a name and a shape, no memory yet."""
+    """A float32 parameter of this shape on the meta device, without memory."""
     return Parameter(ops.empty(size, device="meta"))
 
 
@@ -65,7 +67,7 @@ class Module:
     _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
 
     def __init__(self) -> None:
-        # Nothing to set up; here so that subclasses may call it, as in torch.
+        # Empty; it exists so that subclasses may call it, as in torch.
         pass
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -91,35 +93,35 @@ class Module:
         object.__delattr__(self, name)
 
     def _leaves(self, name: str, value: Any) -> None:
-        """Tell captured functions that `value` takes the place of what they may have found here."""
+        """Tell captured functions that `value` replaces an attribute that they may use."""
         old = self.__dict__.get(name)
         if old is value:
             return
         if isinstance(old, Tensor):
-            capture.moved(old.storage)
+            capture.memory_replaced(old.storage)
         elif isinstance(old, Module):
-            capture.rebuilt()
+            capture.child_replaced()
 
-    # What the module holds.
+    # Parameters, buffers and children.
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Hold a tensor that is no parameter: it moves with the module.
+        """Add a tensor that is not a parameter but moves with the module.
 
-        persistent: whether it is in the state dict. KeyError where the name is taken.
+        persistent: whether the state dict holds it. KeyError if the name is in use.
         """
         if name not in self._buffers and hasattr(self, name):
-            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already")
+            raise KeyError(f"{type(self).__name__} already has an attribute {name!r}")
         object.__setattr__(self, "_buffers", {**self._buffers, name: persistent})
         setattr(self, name, tensor)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """The same as assigning the attribute; for names that are computed."""
+        """The same as assigning the attribute, for computed names."""
         self.register_module(name, param)
 
     def register_module(self, name: str, module: Any) -> None:
         """The same as assigning the attribute; for names that are computed.
 
-        KeyError for a name with a dot, or one that the module uses otherwise.
+        KeyError for a name with a dot, or one that is in use.
         """
         if not name or "." in name or (name not in vars(self) and hasattr(self, name)):
             raise KeyError(f"{type(self).__name__}: a child cannot be called {name!r}")
@@ -152,7 +154,7 @@ class Module:
     def named_modules(
         self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module (named "") and all below it, each once unless told otherwise."""
+        """This module (named "") and all below it, each once by default."""
         memo = set() if memo is None else memo
         if remove_duplicate and id(self) in memo:
             return
@@ -167,7 +169,7 @@ class Module:
         return (module for _, module in self.named_modules())
 
     def get_submodule(self, target: str) -> Module:
-        """The module at the path `target`; AttributeError naming the part that is not there."""
+        """The module at the path `target`; AttributeError that names the missing part."""
         found: Any = self
         for part in filter(None, target.split(".")):
             child = vars(found).get(part)
@@ -190,11 +192,11 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their names, each once (the first name of one that is shared)."""
+        """Parameters with their names, each once (a shared one by its first name)."""
         return self._named(Module._own_parameters, prefix, recurse)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Parameters of this module and, unless told otherwise, of those below it."""
+        """Parameters of this module and, by default, of all below it."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
@@ -241,7 +243,7 @@ class Module:
         return load_into(type(self).__name__, self._slots(), state_dict, strict, assign)
 
     def init_(self: Self, device: Device | str = "cpu") -> Self:
-        """Give every parameter memory on `device` and torch's default values; gives itself.
+        """Allocate every parameter on `device` with torch's default values; returns the module.
 
         Runs `reset_parameters` of every module that has one. Parameters and buffers that other
         modules made with values keep these. RuntimeError for a parameter without memory in a
@@ -271,10 +273,10 @@ class Module:
     # Mode, dtype, device, gradients.
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set `training` of this module and all below it; dropout and batch norm look at it."""
+        """Set `training` of this module and all below it; dropout and batch norm use it."""
         for module in self.modules():
             if module.training != mode:
-                capture.retrained(module)
+                capture.module_switched(module)
             module.training = mode
         return self
 
@@ -285,8 +287,8 @@ class Module:
     def to(self: Self, *args: Any, dtype: Any = None, device: Any = None) -> Self:
         """Convert floating parameters and buffers to a dtype, and move all to a device; in place.
 
-        Arguments may be a dtype, a device, or a tensor whose dtype and device are taken. Gives the
-        module itself. TypeError for a dtype that is not floating.
+        Arguments may be a dtype, a device, or a tensor with the wanted dtype and device. Returns
+        the module. TypeError for a dtype that is not floating.
         """
         for a in args:
             if isinstance(a, Tensor):
@@ -306,7 +308,7 @@ class Module:
         return self
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Say for every parameter whether it is learned; gives the module itself."""
+        """Set requires_grad of every parameter; returns the module."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
@@ -320,7 +322,7 @@ class Module:
     # Printing.
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of a layer's repr."""
+        """The text in the parentheses of a layer's repr."""
         return ""
 
     def _child_lines(self) -> list[str]:

@@ -1,93 +1,20 @@
-"""Normalisation: over the last dims, over groups of channels, over the batch; unit vectors."""
+"""Normalisation layers: over the last dims, over groups of channels, over the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rushlight.core import autograd, ops
-from rushlight.core.dtype import float32, int64
+from rushlight.core import ops
+from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.functional.normalization import batch_norm, group_norm
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
-from rushlight.core.tensor import Tensor
-
-
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """`input` divided by its p-norm along `dim`, or by `eps` where that is larger; same shape."""
-    return input / input.norm(p, dim, True).clamp(min=eps)
-
-
-def _per_channel(x: Tensor, part: Tensor) -> Tensor:
-    """A (channels,) tensor so that it broadcasts along dim 1 of `x`."""
-    return part.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))
+from rushlight.core.tensor.tensor import Tensor
 
 
 def _check_channels(name: str, x: Tensor, channels: int) -> None:
     if x.ndim < 2 or x.shape[1] != channels:
         raise ValueError(f"{name}: x is {x.shape}; it must have {channels} channels in dim 1")
-
-
-def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Zero mean and unit variance over groups of channels (Wu and He, 2018); same shape.
-
-    input: (n, channels, ...); weight and bias (channels,) scale and shift. ValueError where the
-    channels are no whole number of groups.
-    """
-    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
-        raise ValueError(f"group_norm: {num_groups} groups do not divide dim 1 of {input.shape}")
-    size = input.numel() // max(input.shape[0] * num_groups, 1)
-    rows = input.reshape(input.shape[0], num_groups, size)
-    out = ops.layer_norm(rows, size, eps=eps).reshape(*input.shape)
-    if weight is not None:
-        out = out * _per_channel(input, weight)
-    return out if bias is None else out + _per_channel(input, bias)
-
-
-def batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float | Tensor = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Zero mean and unit variance per channel (Ioffe and Szegedy, 2015); same shape.
-
-    input: (n, channels, ...). In training over the batch, of which the running values (channels,)
-    take the share `momentum`, in place; else by the running values. ValueError in training where a
-    channel has one value only, or else where there are no running values.
-    """
-    if training:
-        dims = (0, *range(2, input.ndim))
-        count = input.numel() // max(input.shape[1], 1)
-        if count < 2:
-            raise ValueError(f"batch_norm: {input.shape} gives one value per channel to train on")
-        mean = input.mean(dims, True)
-        var = (input - mean).square().mean(dims, True)
-        with autograd.no_grad():
-            for running, now, scale in (
-                (running_mean, mean, 1.0),
-                (running_var, var, count / (count - 1)),
-            ):
-                if running is not None:
-                    flat = now.detach().reshape(-1).to(running.dtype)
-                    running.mul_(1 - momentum).add_(flat * (momentum * scale))
-    elif running_mean is None or running_var is None:
-        raise ValueError("batch_norm: without running values it works in training only")
-    else:
-        mean, var = _per_channel(input, running_mean), _per_channel(input, running_var)
-    scale_ = (var + eps).rsqrt()
-    if weight is not None:
-        scale_ = scale_ * _per_channel(input, weight)
-    out = (input - mean) * scale_
-    return out if bias is None else out + _per_channel(input, bias)
 
 
 def _dims(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -128,7 +55,7 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
 
-    eps=None means the smallest step above one of the dtype of x, as in torch.
+    eps=None is the machine epsilon of the dtype of x, as in torch.
     """
 
     def __init__(
@@ -197,7 +124,7 @@ class GroupNorm(Module):
 
 
 class _BatchNorm(Module):
-    """Zero mean and unit variance per channel over the batch, or by running values in eval."""
+    """Zero mean and unit variance per channel over the batch; in eval by running values."""
 
     ranks: tuple[int, ...] = ()
     running_mean: Tensor | None
@@ -227,7 +154,7 @@ class _BatchNorm(Module):
             self.register_buffer(name, bare if track_running_stats else None)
 
     def reset_parameters(self) -> None:
-        """Weights and running variance one; biases, running mean and the count zero."""
+        """Set weights and running variance to one; biases, running mean and count to zero."""
         _identity(self.weight, self.bias)
         _identity(self.running_var, self.running_mean)
         if self.num_batches_tracked is not None:
@@ -242,7 +169,7 @@ class _BatchNorm(Module):
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None and self.running_mean is not None:  # the mean of all batches
+            if self.momentum is None and self.running_mean is not None:  # average over all batches
                 momentum = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
         batch = self.training or self.running_mean is None
         return batch_norm(

@@ -1,4 +1,4 @@
-"""Rotary position embedding: the angles of each position, with the published scalings."""
+"""Rotary position embedding: the angles of each position, with published scalings."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core import ops
-from rushlight.core.convert import tensor
-from rushlight.core.errors import FormatError
-from rushlight.core.tensor import Tensor
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
 
 
 class Rope:
-    """Turns pairs (i, i + dim/2) of the last dim by position * theta^(-2i/dim) (Su et al., 2021).
+    """Angles position * theta^(-2i/dim) that rotate pairs of features (Su et al., 2021).
 
-    scaling: the dict of config.json, of type "linear" (positions divided by `factor`), "llama3"
-    (long wavelengths divided by it, short ones kept, the band between blended). FormatError for
-    other types.
+    scaling: the dict of config.json. Type "linear" divides positions by `factor`. "llama3" divides
+    the frequencies of long wavelengths by it, keeps those of short ones, and blends the band
+    between. FormatError for other types.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ def _scaled(frequencies: list[float], scaling: Mapping[str, Any]) -> list[float]
         good = isinstance(factors, list) and len(factors) == len(frequencies)
         if not good or not all(isinstance(f, (int, float)) and f > 0 for f in factors or []):
             raise FormatError(
-                f"rope_scaling has no {len(frequencies)} positive factors, one per frequency"
+                f"rope_scaling must have {len(frequencies)} positive factors, one per frequency"
             )
         return [f / g for f, g in zip(frequencies, factors or [], strict=True)]
     raise FormatError(
-        f"config.json: rope_scaling of type {kind!r} is not there",
-        hint='"linear" and "llama3" are',
+        f"config.json: rope_scaling of type {kind!r} is not supported; supported: default, linear, "
+        "llama3"
     )
 
 
 def _llama3(frequency: float, scaling: Mapping[str, Any]) -> float:
-    # As published with Llama 3.1: wavelengths against the context it was first trained on.
+    # As published with Llama 3.1: wavelengths are compared with the original training context.
     factor, low = _number(scaling, "factor"), _number(scaling, "low_freq_factor")
     high = _number(scaling, "high_freq_factor")
     context = _number(scaling, "original_max_position_embeddings")

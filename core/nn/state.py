@@ -1,19 +1,19 @@
-"""Loading a state dict: what fits, and errors that say what does not and what was meant."""
+"""Loading a state dict into a module, with errors that name misfits and the nearest names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from rushlight.core import autograd
-from rushlight.core.errors import LoadError, nearest
-from rushlight.core.tensor import Tensor
+from rushlight.core.basis.errors import LoadError, nearest
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
 
 _SHOWN = 8  # lines of each kind in an error
 
 
 class IncompatibleKeys(NamedTuple):
-    """Names that the module has and the state dict lacks, and the other way round."""
+    """Names that are missing from the state dict, and names that the module does not have."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -26,7 +26,7 @@ def load_into(
     strict: bool,
     assign: bool,
 ) -> IncompatibleKeys:
-    """Put the tensors of `state` into those of `slots`; see Module.load_state_dict."""
+    """Write the tensors of `state` into those of `slots`; see Module.load_state_dict."""
     given = {id(slots[name]) for name in slots if name in state}
     missing = [name for name, slot in slots.items() if id(slot) not in given]
     unexpected = [name for name in state if name not in slots]
@@ -58,7 +58,7 @@ def _misfit(name: str, slot: Tensor, value: Tensor) -> list[str]:
         raise TypeError(f'load: "{name}" is a {type(value).__name__}, not a Tensor')
     if value.shape != slot.shape:
         return [f'"{name}" is {value.shape}; the module takes {slot.shape}']
-    # Whole numbers stand for no floats, nor floats for whole numbers; blocks stand for floats.
+    # Integers do not load as floats, nor floats as integers; quantized blocks load as floats.
     if (value.dtype.kind in "fq") != (slot.dtype.kind in "fq"):
         return [f'"{name}" is {value.dtype.name}; the module takes {slot.dtype.name}']
     return []
@@ -72,7 +72,7 @@ def _first(lines: list[str]) -> list[str]:
 def _lost(name: str, slot: Tensor, state: Mapping[str, Tensor], spare: list[str]) -> str:
     near = _nearest(name, spare) or _nearest(name, state)
     if not near:
-        return f'no tensor "{name}" {slot.shape}; there is none with a similar name'
+        return f'no tensor "{name}" {slot.shape}, and none with a similar name'
     shown = ", ".join(f'"{n}" {state[n].shape}' for n in near)
     return f'no tensor "{name}" {slot.shape}; nearest in the file: {shown}{_prefix(name, near[0])}'
 
@@ -85,7 +85,7 @@ def _unused(name: str, value: Tensor, slots: Mapping[str, Tensor], spare: list[s
 
 
 def _nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Names that differ by a prefix first, then those that look alike."""
+    """Similar names; those that differ only by a prefix come first."""
     names = list(names)
     same = [n for n in names if n.endswith(f".{name}") or name.endswith(f".{n}")]
     return same[:1] or nearest(name, names, 2)

@@ -1,193 +1,23 @@
-"""The ops: one family per file, each with its shape rule and gradient side by side."""
+"""The primitives: one family per file, each op with its shape rule and its gradient.
 
-from rushlight.core.ops.attention import attention
-from rushlight.core.ops.binary import (
-    add,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    clamp,
-    div,
-    eq,
-    floor_divide,
-    ge,
-    gt,
-    le,
-    logical_and,
-    logical_or,
-    logical_xor,
-    lt,
-    masked_fill,
-    maximum,
-    minimum,
-    mul,
-    ne,
-    pow,
-    rdiv,
-    remainder,
-    rfloordiv,
-    rmod,
-    rpow,
-    rsub,
-    sub,
-    where,
-)  # fmt: skip
-from rushlight.core.ops.conv import avg_pool2d, conv1d, conv2d, conv_transpose2d, max_pool2d
-from rushlight.core.ops.creation import (
-    arange,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)  # fmt: skip
-from rushlight.core.ops.custom import custom_op
-from rushlight.core.ops.experts import linear_experts
-from rushlight.core.ops.indexing import (
-    embedding,
-    gather,
-    index_add,
-    index_select,
-    nonzero,
-    nonzero_async,
-    scatter,
-    scatter_add,
-)  # fmt: skip
-from rushlight.core.ops.inplace import (
-    add_,
-    clamp_,
-    copy_,
-    div_,
-    fill_,
-    mul_,
-    sub_,
-    zero_,
-)  # fmt: skip
-from rushlight.core.ops.join import cat, roll, stack
-from rushlight.core.ops.matmul import linear, linear_t, matmul
-from rushlight.core.ops.movement import (
-    broadcast_tensors,
-    broadcast_to,
-    chunk,
-    expand,
-    flatten,
-    flip,
-    narrow,
-    pad,
-    permute,
-    repeat,
-    repeat_interleave,
-    reshape,
-    split,
-    squeeze,
-    t,
-    transpose,
-    unbind,
-    unflatten,
-    unfold,
-    unsqueeze,
-    view,
-)  # fmt: skip
-from rushlight.core.ops.norm import layer_norm, log_softmax, rms_norm, rope, softmax
-from rushlight.core.ops.random import (
-    dropout,
-    rand,
-    rand_like,
-    randint,
-    randn,
-    randn_like,
-    randperm,
-)  # fmt: skip
-from rushlight.core.ops.reduce import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    cumsum,
-    logsumexp,
-    max,
-    mean,
-    min,
-    norm,
-    prod,
-    std,
-    sum,
-    var,
-)  # fmt: skip
-from rushlight.core.ops.sort import argsort, sort, topk
-from rushlight.core.ops.subscript import getitem, masked_select, masked_select_async, setitem
-from rushlight.core.ops.unary import (
-    abs,
-    acos,
-    asin,
-    atan,
-    bitwise_not,
-    cast,
-    ceil,
-    clone,
-    contiguous,
-    cos,
-    cosh,
-    erf,
-    exp,
-    expm1,
-    floor,
-    gelu,
-    isfinite,
-    isinf,
-    isnan,
-    log,
-    log1p,
-    log2,
-    log10,
-    logical_not,
-    neg,
-    reciprocal,
-    relu,
-    round,
-    rsqrt,
-    sigmoid,
-    sign,
-    silu,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    tan,
-    tanh,
-    trunc,
-)  # fmt: skip
+Composites, which are written in primitives, are in core/functional/. The names here are those that
+the files declare public (declare.py).
+"""
 
-__all__ = [
-    "abs", "acos", "add", "add_", "all", "amax", "amin", "any", "arange", "argmax",
-    "argmin", "argsort", "asin", "atan", "attention", "avg_pool2d", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_tensors", "broadcast_to", "cast",
-    "cat", "ceil", "chunk", "clamp", "clamp_", "clone", "contiguous", "conv1d", "conv2d",
-    "conv_transpose2d", "copy_", "cos", "cosh", "cumsum", "custom_op", "div", "div_", "dropout",
-    "embedding", "empty", "empty_like", "eq", "erf", "exp", "expand", "expm1", "eye",
-    "fill_", "flatten", "flip", "floor", "floor_divide", "full", "full_like", "gather",
-    "ge", "gelu", "getitem", "gt", "index_add", "index_select", "isfinite", "isinf",
-    "isnan", "layer_norm", "le", "linear", "linear_experts", "linear_t", "linspace", "log",
-    "log10", "log1p", "log2", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logsumexp", "lt", "masked_fill", "masked_select", "masked_select_async",
-    "matmul", "max", "max_pool2d",
-    "maximum", "mean", "min", "minimum", "mul", "mul_", "narrow", "ne", "neg", "nonzero",
-    "nonzero_async",
-    "norm", "ones", "ones_like", "pad", "permute", "pow", "prod", "rand", "rand_like",
-    "randint", "randn", "randn_like", "randperm", "rdiv", "reciprocal", "relu", "remainder",
-    "repeat", "repeat_interleave", "reshape", "rfloordiv", "rmod", "rms_norm", "roll",
-    "rope", "round", "rpow", "rsqrt", "rsub", "scatter", "scatter_add", "setitem",
-    "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "sort", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "sub", "sub_", "sum", "t", "tan", "tanh", "topk",
-    "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unfold", "unsqueeze",
-    "var", "view", "where", "zero_", "zeros", "zeros_like",
-]  # fmt: skip
+from rushlight.core.ops.attention import *  # noqa: F403
+from rushlight.core.ops.binary import *  # noqa: F403
+from rushlight.core.ops.conv import *  # noqa: F403
+from rushlight.core.ops.creation import *  # noqa: F403
+from rushlight.core.ops.custom import *  # noqa: F403
+from rushlight.core.ops.experts import *  # noqa: F403
+from rushlight.core.ops.indexing import *  # noqa: F403
+from rushlight.core.ops.inplace import *  # noqa: F403
+from rushlight.core.ops.join import *  # noqa: F403
+from rushlight.core.ops.matmul import *  # noqa: F403
+from rushlight.core.ops.movement import *  # noqa: F403
+from rushlight.core.ops.norm import *  # noqa: F403
+from rushlight.core.ops.random import *  # noqa: F403
+from rushlight.core.ops.reduce import *  # noqa: F403
+from rushlight.core.ops.sort import *  # noqa: F403
+from rushlight.core.ops.subscript import *  # noqa: F403
+from rushlight.core.ops.unary import *  # noqa: F403

@@ -1,17 +1,18 @@
-"""Scaled dot-product attention with everything the model families ask of it."""
+"""Scaled dot-product attention with masks, windows, soft caps, and the cache's write."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from rushlight.core.autograd import is_grad_enabled
-from rushlight.core.dtype import bool_
-from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.basis.dtype import bool_
 from rushlight.core.ops.creation import arange
+from rushlight.core.ops.declare import public
+from rushlight.core.tensor.autograd import is_grad_enabled
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer(
@@ -40,7 +41,7 @@ def _visible(
     causal: bool,
     window: int | None,
 ) -> Tensor | None:
-    """Which keys a query sees, broadcastable to (batch, heads, queries, keys); None means all."""
+    """The mask of visible keys, broadcastable to (batch, heads, queries, keys); None: all."""
     at_k = arange(keys, device=q.device)
     at_q = arange(q.shape[2], device=q.device).unsqueeze(1)
     if q_offset is not None:
@@ -120,6 +121,7 @@ def _grad(
 ATTENTION = Op("attention", infer=_infer, joint=rule(_grad, 0, 1, 2, 3, 4, 5, 6))
 
 
+@public
 def attention(
     q: Tensor,
     k: Tensor,
@@ -136,13 +138,13 @@ def attention(
 ) -> Tensor:
     """softmax(q k^T * scale) v (Vaswani et al., 2017): (batch, heads, queries, v's features).
 
-    q: (batch, heads, queries, features); k, v: (batch, kv_heads, keys, features), where kv_heads
-    divides heads and each key head serves that many query heads. scale: 1/sqrt(features) unless
-    given. softcap c: scores become c * tanh(scores / c). bias: added to the scores; mask: bool,
-    true where a query may look; both 4-d and broadcastable to (batch, heads, queries, keys).
-    causal: query i looks at keys up to i + q_offset. window w: only at keys less than w before it
-    (and, when not causal, after it). q_offset: an int, or one per row of the batch. kv_lengths:
-    (batch,), keys from there on do not count. A query that sees no key gives zeros.
+    q: (batch, heads, queries, features); k, v: (batch, kv_heads, keys, features). kv_heads divides
+    heads; heads / kv_heads query heads share a key head. scale: defaults to 1/sqrt(features).
+    softcap c: scores become c * tanh(scores / c). bias: added to the scores. mask: bool, true for
+    visible keys. Both are 4-d and broadcastable to (batch, heads, queries, keys). causal: query i
+    sees keys up to i + q_offset. window w: a query sees only keys less than w before it (and, if
+    not causal, after it). q_offset: an int, or one per row of the batch. kv_lengths: (batch,), the
+    number of valid keys. A query that sees no key gives zeros.
 
     Raises ValueError naming the shapes that do not fit.
     """
@@ -183,7 +185,7 @@ def _infer_write(cache: Meta, values: Meta, offsets: Meta) -> Meta:
     return cache.fresh()
 
 
-# Used in place: new keys and values go into a cache that other steps have filled.
+# Used in place: new keys and values are written into a cache with earlier ones.
 CACHE_WRITE = Op("cache_write", infer=_infer_write, differentiable=False)
 
 
@@ -191,8 +193,8 @@ def cache_write_(cache: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
     """Write `values` (batch, heads, n, features) into `cache` (batch, heads, capacity, features).
 
     Row b of the batch goes to positions offsets[b] to offsets[b] + n; offsets: (batch,) integers.
-    Gives `cache`. IndexError where a row would end past the capacity, RuntimeError for values
-    that need a gradient: a cache passes none on.
+    Returns `cache`. IndexError if a row would end past the capacity. RuntimeError for values that
+    need a gradient, as a cache passes none on.
     """
     same = cache.ndim == values.ndim == 4 and (
         (*cache.shape[:2], cache.shape[3]) == (*values.shape[:2], values.shape[3])

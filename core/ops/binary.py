@@ -1,4 +1,4 @@
-"""Elementwise ops of two inputs: a row each; operands are promoted and broadcast first."""
+"""Elementwise ops of two inputs, a row each; operands are promoted and broadcast first."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.backends.cpu import special
+from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.dtype import bool_, float32, of_scalar, result_type
-from rushlight.core.layout import broadcast_shapes
-from rushlight.core.op import Context, Meta, Op, Rule, rule
-from rushlight.core.ops import unary as u
+from rushlight.core.basis.dtype import bool_, float32, of_scalar, result_type
+from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.unary import floor, log, trunc
+from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 A, B, OUT = 0, 1, "out"
 Binary = Callable[["TensorLike", "TensorLike"], "Tensor"]
@@ -30,10 +31,10 @@ def _infer_bool(a: Meta, b: Meta) -> Meta:
     return a.fresh(dtype=bool_)
 
 
-def _named(call: Binary, name: str, doc: str) -> Binary:
+def _named(call: Binary, name: str, doc: str, also: tuple[str, ...] = ()) -> Binary:
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{doc} Elementwise on the promoted dtype, broadcast to one shape."
-    return call
+    return public(method(name, *also)(call))
 
 
 def binary(
@@ -43,34 +44,45 @@ def binary(
     doc: str,
     *grads: Rule,
     bools: str | None = None,
+    also: tuple[str, ...] = (),
 ) -> Binary:
-    """A function of two operands of which one may be a Python number.
+    """Declare an op of two operands, one of which may be a Python number: rl.NAME, Tensor.NAME.
 
-    bools: why two booleans are refused, as torch does; None where they are not.
+    wgsl: see `Elementwise`. bools: the hint for two booleans if they are refused, as in torch, else
+    None. also: more names of the method. A row of simd_kernels/elementwise.def of the same name is
+    its C kernel.
     """
+    return _named(_binary(name, numpy, wgsl, *grads, bools=bools), name, doc, also)
+
+
+def _binary(
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], *grads: Rule,
+    bools: str | None = None,
+) -> Binary:  # fmt: skip
+    """The op of a row, without a public name."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
         x, y = operands(name, a, b, wrap=True)
         if bools is not None and x.dtype is bool_:
-            raise TypeError(f"{name}: not for two bool operands; {bools}")
+            raise TypeError(f"{name}: two bool operands are not supported; {bools}")
         return op(x, y)
 
-    return _named(call, name, doc)
+    return call
 
 
 def comparison(
-    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str
+    name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str, *also: str
 ) -> Binary:
-    """A function of two operands that gives booleans."""
+    """Declare a comparison, with booleans as results; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False)
-    return _named(lambda a, b: op(*operands(name, a, b)), name, doc)
+    return _named(lambda a, b: op(*operands(name, a, b)), name, doc, also)
 
 
-def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str) -> Binary:
-    """A function of two integers or booleans."""
+def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: str) -> Binary:
+    """Declare an op of two integers or booleans; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, differentiable=False)
 
@@ -80,7 +92,7 @@ def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str) -> Binary
             raise TypeError(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
         return op(x, y)
 
-    return _named(call, name, doc)
+    return _named(call, name, doc, also)
 
 
 def _minus(c: Context, g: Tensor) -> Tensor:
@@ -88,7 +100,7 @@ def _minus(c: Context, g: Tensor) -> Tensor:
 
 
 def _share(g: Tensor, x: Tensor, other: Tensor) -> Tensor:
-    # Where both are equal each gets half, as in torch.
+    # Equal operands get half of the gradient each, as in torch.
     return g * ((x > other).to(g.dtype) + (x == other).to(g.dtype) * 0.5)
 
 
@@ -98,8 +110,8 @@ def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
-    # 0 ** b is constant for b >= 0, though log 0 is -inf.
-    return where((a == 0) & (b >= 0), 0.0, g * y * u.log(where(a == 0, 1.0, a)))
+    # 0 ** b is constant for b >= 0, although log 0 is -inf.
+    return where((a == 0) & (b >= 0), 0.0, g * y * log(where(a == 0, 1.0, a)))
 
 
 def _same(wgsl: str) -> dict[str, str]:
@@ -118,24 +130,29 @@ def _truths(operator: str) -> dict[str, str]:
 
 
 _CONVERT = "convert one with .long()"
-_add = binary("add", np.add, {**_same("a + b"), "b": "a | b"}, "a + b.",
-              rule(lambda c, g: g), rule(lambda c, g: g))  # fmt: skip
-_sub = binary("sub", np.subtract, _same("a - b"), "a - b.", rule(lambda c, g: g), rule(_minus),
-              bools="use a ^ b, or convert one with .long()")  # fmt: skip
-mul = binary("mul", np.multiply, _same("a * b"), "a * b.",
-             rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A))  # fmt: skip
+_add = _binary("add", np.add, {**_same("a + b"), "b": "a | b", "int64": "add_64(a, b)"},
+               rule(lambda c, g: g), rule(lambda c, g: g))  # fmt: skip
+_sub = _binary("sub", np.subtract, {**_same("a - b"), "int64": "sub_64(a, b)"},
+               rule(lambda c, g: g), rule(_minus),
+               bools="use a ^ b, or convert one with .long()")  # fmt: skip
+mul = binary("mul", np.multiply, {**_same("a * b"), "int64": "mul_64(a, b)"}, "a * b.",
+             rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A),
+             also=("__mul__", "__rmul__"))  # fmt: skip
 elementwise("div", 2, np.divide, "div_f(a, b)")
 DIV = Op("div", infer=_infer, grads=(
     rule(lambda c, g, b: g / b, B), rule(lambda c, g, b, y: -g * y / b, B, OUT)))  # fmt: skip
-floor_divide = binary("floor_divide", np.floor_divide, _by_kind("floor_divide"),
-                      "The largest whole number <= a / b; an integer by zero gives 0.",
-                      bools=_CONVERT)  # fmt: skip
+floor_divide = binary("floor_divide", np.floor_divide,
+                      {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
+                      "The largest integer <= a / b; an integer divided by zero gives 0.",
+                      bools=_CONVERT, also=("__floordiv__",))  # fmt: skip
 remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    "a - b * floor(a / b), with the sign of b.",
                    rule(lambda c, g: g),
-                   rule(lambda c, g, a, b: -g * u.floor(a / b), A, B), bools=_CONVERT)  # fmt: skip
-pow = binary("pow", special.power, _by_kind("pow"), "a ** b.", rule(_pow_base, A, B),
-             rule(_pow_exponent, A, B, OUT), bools=_CONVERT)  # fmt: skip
+                   rule(lambda c, g, a, b: -g * floor(a / b), A, B), bools=_CONVERT,
+                   also=("__mod__",))  # fmt: skip
+pow = binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"}, "a ** b.",
+             rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT), bools=_CONVERT,
+             also=("__pow__",))  # fmt: skip
 maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
                  "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
@@ -145,13 +162,13 @@ minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a
                  rule(lambda c, g, a, b: _share(g, b, a), A, B),
                  rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
 
-eq = comparison("eq", np.equal, "a == b", "a == b.")
+eq = comparison("eq", np.equal, "a == b", "a == b.", "__eq__")
 ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
-                "a != b.")  # fmt: skip
-lt = comparison("lt", np.less, "a < b", "a < b.")
-le = comparison("le", np.less_equal, "a <= b", "a <= b.")
-gt = comparison("gt", np.greater, "a > b", "a > b.")
-ge = comparison("ge", np.greater_equal, "a >= b", "a >= b.")
+                "a != b.", "__ne__")  # fmt: skip
+lt = comparison("lt", np.less, "a < b", "a < b.", "__lt__")
+le = comparison("le", np.less_equal, "a <= b", "a <= b.", "__le__")
+gt = comparison("gt", np.greater, "a > b", "a > b.", "__gt__")
+ge = comparison("ge", np.greater_equal, "a >= b", "a >= b.", "__ge__")
 logical_and = comparison("logical_and", np.logical_and, _truths("&&"), "Whether both are non-zero.")
 logical_or = comparison(
     "logical_or", np.logical_or, _truths("||"), "Whether one or both are non-zero."
@@ -159,21 +176,33 @@ logical_or = comparison(
 logical_xor = comparison(
     "logical_xor", np.logical_xor, _truths("!="), "Whether exactly one is non-zero."
 )
-bitwise_and = bitwise("bitwise_and", np.bitwise_and, "a & b", "a & b, bit by bit.")
-bitwise_or = bitwise("bitwise_or", np.bitwise_or, "a | b", "a | b, bit by bit.")
-bitwise_xor = bitwise("bitwise_xor", np.bitwise_xor, "a ^ b", "a ^ b, bit by bit.")
+bitwise_and = bitwise(
+    "bitwise_and", np.bitwise_and, "a & b", "a & b, bit by bit.", "__and__", "__rand__"
+)
+bitwise_or = bitwise(
+    "bitwise_or", np.bitwise_or, "a | b", "a | b, bit by bit.", "__or__", "__ror__"
+)
+bitwise_xor = bitwise(
+    "bitwise_xor", np.bitwise_xor, "a ^ b", "a ^ b, bit by bit.", "__xor__", "__rxor__"
+)
 
 
+@public
+@method("add", "__add__", "__radd__")
 def add(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
     """a + alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
     return _add(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
 
 
+@public
+@method("sub", "__sub__")
 def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
     """a - alpha * b, elementwise on the promoted dtype, broadcast to one shape."""
     return _sub(a, b if alpha == 1 else mul(b, alpha) if is_tensor(b) else b * alpha)
 
 
+@public
+@method("div", "__truediv__")
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """a / b elementwise; integers give float32 unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode == "floor":
@@ -184,35 +213,40 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
         )
     x, y = operands("div", a, b)
     if x.dtype.is_floating_point:
-        return DIV(x, y) if rounding_mode is None else u.trunc(DIV(x, y))
+        return DIV(x, y) if rounding_mode is None else trunc(DIV(x, y))
     if rounding_mode is None:
         return DIV(x.to(float32), y.to(float32))
     below = (remainder(x, y) != 0) & ((x < 0) ^ (y < 0))
     return floor_divide(x, y) + below.to(x.dtype)
 
 
+@method("__rsub__")
 def rsub(b: TensorLike, a: TensorLike) -> Tensor:
-    """a - b, with the operands the other way round."""
+    """a - b, with the operands exchanged."""
     return _sub(a, b)
 
 
+@method("__rtruediv__")
 def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
-    """a / b, with the operands the other way round."""
+    """a / b, with the operands exchanged."""
     return div(a, b)
 
 
+@method("__rpow__")
 def rpow(b: TensorLike, a: TensorLike) -> Tensor:
-    """a ** b, with the operands the other way round."""
+    """a ** b, with the operands exchanged."""
     return pow(a, b)
 
 
+@method("__rfloordiv__")
 def rfloordiv(b: TensorLike, a: TensorLike) -> Tensor:
-    """a // b, with the operands the other way round."""
+    """a // b, with the operands exchanged."""
     return floor_divide(a, b)
 
 
+@method("__rmod__")
 def rmod(b: TensorLike, a: TensorLike) -> Tensor:
-    """a % b, with the operands the other way round."""
+    """a % b, with the operands exchanged."""
     return remainder(a, b)
 
 
@@ -231,6 +265,7 @@ def _where_b(c: Context, g: Tensor, cond: Tensor) -> Tensor:
 WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_where_b, 0)))
 
 
+@public
 def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
     if condition.dtype is not bool_:
@@ -244,36 +279,26 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     return _select(condition, *converted("where", values, dtype, condition.device))
 
 
+@method("where")
+def _where(x: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
+    """This tensor where `condition` (bool) holds and `other` elsewhere."""
+    return where(condition, x, other)
+
+
 def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     shape = broadcast_shapes("where", condition.shape, a.shape, b.shape)
     return WHERE(condition.expand(*shape), a.expand(*shape), b.expand(*shape))
 
 
+@public
+@method()
 def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
     if mask.dtype is not bool_:
         raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
-    # The value takes the dtype of x, not the other way round: no element of x may lose digits.
+    # The value is converted to the dtype of x, so that no element of x loses digits.
     values = numbers("masked_fill", (value, x))
     out = _select(mask, *converted("masked_fill", values, x.dtype, x.device))
     if out.shape != x.shape:
         raise ValueError(f"masked_fill: mask is {mask.shape}, which does not expand to {x.shape}")
     return out
-
-
-def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """`x` kept within [min, max]; where min > max the result is max. One may be None."""
-    if min is None and max is None:
-        raise ValueError("clamp: give min, max or both")
-    # Through where and not maximum: at a bound the whole gradient goes to x, as in torch.
-    if min is not None:
-        x = where(_outside(lt, x, min), min, x)
-    return x if max is None else where(_outside(gt, x, max), max, x)
-
-
-def _outside(compare: Binary, x: Tensor, bound: TensorLike) -> Tensor:
-    """Where `x` gives way to the bound: beyond it, and where the bound is nan."""
-    beyond = compare(x, bound)
-    if is_tensor(bound):
-        return bitwise_or(beyond, u.isnan(bound))  # type: ignore[arg-type]
-    return beyond if bound == bound else u.logical_not(beyond)

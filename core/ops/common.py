@@ -1,21 +1,20 @@
-"""What the op families share: scalars as tensors, promotion, broadcasting of operands."""
+"""Helpers of all ops: scalars as tensors, promotion, broadcasting of operands."""
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rushlight.core import capture
-from rushlight.core import op as _op
 from rushlight.core.backends import Device
-from rushlight.core.dtype import DType, of_scalar, result_type
-from rushlight.core.layout import Layout, broadcast_shapes
-from rushlight.core.op import Meta, Op
+from rushlight.core.basis.dtype import DType, of_scalar, result_type
+from rushlight.core.basis.layout import Layout, broadcast_shapes
+from rushlight.core.jit import capture
+from rushlight.core.tensor import op as _op
+from rushlight.core.tensor.op import Meta, Op
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 Scalar = bool | int | float
 TensorLike = Union["Tensor", bool, int, float]
@@ -33,20 +32,25 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, _op.Meta) and hasattr(value, "storage")
 
 
-@functools.lru_cache(maxsize=4096)
-def _constant(key: str, value: Scalar, dtype: DType, device: Device, epoch: int) -> Tensor:
-    with capture.recording(None):  # it outlives the call that asked for it first
-        return FULL(device=device, shape=(), value=value, dtype=dtype)
+_CONSTANTS = 4096  # the most constants of a device
 
 
 def constant(value: Scalar, dtype: DType, device: Device) -> Tensor:
-    """A 0-d tensor of `value` that nobody may write to; the same one for the same arguments."""
-    # The key tells 1 from 1.0 and True, and 0.0 from -0.0, which compare equal.
-    return _constant(repr(value), value, dtype, device, device.epoch)
+    """A read-only 0-d tensor of `value`; equal arguments return the same tensor."""
+    # The key distinguishes 1, 1.0 and True, and 0.0 and -0.0, which compare equal.
+    kept, key = device.constants, (repr(value), dtype)
+    found: Tensor | None = kept.get(key)
+    if found is None:
+        with capture.tracing(None):  # the tensor outlives the captured call
+            found = FULL(device=device, shape=(), value=value, dtype=dtype)
+        if len(kept) >= _CONSTANTS:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = found
+    return found
 
 
 def modular(value: Scalar, dtype: DType) -> Scalar:
-    """`value` as integer arithmetic in `dtype` sees it: modulo its range, as in torch."""
+    """`value` modulo the range of an integer `dtype`, as in torch."""
     if dtype.kind not in "ui" or not isinstance(value, int):
         return value
     bits = 8 * dtype.itemsize
@@ -57,7 +61,7 @@ def modular(value: Scalar, dtype: DType) -> Scalar:
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
     """The operands of an elementwise op with torch's promotion, expanded to one shape.
 
-    wrap: a Python integer out of the dtype's range wraps around; else it raises ValueError.
+    wrap: a Python integer out of the dtype's range wraps around; otherwise it raises ValueError.
     """
     if all(map(is_tensor, values)) and len({(v.dtype, v.shape) for v in values}) == 1:  # type: ignore[union-attr]
         if values[0].dtype.kind != "q":  # type: ignore[union-attr]
@@ -86,7 +90,7 @@ def converted(
 
 
 def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
-    """The operands with NumPy's numbers as Python's; TypeError for what is no number or tensor."""
+    """The operands, NumPy scalars as Python numbers; TypeError if not a number or tensor."""
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     for v in plain:
         if is_tensor(v) and v.dtype.kind == "q":

@@ -1,4 +1,4 @@
-"""Elementwise ops of the user: a NumPy function, a WGSL function and a gradient rule."""
+"""custom_op: elementwise ops from a NumPy function, a WGSL function and a gradient rule."""
 
 from __future__ import annotations
 
@@ -9,44 +9,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends.elementwise import ELEMENTWISE, elementwise
-from rushlight.core.dtype import float32
-from rushlight.core.op import Context, Meta, Op, Rule
+from rushlight.core.basis.dtype import float32
 from rushlight.core.ops.common import TensorLike, numbers, operands
+from rushlight.core.ops.declare import public
+from rushlight.core.tensor.op import Context, Meta, Op, Rule
 from rushlight.wgsl_kernels import define
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 _LETTERS = "abc"
 Gradient = Callable[..., "Tensor | Sequence[Tensor | None]"]
 
 
+@public
 def custom_op(
     name: str, *, numpy: Callable[..., Any], wgsl: str, gradient: Gradient | None = None
 ) -> Callable[..., Tensor]:
     """An elementwise op of one to three inputs that runs on every device.
 
-    name: a new WGSL identifier. numpy: takes arrays of one shape and floating dtype and gives one.
-    wgsl: source that defines `fn NAME(a: f32, ...) -> f32` and whatever that calls. gradient:
-    takes the gradient of the result, the inputs and the result, all tensors, and gives the
-    gradient of each input (None for one that has none), written in ops; left out, results need no
-    gradient.
+    name: a new WGSL identifier. numpy: takes arrays of one shape and floating dtype and returns
+    one. wgsl: source that defines `fn NAME(a: f32, ...) -> f32` and the functions that it calls.
+    gradient: takes the gradient of the result, the inputs and the result, all tensors, and returns
+    the gradient of each input (None for none), written in ops. Without it results need no gradient.
 
     The op takes tensors and numbers, broadcasts them to one shape and computes in float32 (on cpu
-    also in float64). ValueError where `name` is taken or `wgsl` does not define it.
+    also in float64). ValueError if `name` is in use or `wgsl` does not define it.
     """
     found = re.search(rf"\bfn\s+{re.escape(name)}\s*\(([^)]*)\)\s*->\s*f32\b", wgsl)
     if not name.isidentifier() or found is None:
         raise ValueError(
-            f"custom_op: the WGSL does not define `fn {name}(a: f32, ...) -> f32`, which is to be "
+            f"custom_op: the WGSL does not define `fn {name}(a: f32, ...) -> f32`, the function of "
             "the op"
         )
     arity = len([p for p in found[1].split(",") if p.strip()])
     if not 1 <= arity <= len(_LETTERS):
-        raise ValueError(f"custom_op: {name} takes {arity} values; one to three are possible")
+        raise ValueError(f"custom_op: {name} takes {arity} values; supported: one to three")
     label = f"custom {name}"
     if name in ELEMENTWISE or label in ELEMENTWISE:
-        raise ValueError(f"custom_op: there is an op {name!r} already")
+        raise ValueError(f"custom_op: op {name!r} already exists")
     define(wgsl)
 
     def kernel(*arrays: Any, out: Any) -> None:
@@ -84,7 +85,7 @@ def _joint(name: str, gradient: Gradient, arity: int) -> Rule:
         found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
         if len(found) != arity:
             raise ValueError(
-                f"{name}: its gradient rule gave {len(found)} gradients for {arity} inputs"
+                f"{name}: its gradient rule returned {len(found)} gradients for {arity} inputs"
             )
         return found
 

@@ -1,17 +1,18 @@
-"""Linear layers of which each row names one: mixtures of experts."""
+"""Linear layers of a mixture of experts: each row selects one expert."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
-from rushlight.core.ops.join import stack
+from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import check_float, matmul
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer(x: Meta, weight: Meta, index: Meta, bias: Meta | None) -> Meta:
@@ -29,7 +30,7 @@ def _meta(c: Context, index: int) -> Meta:
 
 
 def _weight_grad(c: Context, left: Tensor, right: Tensor, index: Tensor) -> Tensor:
-    """Expert by expert, the sum of left^T right over its rows: memory stays that of the rows."""
+    """For each expert the sum of left^T right over its rows; memory is that of the rows."""
     weight = _meta(c, 1)
     rows = index.numel()
     left, right = left.reshape(rows, left.shape[-1]), right.reshape(rows, right.shape[-1])
@@ -37,9 +38,9 @@ def _weight_grad(c: Context, left: Tensor, right: Tensor, index: Tensor) -> Tens
     each = []
     for expert in range(weight.shape[0]):
         mine = flat == expert
-        # Both are masked: what other rows hold may be infinite.
+        # Both are masked, as other rows may hold infinities.
         each.append(matmul(where(mine, left, 0.0).t(), where(mine, right, 0.0)))
-    return stack(each).to(weight.dtype)
+    return cat([product.unsqueeze(0) for product in each]).to(weight.dtype)
 
 
 def _bias_grad(c: Context, g: Tensor, index: Tensor) -> Tensor:
@@ -72,12 +73,14 @@ LINEAR_EXPERTS_T: Op = Op(
 )
 
 
+@public
+@network
 def linear_experts(x: Tensor, weight: Tensor, index: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Each row through the layer that `index` names: x[r] @ weight[index[r]].T + bias[index[r]].
+    """Each row times its expert's weight: x[r] @ weight[index[r]].T + bias[index[r]].
 
     x (..., k), weight (experts, n, k), index (...) of integers, bias (experts, n) -> (..., n), in
-    the dtype of x. The weight may be of any storage dtype; it is used as stored, and only that of
-    the experts named is read. To give a row several experts, expand x by a dim that index has.
+    the dtype of x. The weight may be of any storage dtype and is used as stored. Only the
+    selected experts' weights are read. For several experts per row, expand x by a dim of index.
     Raises ValueError naming the shapes that do not fit, IndexError for an index that is negative
     or not below the number of experts. Mixtures of experts: Shazeer et al., 2017.
     """
@@ -93,8 +96,8 @@ def linear_experts(x: Tensor, weight: Tensor, index: Tensor, bias: Tensor | None
         )
     if index.shape != x.shape[:-1]:
         raise ValueError(
-            f"linear_experts: index is {index.shape}; it must name one expert for each row of x "
-            f"{x.shape}: {x.shape[:-1]}"
+            f"linear_experts: index is {index.shape}; it must be {x.shape[:-1]}, one expert per "
+            f"row of x {x.shape}"
         )
     if bias is not None and bias.shape != weight.shape[:2]:
         raise ValueError(

@@ -1,6 +1,6 @@
 """Gather, scatter and selection by index.
 
-An index that is negative or too large raises IndexError naming the op, the index and the size.
+A negative or too large index raises IndexError with the op, the index and the size.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.dtype import float32, int64
-from rushlight.core.layout import Shape, normalize_dim
-from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.layout import Shape, normalize_dim
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import full
+from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import shape_of, slices
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _zeros(g: Tensor, shape: Shape) -> Tensor:
@@ -81,7 +82,7 @@ def _infer_ravel(*index: Meta, sizes: Shape) -> Meta:
     return index[0].fresh(dtype=int64)
 
 
-# Indices of several dims made one index into those dims laid flat, each checked on its own.
+# Joins the indices of several dims into one index into the flattened dims; each is checked.
 RAVEL_INDEX = Op("ravel_index", infer=_infer_ravel, differentiable=False)
 
 
@@ -112,6 +113,8 @@ def _front(x: Tensor, shape: Shape) -> Tensor:
     return slices(x, tuple((0, n, 1) for n in shape))
 
 
+@public
+@method()
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """out[i][j] = x[index[i][j]][j] for dim 0, and so on; the shape of `index`."""
     if x.ndim == 0 and index.ndim < 2:
@@ -120,10 +123,12 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return GATHER(x, index, dim=_fits("gather", x, dim, index, None))
 
 
+@public
+@method()
 def scatter(x: Tensor, dim: int, index: Tensor, src: TensorLike) -> Tensor:
     """A copy of `x` with out[index[i][j]][j] = src[i][j] for dim 0, and so on.
 
-    Where an index stands twice, the last one wins on cpu. `src` may be a number.
+    For a repeated index the last value wins on cpu. `src` may be a number.
     """
     if not is_tensor(src):
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
@@ -134,6 +139,8 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: TensorLike) -> Tensor:
     return SCATTER(x, index, _front(source, index.shape).to(x.dtype), dim=d)
 
 
+@public
+@method()
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of `x` with src[i][j] added at out[index[i][j]][j] for dim 0, and so on."""
     if x.ndim == 0 and index.ndim == src.ndim == 0:
@@ -142,40 +149,49 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return SCATTER_ADD(x, index, _front(src, index.shape).to(x.dtype), dim=d)
 
 
+@public
+@method()
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The elements of `dim` that `index` (1-d integers) names, in its order."""
+    """The elements of `dim` at the positions `index` (1-d integers), in its order."""
     d = normalize_dim("index_select", dim, x.shape)
     if _integers("index_select", index).ndim != 1 or x.ndim == 0:
         raise ValueError(f"index_select: index {index.shape} must be 1-d, x {x.shape} not 0-d")
     return INDEX_SELECT(x, index, dim=d)
 
 
+@public
+@method()
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of `x` with element k of `source` along `dim` added to element index[k]."""
     d = normalize_dim("index_add", dim, x.shape)
     if x.ndim == 0:
-        raise ValueError("index_add: x is 0-d, so there is no dim to index")
+        raise ValueError("index_add: x is 0-d and has no dim to index")
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if _integers("index_add", index).ndim != 1 or source.shape != want:
         raise ValueError(f"index_add: source is {source.shape}; it must be {want}")
     return INDEX_ADD(x, index, source.to(x.dtype), dim=d)
 
 
+@public
 def embedding(weight: Tensor, index: Tensor) -> Tensor:
-    """Rows of `weight` (rows, width) that `index` (integers, any shape) names: (*index, width)."""
+    """Rows of `weight` (rows, width) at `index` (integers, any shape): (*index, width)."""
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is {weight.shape}; it must be (rows, width)")
     return EMBEDDING(weight, _integers("embedding", index))
 
 
+@public
+@method()
 def nonzero(x: Tensor) -> Tensor:
     """Indices (count, ndim), int64, of the elements that are not zero, in row-major order.
 
-    The shape depends on the values, so this reads them; `nonzero_async` waits without blocking.
+    The shape depends on the values, so they are read; `nonzero_async` reads them without blocking.
     """
     return x.from_host(np.argwhere(x.detach().host_values()))
 
 
+@public
+@method()
 async def nonzero_async(x: Tensor) -> Tensor:
-    """`nonzero` that waits for the values without blocking: it works in every browser."""
+    """`nonzero` without blocking: it works in every browser."""
     return x.from_host(np.argwhere(await x.detach().host_values_async()))

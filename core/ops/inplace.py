@@ -1,21 +1,22 @@
-"""Ops that write over their first argument and give it back, as torch's trailing underscore."""
+"""In-place ops: they overwrite and return their first argument, as torch's underscore ops."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight.core.dtype import DType, bool_, of_scalar, result_type
-from rushlight.core.op import REGISTRY, Op
-from rushlight.core.ops.binary import DIV, clamp
+from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
+from rushlight.core.ops.binary import DIV
 from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor, modular, numbers
+from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.subscript import ASSIGN, whole
+from rushlight.core.tensor.op import REGISTRY, Op
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
-    """`other` in the dtype of `x`, expanded to its shape; refuses what torch refuses."""
+    """`other` in the dtype and shape of `x`; TypeError where torch refuses the conversion."""
     (given,) = numbers(name, (other,))
     if not is_tensor(given):
         if of_scalar(given).category > x.dtype.category:  # type: ignore[arg-type]
@@ -31,12 +32,16 @@ def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
         raise ValueError(f"{name}: {value.shape} does not expand to {x.shape}") from None
 
 
+@public
+@method()
 def copy_(x: Tensor, source: Tensor) -> Tensor:
     """Write the elements of `source`, converted and broadcast, over `x`."""
     value = source.to(dtype=x.dtype, device=x.device)
     return ASSIGN.inplace(x, value.expand(*x.shape), **whole(x.shape))
 
 
+@public
+@method()
 def fill_(x: Tensor, value: Scalar) -> Tensor:
     """Write one value over all of `x`."""
     (plain,) = numbers("fill_", (value,))
@@ -44,6 +49,8 @@ def fill_(x: Tensor, value: Scalar) -> Tensor:
     return ASSIGN.inplace(x, filled, **whole(x.shape))
 
 
+@public
+@method()
 def zero_(x: Tensor) -> Tensor:
     """Write zeros over all of `x`."""
     return fill_(x, 0)
@@ -67,30 +74,33 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
     return result_type(*((t.dtype, 2 if t.ndim else 1) for t in (x, other)))
 
 
+@public
+@method("add_", "__iadd__")
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     return _write(REGISTRY["add"], x, other, alpha)
 
 
+@public
+@method("sub_", "__isub__")
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if x.dtype is bool_:
-        raise TypeError("sub_: not for bool; use ^")
+        raise TypeError("sub_: bool is not supported; use ^")
     return _write(REGISTRY["sub"], x, other, alpha)
 
 
+@public
+@method("mul_", "__imul__")
 def mul_(x: Tensor, other: TensorLike) -> Tensor:
     """x *= other."""
     return _write(REGISTRY["mul"], x, other)
 
 
+@public
+@method("div_", "__itruediv__")
 def div_(x: Tensor, other: TensorLike) -> Tensor:
     """x /= other; `x` must be floating point."""
     if not x.dtype.is_floating_point:
         raise TypeError(f"div_: the quotient does not fit in place into {x.dtype.name}")
     return _write(DIV, x, other)
-
-
-def clamp_(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """Keep the elements of `x` within [min, max], in place."""
-    return copy_(x, clamp(x, min, max))

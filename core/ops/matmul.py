@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.dtype import DType, result_type
-from rushlight.core.layout import broadcast_shapes
-from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.basis.dtype import DType, result_type
+from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer_matmul(a: Meta, b: Meta) -> Meta:
     return a.fresh((*a.shape[:-1], b.shape[-1]))
 
 
-MATMUL = Op(
-    "matmul",
-    infer=_infer_matmul,
-    grads=(
-        rule(lambda c, g, b: matmul(g, b.transpose(-1, -2)), 1),
-        rule(lambda c, g, a: matmul(a.transpose(-1, -2), g), 0),
-    ),
-)
+def _left_grad(c: Context, g: Tensor, b: Tensor) -> Tensor:
+    return matmul(g, b.transpose(-1, -2))
 
 
+def _right_grad(c: Context, g: Tensor, a: Tensor) -> Tensor:
+    return matmul(a.transpose(-1, -2), g)
+
+
+MATMUL = Op("matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)))
+
+
+@public
+@method("matmul", "__matmul__")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Matrix product over the last two dims, (..., n, k) @ (..., k, m) = (..., n, m).
 
     Leading dims broadcast; a 1-d operand is a row on the left and a column on the right, and its
-    dim goes away. Raises ValueError naming both shapes where the inner sizes differ.
+    dim is removed. Raises ValueError with both shapes if the inner sizes differ.
     """
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
@@ -47,7 +51,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
             f"one before the last of the second {b.shape[-2]}; they must be equal"
         )
     if b.ndim == 2 and a.ndim > 2:
-        # One product of all rows, not one per batch.
+        # One product of all rows instead of one per batch.
         rows = a.numel() // a.shape[-1] if a.shape[-1] else _rows(a)
         out = MATMUL(a.reshape(rows, a.shape[-1]), b)
         return owned(out.reshape(*a.shape[:-1], b.shape[-1]))
@@ -107,12 +111,14 @@ LINEAR_T: Op = Op(
 
 
 def check_float(name: str, **tensors: Any) -> None:
-    """TypeError naming the first of `tensors` that holds no floats."""
+    """Raise TypeError for the first of `tensors` that is not of a floating dtype."""
     for label, t in tensors.items():
         if t is not None and t.dtype.kind not in "fq":
             raise TypeError(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
 
 
+@public
+@network
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias: (..., k), (n, k), (n,) -> (..., n), in the dtype of x.
 

@@ -1,31 +1,30 @@
-"""Ops that move elements: views (which copy nothing), repeating, flipping, padding."""
+"""Ops that move elements: views (which copy nothing), flipping, padding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.layout import (
+from rushlight.core.basis.layout import (
     Layout,
     Shape,
     as_shape,
-    broadcast_shapes,
     infer_shape,
     normalize_dim,
     normalize_dims,
 )
-from rushlight.core.op import Context, Meta, Op, rule
 from rushlight.core.ops.common import Scalar
-from rushlight.core.ops.creation import sizes
+from rushlight.core.ops.declare import method, network, public
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 Ranges = tuple[tuple[int, int, int], ...]
 
 
 def shape_of(c: Context, index: int = 0) -> Shape:
-    """The shape of an input of the op whose gradient is taken."""
+    """The shape of an input of the op that is differentiated."""
     meta = c.inputs[index]
     assert meta is not None
     return meta.shape
@@ -55,7 +54,7 @@ def _infer_view(x: Meta, *, shape: Shape) -> Meta:
     if x.dtype.kind == "q" and shape[-1:] != x.shape[-1:]:
         raise TypeError(
             f"view: {x.dtype.name} blocks lie along the last dim, which must stay {x.shape[-1]}; "
-            f"{x.shape} cannot be seen as {shape}"
+            f"{x.shape} cannot be viewed as {shape}"
         )
     layout = x.layout.reshape(shape)
     assert layout is not None
@@ -118,6 +117,8 @@ UNFOLD_BACKWARD = Op("unfold_backward", infer=_infer_unfold_backward,
                      grads=(rule(_unfold_backward_grad),))  # fmt: skip
 
 
+@public
+@method()
 def permute(x: Tensor, *dims: Any) -> Tensor:
     """A view with the dims in another order; every dim must be named once."""
     order = as_shape("permute", dims)
@@ -127,6 +128,8 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
     return PERMUTE(x, dims=found)
 
 
+@public
+@method()
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """A view with two dims exchanged."""
     if x.ndim == 0:
@@ -137,15 +140,10 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return PERMUTE(x, dims=tuple(dims))
 
 
-def t(x: Tensor) -> Tensor:
-    """A view of a matrix with its two dims exchanged; 0-d and 1-d tensors as they are."""
-    if x.ndim > 2:
-        raise ValueError(f"t: shape {x.shape} has more than two dims; use transpose or mT")
-    return transpose(x, 0, 1) if x.ndim == 2 else x
-
-
+@public
+@method()
 def expand(x: Tensor, *size: Any) -> Tensor:
-    """A view in which dims of size one (and new leading dims) repeat; -1 keeps a size."""
+    """A view with dims of size one (and new leading dims) repeated; -1 keeps a size."""
     want = as_shape("expand", size)
     lead = len(want) - x.ndim
     if lead < 0:
@@ -157,25 +155,24 @@ def expand(x: Tensor, *size: Any) -> Tensor:
     return x if shape == x.shape else EXPAND(x, shape=shape)
 
 
-def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """`expand` under NumPy's name."""
-    return expand(x, *shape)
-
-
+@public
+@method()
 def view(x: Tensor, *size: Any) -> Tensor:
-    """The same elements seen with another shape; one size may be -1. Never copies.
+    """The same elements viewed with another shape; one size may be -1. Never copies.
 
-    Raises ValueError where the memory layout does not allow it: `reshape` copies then.
+    Raises ValueError if the memory layout does not allow a view; `reshape` copies then.
     """
     shape = infer_shape("view", x.numel(), as_shape("view", size))
     if x.layout.reshape(shape) is None:
         raise ValueError(
-            f"view: shape {x.shape} with strides {x.layout.strides} cannot be seen as {shape} "
+            f"view: shape {x.shape} with strides {x.layout.strides} cannot be viewed as {shape} "
             "without a copy; use reshape"
         )
     return VIEW(x, shape=shape)
 
 
+@public
+@method()
 def reshape(x: Tensor, *size: Any) -> Tensor:
     """The same elements with another shape; one size may be -1. A view where possible."""
     if size == x.shape:
@@ -189,54 +186,39 @@ def reshape(x: Tensor, *size: Any) -> Tensor:
 
 
 def owned(x: Tensor) -> Tensor:
-    """`x`, a view of a tensor that nobody else holds: it may be written to like its base."""
+    """`x`, a view of a tensor without other references; it may be written to like its base."""
     x.is_view = False
     return x
 
 
-def _dim(name: str, dim: int, x: Tensor) -> int:
+def dim_of(name: str, dim: int, x: Tensor) -> int:
+    """`dim` of `x`, counted from the front. IndexError for one out of range, or a 0-d tensor."""
     if x.ndim == 0:
         raise IndexError(f"{name}: a 0-d tensor has no dim {dim}")
     return normalize_dim(name, dim, x.shape)
 
 
-def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dims start_dim to end_dim, both included, made one."""
-    a, b = (normalize_dim("flatten", d, x.shape) for d in (start_dim, end_dim))
-    if a > b:
-        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
-    return reshape(x, *x.shape[:a], -1 if x.numel() else _product(x.shape[a : b + 1]),
-                   *x.shape[b + 1 :])  # fmt: skip
-
-
-def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dim split into dims of `sizes`, of which one may be -1."""
-    d = normalize_dim("unflatten", dim, x.shape)
-    return reshape(x, *x.shape[:d], *infer_shape("unflatten", x.shape[d], sizes), *x.shape[d + 1 :])
-
-
-def _product(shape: Sequence[int]) -> int:
-    result = 1
-    for n in shape:
-        result *= n
-    return result
-
-
+@public
+@method()
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """A view with a new dim of size one at `dim`."""
     d = normalize_dim("unsqueeze", dim, x.shape, extra=1)
     return VIEW(x, shape=(*x.shape[:d], 1, *x.shape[d:]))
 
 
+@public
+@method()
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """A view without the dims of size one, or without those of them that `dim` names."""
+    """A view without the dims of size one, or without those among `dim`."""
     dims = normalize_dims("squeeze", dim, x.shape)
     return reshape(x, *(n for d, n in enumerate(x.shape) if d not in dims or n != 1))
 
 
+@public
+@method()
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A view of `length` elements of one dim from `start` on."""
-    d = _dim("narrow", dim, x)
+    d = dim_of("narrow", dim, x)
     begin = start + x.shape[d] if start < 0 else start
     if begin < 0 or length < 0 or begin + length > x.shape[d]:
         raise IndexError(
@@ -248,81 +230,26 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def slices(x: Tensor, ranges: Ranges) -> Tensor:
-    """A view of start, stop, step of every dim; bounds already normal."""
+    """A view of (start, stop, step) of every dim; bounds are already checked."""
     if all(r == (0, n, 1) for r, n in zip(ranges, x.shape, strict=True)):
         return x
     return SLICE(x, ranges=ranges)
 
 
-def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of `split_size` elements each along `dim` (or of the sizes given)."""
-    d = _dim("split", dim, x)
-    if isinstance(split_size, int):
-        if split_size <= 0:
-            raise ValueError(f"split: split_size is {split_size}; it must be positive")
-        whole, rest = divmod(x.shape[d], split_size)
-        lengths = [split_size] * whole + [rest] * bool(rest or not whole)
-    else:
-        lengths = list(split_size)
-        if sum(lengths) != x.shape[d]:
-            raise ValueError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    return tuple(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
-
-
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of equal size along `dim`; the last may be smaller."""
-    if chunks <= 0:
-        raise ValueError(f"chunk: chunks is {chunks}; it must be positive")
-    d = _dim("chunk", dim, x)
-    return split(x, max(1, -(-x.shape[d] // chunks)), d)
-
-
-def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of each element along `dim`, without that dim."""
-    d = _dim("unbind", dim, x)
-    return tuple(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
-
-
+@public
+@method()
 def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> Tensor:
-    """A view of the windows along `dim`: it becomes their count, a last dim holds `size` elements.
+    """A view of the windows along `dim`: `dim` counts the windows, a new last dim holds `size`.
 
-    Windows start `step` apart and take every `dilation`-th element. ValueError where none fits.
+    Windows start `step` apart and take every `dilation`-th element. ValueError if none fits.
     """
-    d = _dim("unfold", dim, x)
+    d = dim_of("unfold", dim, x)
     if min(size, step, dilation) < 1 or (size - 1) * dilation >= x.shape[d]:
         raise ValueError(
             f"unfold: size {size}, step {step} and dilation {dilation} give no window along dim "
             f"{dim} of shape {x.shape}"
         )
     return UNFOLD(x, dim=d, size=size, step=step, dilation=dilation)
-
-
-def repeat(x: Tensor, *repeats: Any) -> Tensor:
-    """The tensor tiled: `repeats` times along each dim; more repeats than dims add leading dims."""
-    times = sizes("repeat", repeats)
-    if len(times) < x.ndim:
-        raise ValueError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
-    shape = (1,) * (len(times) - x.ndim) + x.shape
-    paired = [n for pair in zip([1] * len(shape), shape, strict=True) for n in pair]
-    tiled = [n for pair in zip(times, shape, strict=True) for n in pair]
-    out = expand(reshape(x, *paired), *tiled)
-    return _copied(x, reshape(out, *(r * n for r, n in zip(times, shape, strict=True))))
-
-
-def repeat_interleave(x: Tensor, repeats: int, dim: int) -> Tensor:
-    """Every element of `dim` repeated `repeats` times in place."""
-    d = _dim("repeat_interleave", dim, x)
-    if repeats < 0:
-        raise ValueError(f"repeat_interleave: repeats is {repeats}; it must not be negative")
-    shape = (*x.shape[: d + 1], repeats, *x.shape[d + 1 :])
-    return _copied(x, reshape(expand(unsqueeze(x, d + 1), *shape),
-                              *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :]))  # fmt: skip
-
-
-def _copied(x: Tensor, out: Tensor) -> Tensor:
-    # Repeating once needs no copy, but the result shall never share memory with x.
-    return out.clone() if out.storage is x.storage else out
 
 
 def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
@@ -332,6 +259,8 @@ def _infer_flip(x: Meta, *, dims: tuple[int, ...]) -> Meta:
 FLIP: Op = Op("flip", infer=_infer_flip, grads=(rule(lambda c, g: FLIP(g, dims=c.attrs["dims"])),))
 
 
+@public
+@method()
 def flip(x: Tensor, *dims: Any) -> Tensor:
     """A copy with the elements of each of `dims` in reverse."""
     return FLIP(x, dims=normalize_dims("flip", as_shape("flip", dims), x.shape))
@@ -351,13 +280,15 @@ def _pad_grad(c: Context, g: Tensor) -> Tensor:
 PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
 
 
+@public
+@network
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar = 0) -> Tensor:
-    """`value` added around the last dims: (before, after) of the last dim, then of the one before.
+    """Pad the last dims with `value`: (before, after) of the last dim, then of the one before.
 
-    Negative numbers cut off. Only mode "constant" is there; others raise ValueError.
+    Negative numbers cut elements off. ValueError for a mode other than "constant".
     """
     if mode != "constant":
-        raise ValueError(f'pad: mode {mode!r} is not there; use "constant"')
+        raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
@@ -369,9 +300,3 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar = 0
     ))  # fmt: skip
     grow = tuple((max(a, 0), max(b, 0)) for a, b in pads)
     return PAD(x, pads=grow, value=value)
-
-
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Views of the tensors expanded to one shape."""
-    shape = broadcast_shapes("broadcast_tensors", *(x.shape for x in tensors))
-    return tuple(expand(x, *shape) for x in tensors)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rushlight.core.layout import normalize_dim
-from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
+from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer_softmax(x: Meta, *, dim: int) -> Meta:
@@ -31,19 +32,25 @@ SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),
 LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),))
 
 
+@public
+@network
+@method()
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """exp(x) along `dim`, scaled to sum to one; same shape and dtype as `x`.
 
     Subtracts the row maximum first, so large inputs do not overflow. A row that is all -inf gives
-    nan, as in PyTorch. Raises IndexError when `dim` is not a dim of `x`.
+    nan, as in PyTorch. Raises IndexError if `dim` is not a dim of `x`.
     """
     d = normalize_dim("softmax", dim, x.shape)
     x = floating("softmax", x)
     return x.reshape(1).softmax(0).reshape() if x.ndim == 0 else SOFTMAX(x, dim=d)
 
 
+@public
+@network
+@method()
 def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """log(softmax(x)) along `dim`, without the rounding of doing it in two steps; same shape."""
+    """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
     d = normalize_dim("log_softmax", dim, x.shape)
     x = floating("log_softmax", x)
     return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
@@ -96,7 +103,7 @@ RMS_NORM = Op("rms_norm", infer=_infer_rms, joint=rule(_rms_norm_grad, 0, 1))
 
 
 def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | None) -> int:
-    """How many elements the normalised trailing dims hold; checks them and the parts."""
+    """The number of elements of the normalised dims; checks the dims, weight and bias."""
     want = (shape,) if isinstance(shape, int) else tuple(shape)
     if not x.dtype.is_floating_point:
         raise TypeError(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
@@ -111,6 +118,8 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
     return count
 
 
+@public
+@network
 def layer_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,
@@ -120,7 +129,8 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (Ba et al., 2016).
 
-    normalized_shape: those dims; weight and bias have that shape, or are None. Same shape as x.
+    normalized_shape: the sizes of those dims; weight and bias have that shape or are None. Same
+    shape as x.
     """
     n = _last("layer_norm", x, normalized_shape, weight, bias)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
@@ -128,6 +138,8 @@ def layer_norm(
     return owned(LAYER_NORM(rows, *parts, eps=eps).reshape(*x.shape))
 
 
+@public
+@network
 def rms_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,
@@ -175,12 +187,13 @@ ROPE = Op("rope", infer=_infer_rope,
           grads=(rule(_rope_x, 1, 2), rule(_rope_cos, 0, 1), rule(_rope_sin, 0, 2)))  # fmt: skip
 
 
+@public
 def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> Tensor:
-    """Rotary positions (Su et al., 2021): pairs of the last dim of `x` turned by an angle each.
+    """Rotary positions (Su et al., 2021): pairs of the last dim of `x`, each rotated by an angle.
 
     cos and sin are (..., length, r/2) and broadcast over the leading dims of x (..., length, d);
-    the first r of the d features turn, the others pass. A pair is (i, i + r/2), or (2i, 2i + 1)
-    when `interleaved`. Same shape and dtype as x.
+    the first r of the d features are rotated, the rest is unchanged. A pair is (i, i + r/2), or
+    (2i, 2i + 1) if `interleaved`. Same shape and dtype as x.
     """
     r = 2 * cos.shape[-1]
     if cos.shape != sin.shape or r > x.shape[-1]:

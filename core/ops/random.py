@@ -1,4 +1,4 @@
-"""Random tensors: Philox draws, the same on every device, and dropout."""
+"""Random tensors: Philox draws, the same on every device."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core import capture
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
-from rushlight.core.dtype import DType, as_dtype, float32, int64, uint32
-from rushlight.core.layout import Layout
-from rushlight.core.op import Meta, Op
+from rushlight.core.basis.dtype import DType, as_dtype, float32, int64
+from rushlight.core.basis.layout import Layout
+from rushlight.core.jit import capture
 from rushlight.core.ops.creation import sizes
+from rushlight.core.ops.declare import public
+from rushlight.core.tensor.op import Meta, Op
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer(*, shape: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Meta:
@@ -48,7 +49,7 @@ def _draw(
         count *= n
     source = generator or found.generator
     if capture.active:
-        capture.drew(source, count)
+        capture.numbers_drawn(source, count)
     seed, offset = source.reserve(count)
     return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
 
@@ -60,6 +61,7 @@ def _float(name: str, dtype: DType | str) -> DType:
     return found
 
 
+@public
 def rand(
     *size: Any,
     dtype: DType | str = float32,
@@ -73,6 +75,7 @@ def rand(
     return out.requires_grad_() if requires_grad else out
 
 
+@public
 def randn(
     *size: Any,
     dtype: DType | str = float32,
@@ -86,6 +89,7 @@ def randn(
     return out.requires_grad_() if requires_grad else out
 
 
+@public
 def randint(
     low: int,
     high: int,
@@ -95,9 +99,9 @@ def randint(
     device: Device | str = "cpu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Whole numbers low <= n < high: one word per element, scaled by a 32 x 32 bit product.
+    """Integers low <= n < high: one word per element, scaled by a 32 x 32 bit product.
 
-    ValueError where high <= low, the range is over 2**32, or the dtype does not hold it.
+    ValueError if high <= low, the range is over 2**32, or the dtype does not hold it.
     """
     if not 0 < high - low <= 2**32:
         raise ValueError(f"randint: [{low}, {high}) must hold 1 to 2**32 numbers")
@@ -108,31 +112,3 @@ def randint(
         if low < held.min or high - 1 > held.max:
             raise ValueError(f"randint: [{low}, {high}) does not fit {found.name}")
     return _draw(RANDINT, shape, 1, found, device, generator, low=low, high=high)
-
-
-def randperm(n: int, *, device: Device | str = "cpu", generator: Generator | None = None) -> Tensor:
-    """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words."""
-    words = randint(0, 2**32, (n,), dtype=uint32, device=device, generator=generator)
-    return words.argsort()
-
-
-def rand_like(x: Tensor) -> Tensor:
-    """Uniform numbers in [0, 1) with the shape, dtype and device of `x`."""
-    return rand(x.shape, dtype=x.dtype, device=x.device)
-
-
-def randn_like(x: Tensor) -> Tensor:
-    """Normal numbers with the shape, dtype and device of `x`."""
-    return randn(x.shape, dtype=x.dtype, device=x.device)
-
-
-def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout: p is {p}; it must be from 0 to 1")
-    if not training or p == 0:
-        return x
-    if p == 1:
-        return x * 0
-    keep = rand(x.shape, device=x.device) >= p
-    return x * (keep.to(x.dtype) * (1 / (1 - p)))

@@ -1,16 +1,17 @@
-"""Sorting and the largest elements."""
+"""Sorting along a dim, and the k largest elements."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.dtype import int64
-from rushlight.core.layout import normalize_dim
-from rushlight.core.op import Meta, Op
+from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.reduce import ValuesIndices
+from rushlight.core.tensor.op import Meta, Op
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 
 def _infer_argsort(x: Meta, *, dim: int, descending: bool) -> Meta:
@@ -25,6 +26,8 @@ ARGSORT = Op("argsort", infer=_infer_argsort, differentiable=False)
 TOPK = Op("topk", infer=_infer_topk, differentiable=False)
 
 
+@public
+@method()
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Tensor:
     """Indices (int64) that sort `x` along `dim`. Always stable; nan counts as the largest."""
     stable = kw.pop("stable", True)
@@ -36,16 +39,12 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Te
     return ARGSORT(x, dim=d, descending=descending)
 
 
-def sort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> ValuesIndices:
-    """(values, indices) of `x` sorted along `dim`. Always stable; nan counts as the largest."""
-    index = argsort(x, dim, descending, **kw)
-    return ValuesIndices(x.gather(dim, index) if x.ndim else x.clone(), index)
-
-
+@public
+@method()
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> ValuesIndices:
     """The `k` largest (or smallest) along `dim` in order, (values, indices); ties: lowest index.
 
-    Raises ValueError where `dim` has fewer than `k` elements.
+    Raises ValueError if `dim` has fewer than `k` elements.
     """
     d = normalize_dim("topk", dim, x.shape)
     if x.ndim == 0:

@@ -1,4 +1,4 @@
-"""`x[key]` and `x[key] = value` with torch's meaning of a key.
+"""Indexing: `x[key]` and `x[key] = value` with torch's meaning of a key.
 
 Ints, slices, None and Ellipsis give a view; integer tensors, boolean masks and lists give a copy.
 Negative indices count from the end. An index out of range raises IndexError.
@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.dtype import bool_, int64
-from rushlight.core.layout import Shape, broadcast_shapes
-from rushlight.core.op import Context, Meta, Op, rule
+from rushlight.core.basis.dtype import bool_, int64
+from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
-from rushlight.core.ops.common import TensorLike, is_tensor
+from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import arange, full
-from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero, nonzero_async
+from rushlight.core.ops.declare import method
+from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero
 from rushlight.core.ops.movement import Ranges, owned, slices
+from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
-Placed = list[tuple[int, "Tensor"]]  # integer tensors, each with the dim it stands at
+Placed = list[tuple[int, "Tensor"]]  # integer tensors, each with the dim that it indexes
 
 
 class _Lifted:
-    """A 0-d mask: a new dim of size one that `index` picks once or not at all."""
+    """A 0-d mask: a new dim of size one that `index` selects once or not at all."""
 
     def __init__(self, mask: Tensor) -> None:
         self.index = nonzero(mask.reshape(1)).reshape(-1)
@@ -37,30 +38,30 @@ def _part(x: Tensor, part: Any) -> Any:
     if part is None or part is Ellipsis or isinstance(part, slice):
         return part
     if isinstance(part, (bool, np.bool_)):
-        raise TypeError("index: a bool indexes nothing; use a bool tensor, or None")
+        raise TypeError("index: a Python bool is not supported; use a bool tensor, or None")
     if isinstance(part, (list, range, np.ndarray)):
         part = x.from_host(part)
     if is_tensor(part):
         if part.dtype.kind not in "bui":
-            raise TypeError(f"index: a {part.dtype.name} tensor is no index; use .long()")
+            raise TypeError(f"index: a {part.dtype.name} tensor is not an index; use .long()")
         return part
     if hasattr(part, "__index__"):
         return part.__index__()
     raise TypeError(
-        f"index: {part!r} is no index; use ints, slices, None, ..., or tensors of integers or "
+        f"index: {part!r} is not an index; use ints, slices, None, ..., or tensors of integers or "
         "booleans"
     )
 
 
 def _dims_of(item: Any) -> int:
-    """How many dims of the tensor a part of a key stands for."""
+    """The number of dims that a part of a key indexes."""
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if is_tensor(item) and item.dtype is bool_ else 1
 
 
 def _items(x: Tensor, key: Any) -> list[Any]:
-    """The parts of a key for every dim of `x`: Ellipsis filled in, masks as integer tensors."""
+    """The parts of a key for every dim of `x`: Ellipsis expanded, masks as integer tensors."""
     parts = [_part(x, p) for p in (key if isinstance(key, tuple) else (key,))]
     dots = [k for k, p in enumerate(parts) if p is Ellipsis]
     used = sum(map(_dims_of, parts))
@@ -78,14 +79,16 @@ def _items(x: Tensor, key: Any) -> list[Any]:
         else:
             have = x.shape[d : d + n]
             if p.shape != have:
-                raise IndexError(f"index: mask is {p.shape}, the dims it meets are {have}")
+                raise IndexError(
+                    f"index: mask is {p.shape}, but the dims that it indexes are {have}"
+                )
             items.extend(nonzero(p).unbind(1))
         d += n
     return items
 
 
 def _basic(x: Tensor, items: list[Any]) -> tuple[Ranges, list[int], Placed]:
-    """Ranges of every dim, the shape after them, and the tensors with the dim each stands at."""
+    """Ranges of every dim, the shape after them, and the tensors with the dims they index."""
     ranges: list[tuple[int, int, int]] = []
     shape: list[int] = []
     tensors: Placed = []
@@ -118,9 +121,10 @@ def _basic(x: Tensor, items: list[Any]) -> tuple[Ranges, list[int], Placed]:
 
 
 def _taken(x: Tensor, tensors: Placed) -> Tensor:
-    """The elements of `x` that integer tensors at some of its dims name: always a copy.
+    """The elements of `x` at the indices in integer tensors for some dims: always a copy.
 
-    torch reads a 0-d tensor among others as an int, which is taken first and moves no dim.
+    As in torch, a 0-d tensor among other tensors acts as an int: it is applied first and moves no
+    dim.
     """
     single = [(d, t) for d, t in tensors if t.ndim == 0]
     if single and len(single) < len(tensors):
@@ -138,39 +142,17 @@ def _taken(x: Tensor, tensors: Placed) -> Tensor:
         count *= x.shape[d]
     rows = INDEX_SELECT(moved.reshape(count, *others), flat.reshape(flat.numel()), dim=0)
     out = rows.reshape(*shape, *others)
-    # The result's dims stand where the tensors stood side by side, else in front.
+    # The result's dims replace the tensors' dims if those are adjacent, else they come first.
     n, k = len(shape), dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
     return owned(out.permute(*range(n, n + k), *range(n), *range(n + k, out.ndim)))
 
 
+@method("__getitem__")
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]` as in torch: a view for ints, slices, None and Ellipsis; else a copy."""
     ranges, shape, tensors = _basic(x, _items(x, key))
     out = slices(x, ranges).reshape(*shape)
     return _taken(out, tensors) if tensors else out
-
-
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of `x` where `mask` (bool, broadcast with x) holds: a 1-d tensor.
-
-    The shape depends on the values, so this reads the mask; `masked_select_async` waits for it
-    without blocking.
-    """
-    return getitem(*_masked(x, mask))
-
-
-async def masked_select_async(x: Tensor, mask: Tensor) -> Tensor:
-    """`masked_select` that waits for the mask without blocking: it works in every browser."""
-    x, mask = _masked(x, mask)
-    return getitem(x, (await nonzero_async(mask)).unbind(1))
-
-
-def _masked(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`x` and `mask` in their common shape."""
-    if mask.dtype is not bool_:
-        raise TypeError(f"masked_select: mask is {mask.dtype.name}; it must be bool")
-    shape = broadcast_shapes("masked_select", x.shape, mask.shape) or (1,)
-    return x.expand(*shape), mask.expand(*shape)
 
 
 def _infer_assign(x: Meta, value: Meta, *, ranges: Ranges, shape: Shape) -> Meta:
@@ -201,30 +183,31 @@ def _put_value(c: Context, g: Tensor, index: Tensor) -> Tensor:
     return flat.reshape(*index.shape)
 
 
-# x with a region, or with elements at flat positions, replaced; both are used in place.
+# x with a region replaced, and x with elements at flat positions replaced; both run in place.
 ASSIGN = Op("assign", infer=_infer_assign, grads=(rule(_assign_rest), rule(_assign_value)))
 PUT = Op("put", infer=_infer_put, grads=(rule(_put_rest, 1), None, rule(_put_value, 1)))
 
 
-def setitem(x: Tensor, key: Any, value: TensorLike) -> None:
+@method("__setitem__")
+def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`, in place; `value` is a number or a tensor that broadcasts.
 
-    Where a key names an element several times the last value stays, and the gradients of the
-    others are not zeroed (as in torch).
+    If a key selects an element several times, the last value wins, and the gradients of the other
+    values are not zeroed (as in torch).
     """
     if is_tensor(value):
-        source: Tensor = value.to(x.dtype)  # type: ignore[union-attr]
+        source: Tensor = value.to(x.dtype)
     elif isinstance(value, (bool, int, float, np.generic)):
-        source = full((), value, dtype=x.dtype, device=x.device)
+        source = full((), value, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     else:
         raise TypeError(f"assignment: a {type(value).__name__}; use a number or rl.tensor(...)")
     if is_tensor(key) and key.dtype is bool_ and key.shape == x.shape and source.ndim == 0:
-        # No need to know where the mask is true, so nothing is read back.
+        # `where` needs no positions of the mask, so nothing is read back.
         ASSIGN.inplace(x, masked_fill(x, key, source), **whole(x.shape))
         return
     ranges, shape, tensors = _basic(x, _items(x, key))
     if tensors:
-        # Positions are taken of the whole tensor, then narrowed as the basic part says.
+        # The positions of the whole tensor are indexed in the same way as x.
         every = arange(x.numel(), device=x.device).reshape(*x.shape)
         at = _taken(slices(every, ranges).reshape(*shape), tensors)
         PUT.inplace(x, at.contiguous(), _expanded(source, at.shape))
@@ -233,7 +216,7 @@ def setitem(x: Tensor, key: Any, value: TensorLike) -> None:
 
 
 def whole(shape: Shape) -> dict[str, Any]:
-    """The attributes of an assignment to all of a tensor."""
+    """The attributes of an assignment to a whole tensor."""
     return {"ranges": tuple((0, n, 1) for n in shape), "shape": shape}
 
 

@@ -1,4 +1,4 @@
-"""Elementwise ops of one input: a row each, with the NumPy function and the gradient."""
+"""Elementwise ops of one input, a row each, with the NumPy function and the gradient."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.backends.cpu import special
+from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.dtype import DType, bool_
-from rushlight.core.op import Context, Meta, Op, Rule, rule
+from rushlight.core.basis.dtype import DType, bool_
 from rushlight.core.ops.common import floating
+from rushlight.core.ops.declare import method, network, public
+from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
 if TYPE_CHECKING:
-    from rushlight.core.tensor import Tensor
+    from rushlight.core.tensor.tensor import Tensor
 
 X, OUT = 0, "out"
 Unary = Callable[["Tensor"], "Tensor"]
@@ -37,8 +38,16 @@ def unary(
     grad: Rule | None = None,
     *,
     cast: bool = True,
+    also: tuple[str, ...] = (),
+    networks: bool = False,
+    private: bool = False,
 ) -> Unary:
-    """A function of one tensor; `cast` takes integers to float32 first."""
+    """Declare an op of one tensor: rl.NAME and Tensor.NAME, unless it is `private`.
+
+    wgsl: see `Elementwise`. cast: integers become float32 first. also: more names of the method.
+    networks: declare rl.nn.functional.NAME too. A row of simd_kernels/elementwise.def of the same
+    name is its C kernel.
+    """
     elementwise(name, 1, numpy, wgsl)
     op = Op(
         name, infer=_infer_same, grads=() if grad is None else (grad,),
@@ -47,20 +56,24 @@ def unary(
 
     def call(x: Tensor) -> Tensor:
         if not cast and x.dtype is bool_:
-            raise TypeError(f"{name}: not for bool; convert with .long() or .float() first")
+            raise TypeError(
+                f"{name}: bool is not supported; convert with .long() or .float() first"
+            )
         return op(floating(name, x) if cast else x)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{doc} Elementwise; same shape" + (
         "; integers become float32." if cast else " and dtype."
     )
-    return call
+    if networks:
+        network(call)
+    return call if private else public(method(name, *also)(call))
 
 
 def predicate(
     name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], doc: str
 ) -> Unary:
-    """A function of one tensor that gives booleans."""
+    """Declare an op of one tensor with booleans as results."""
     elementwise(name, 1, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False)
 
@@ -69,7 +82,7 @@ def predicate(
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{doc} Elementwise; bool of the same shape."
-    return call
+    return public(method()(call))
 
 
 def _zero(c: Context, g: Tensor) -> Tensor:
@@ -79,12 +92,21 @@ def _zero(c: Context, g: Tensor) -> Tensor:
 neg = unary(
     "neg",
     np.negative,
-    {"f": "-a", "i": "-a", "u": "0u - a"},
+    {"f": "-a", "i": "-a", "u": "0u - a", "int64": "sub_64(0, a)"},
     "-x.",
     rule(lambda c, g: -g),
     cast=False,
+    also=("__neg__",),
 )
-abs = unary("abs", np.absolute, "abs(a)", "|x|.", rule(lambda c, g, x: g * sign(x), X), cast=False)
+abs = unary(
+    "abs",
+    np.absolute,
+    {**dict.fromkeys("fiu", "abs(a)"), "int64": "select(a, sub_64(0, a), a < 0)"},
+    "|x|.",
+    rule(lambda c, g, x: g * sign(x), X),
+    cast=False,
+    also=("__abs__",),
+)
 sign: Unary = unary(
     "sign",
     special.sign,
@@ -94,13 +116,18 @@ sign: Unary = unary(
     cast=False,
 )
 square = unary(
-    "square", np.square, "a * a", "x * x.", rule(lambda c, g, x: g * (x * 2), X), cast=False
+    "square",
+    np.square,
+    {**dict.fromkeys("fiu", "a * a"), "int64": "mul_64(a, a)"},
+    "x * x.",
+    rule(lambda c, g, x: g * (x * 2), X),
+    cast=False,
 )
 floor = unary(
     "floor",
     special.whole(np.floor),
     {"f": "floor(a)", "i": "a", "u": "a"},
-    "The largest whole number <= x.",
+    "The largest integer <= x.",
     rule(_zero),
     cast=False,
 )
@@ -108,7 +135,7 @@ ceil = unary(
     "ceil",
     special.whole(np.ceil),
     {"f": "ceil(a)", "i": "a", "u": "a"},
-    "The smallest whole number >= x.",
+    "The smallest integer >= x.",
     rule(_zero),
     cast=False,
 )
@@ -116,7 +143,7 @@ trunc = unary(
     "trunc",
     special.whole(np.trunc),
     {"f": "trunc(a)", "i": "a", "u": "a"},
-    "x without its fraction.",
+    "x without its fractional part.",
     rule(_zero),
     cast=False,
 )
@@ -124,7 +151,7 @@ round = unary(
     "round",
     special.whole(np.rint),
     {"f": "round(a)", "i": "a", "u": "a"},
-    "The nearest whole number, halves to even.",
+    "The nearest integer, halves to even.",
     rule(_zero),
     cast=False,
 )
@@ -178,14 +205,16 @@ cosh: Unary = unary(
     "cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.", rule(lambda c, g, x: g * sinh(x), X)
 )
 tanh = unary(
-    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT)
-)
+    "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.", rule(lambda c, g, y: g * (1 - y * y), OUT),
+    networks=True,
+)  # fmt: skip
 erf = unary("erf", special.erf, "erf_f(a)", "The error function.",
             rule(lambda c, g, x: g * (2 / math.sqrt(math.pi)) * exp(-(x * x)), X))  # fmt: skip
 sigmoid = unary("sigmoid", special.sigmoid, "sigmoid_f(a)", "1 / (1 + exp(-x)).",
-                rule(lambda c, g, y: g * (y * (1 - y)), OUT))  # fmt: skip
+                rule(lambda c, g, y: g * (y * (1 - y)), OUT), networks=True)  # fmt: skip
 relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"}, "max(x, 0).",
-             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
+             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False,
+             networks=True)  # fmt: skip
 
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
@@ -207,12 +236,14 @@ def _gelu_tanh_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
 
 
 silu = unary(
-    "silu", special.silu, "silu_f(a)", "x * sigmoid(x) (Elfwing et al., 2017).", rule(_silu_grad, X)
-)
-_gelu_erf = unary("gelu", special.gelu, "gelu_f(a)", "x Phi(x).", rule(_gelu_grad, X))
+    "silu", special.silu, "silu_f(a)", "x * sigmoid(x) (Elfwing et al., 2017).",
+    rule(_silu_grad, X), networks=True,
+)  # fmt: skip
+_gelu_erf = unary("gelu", special.gelu, "gelu_f(a)", "x Phi(x).", rule(_gelu_grad, X), private=True)
 _gelu_tanh = unary(
-    "gelu_tanh", special.gelu_tanh, "gelu_tanh_f(a)", "gelu, by tanh.", rule(_gelu_tanh_grad, X)
-)
+    "gelu_tanh", special.gelu_tanh, "gelu_tanh_f(a)", "gelu, by tanh.", rule(_gelu_tanh_grad, X),
+    private=True,
+)  # fmt: skip
 
 _NEVER = {"i": "false", "u": "false", "b": "false"}
 isnan = predicate("isnan", np.isnan, {"f": "is_nan(a)", **_NEVER}, "Whether x is not a number.")
@@ -231,6 +262,9 @@ logical_not = predicate(
 )
 
 
+@public
+@network
+@method()
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); same shape.
 
@@ -245,6 +279,8 @@ elementwise("bitwise_not", 1, np.bitwise_not, {"i": "~a", "u": "~a", "b": "1u - 
 _NOT = Op("bitwise_not", infer=_infer_same, differentiable=False)
 
 
+@public
+@method("bitwise_not", "__invert__")
 def bitwise_not(x: Tensor) -> Tensor:
     """Every bit of an integer flipped, or a boolean negated. TypeError for floating point."""
     if x.dtype.kind not in "bui":
@@ -260,7 +296,7 @@ def _infer_clone(x: Meta) -> Meta:
     return x.fresh()
 
 
-# Float to float is differentiable; to or from integers the gradient ends by itself, since
+# A cast from float to float is differentiable. A cast to or from integers ends the gradient, as
 # results that are not floating point never require one.
 CAST = Op(
     "cast", infer=_infer_cast, grads=(rule(lambda c, g: g.to(c.inputs[0].dtype)),), blocks=(0,)
@@ -268,24 +304,29 @@ CAST = Op(
 COPY = Op("copy", infer=_infer_clone, grads=(rule(lambda c, g: g),), blocks=(0,))
 
 
+@public
+@method()
 def clone(x: Tensor) -> Tensor:
-    """A contiguous copy with memory of its own; gradients pass through."""
+    """A contiguous copy in new memory; gradients pass through."""
     return COPY(x)
 
 
+@public
+@method()
 def contiguous(x: Tensor) -> Tensor:
-    """`x` itself when its elements lie row-major without gaps, else a copy that does."""
+    """`x` itself if its elements lie row-major without gaps, else a copy."""
     return x if x.layout.is_contiguous else COPY(x)
 
 
+@public
 def cast(x: Tensor, dtype: DType) -> Tensor:
     """`x` with its elements converted to `dtype`; gradients pass between floating dtypes.
 
-    Floats lose their fraction on the way to integers; those out of range become the nearest
-    integer that fits, and nan becomes 0. Integers wrap around. To bool: whether it is not zero.
-    Blocks convert to floating dtypes only, and nothing converts to blocks: TypeError.
+    Floats are truncated to integers; those out of range become the nearest integer that fits, and
+    nan becomes 0. Integers wrap around. To bool: whether the element is not zero. Quantized blocks
+    convert to floating dtypes only, and nothing converts to blocks: TypeError.
     """
     if dtype.kind == "q" or (x.dtype.kind == "q" and not dtype.is_floating_point):
         hint = "; dequantize() it first" if x.dtype.kind == "q" else ""
-        raise TypeError(f"to: {x.dtype.name} does not convert to {dtype.name}{hint}")
+        raise TypeError(f"to: converting {x.dtype.name} to {dtype.name} is not supported{hint}")
     return CAST(x, dtype=dtype)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core import capture
+from rushlight.core.jit import capture
 from rushlight.core.optim.optimizer import Optimizer, Params, positive
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor
 
 
 class AdamW(Optimizer):
     """Adam (Kingma and Ba, 2014) with weight decay apart from the gradient (Loshchilov, 2017).
 
-    p -= lr * weight_decay * p, then p -= lr * m / (sqrt(v) + eps), where m and v are running means
-    of the gradient and of its square with rates `betas`, corrected for starting at zero.
+    p -= lr * weight_decay * p, then p -= lr * m / (sqrt(v) + eps). m and v are running means of the
+    gradient and of its square with rates `betas`, corrected for their start at zero.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class AdamW(Optimizer):
         """Rates must not be negative, betas in [0, 1)."""
         positive("AdamW", group, "lr", "eps", "weight_decay")
         if len(group["betas"]) != 2 or not all(0 <= b < 1 for b in group["betas"]):
-            raise ValueError(f"AdamW: betas are {group['betas']}; two numbers in [0, 1)")
+            raise ValueError(f"AdamW: betas are {group['betas']}; they must be in [0, 1)")
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
-        """What is left of the parameter, of both means and new in them, and the rest of a step."""
+        """The factors of a step: for the parameter, for old and new parts of m and v, and more."""
         lr, (beta1, beta2) = group["lr"], group["betas"]
         state["step"] = step = int(state.get("step", 0)) + 1
         return (
@@ -47,7 +47,7 @@ class AdamW(Optimizer):
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step; state: step, exp_avg, exp_avg_sq."""
         if "exp_avg" not in state:
-            with capture.recording(None):  # a captured step finds it there in each run
+            with capture.tracing(None):  # a captured step uses the same tensor in each run
                 state.update(exp_avg=param.zeros_like(), exp_avg_sq=param.zeros_like())
         keep, new, kept_sq, new_sq, scale, eps, down = group["rates"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]

@@ -1,4 +1,4 @@
-"""An optimizer's step inside a function that `jit` captures: what Python does for each run."""
+"""An optimizer's step in a captured function: the Python code that every replay runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core import capture
-from rushlight.core.convert import tensor
-from rushlight.core.tensor import Tensor
+from rushlight.core.jit import capture
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from rushlight.core.optim.optimizer import Optimizer
@@ -19,9 +19,9 @@ Due = Sequence[tuple[Tensor, dict[str, Any], int]]
 
 
 class CapturedStep:
-    """Counts a step and writes what `Optimizer.rates` gives to tensors, before each run of a plan.
+    """Before each replay, counts a step and writes the numbers of `Optimizer.rates` to tensors.
 
-    due: parameter, its state and the number of its group, of those that have a gradient.
+    due: (parameter, state, number of its group) of each parameter with a gradient.
     """
 
     def __init__(self, optimizer: Optimizer, due: Due) -> None:
@@ -29,13 +29,13 @@ class CapturedStep:
         self.groups = [(_kinds(g), [id(p) for p in g["params"]]) for g in optimizer._groups]
         self.state: list[list[tuple[weakref.ref[Tensor], list[Any]]]] = []
         self.counts: list[tuple[dict[str, Any], Any]] = []
-        # Parameters of a group that were updated equally often share a row of numbers.
+        # Parameters of one group with the same count of updates share a row of numbers.
         self.rows: dict[tuple[int, Any], list[weakref.ref[Tensor]]] = {}
         for p, state, number in due:
             self.rows.setdefault((number, state.get("step")), []).append(weakref.ref(p))
         where = {(p.device, p.dtype) for p, _, _ in due}
         values = self._count(optimizer)
-        with capture.recording(None):
+        with capture.tracing(None):
             tables = {(d, t): tensor(values, dtype=t, device=d) for d, t in where}
         self.tables = list(tables.values())
         row = {id(r()): i for i, members in enumerate(self.rows.values()) for r in members}
@@ -43,7 +43,7 @@ class CapturedStep:
         self.rates: list[Any] = [views[row[id(p)], (p.device, p.dtype)] for p, _, _ in due]
 
     def keep(self, due: Due) -> None:
-        """Take the tensors of the states as those that the plan writes to."""
+        """Record the states' tensors, which the executable writes to."""
         self.rates = []
         found = {}
         for p, state, _ in due:
@@ -52,7 +52,7 @@ class CapturedStep:
         self.state = [[(r, found[id(r())]) for r in members] for members in self.rows.values()]
 
     def current(self) -> bool:
-        """Whether options count the same ops in, and the states are the same tensors."""
+        """Whether the options still select the same ops, and the states are the same tensors."""
         optimizer = self.optimizer()
         if optimizer is None or len(optimizer._groups) != len(self.groups):
             return False
@@ -74,14 +74,14 @@ class CapturedStep:
     def run(self) -> None:
         """Count the step and write its numbers."""
         optimizer = self.optimizer()
-        assert optimizer is not None  # a plan that is current has one
+        assert optimizer is not None  # `current` has checked it
         values = self._count(optimizer)
         for table in self.tables:
             data = tensor(values, dtype=table.dtype).stored()
             table.device.backend.write(table.buffer, data.reshape(-1).view(np.uint8))
 
     def undo(self) -> None:
-        """Take the count back."""
+        """Undo the count."""
         for state, step in self.counts:
             if step is not None:
                 state["step"] = step
@@ -103,7 +103,7 @@ class CapturedStep:
 
 
 def _kinds(group: Mapping[str, Any]) -> list[Any]:
-    """What of the options may decide which ops run: of numbers, whether they are zero."""
+    """The properties of options that may select ops: for numbers, whether they are zero."""
     return [
         bool(v)
         if isinstance(v, (int, float, np.generic))

@@ -1,25 +1,26 @@
-"""What optimizers share: groups of parameters with options, and state that can be saved."""
+"""Base class of optimizers: groups of parameters with options, and state to save."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rushlight.core import autograd, capture
-from rushlight.core.errors import LoadError
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.jit import capture
 from rushlight.core.optim.captured import CapturedStep
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
 
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
 
 
 class Optimizer:
-    """Parameters in groups, each with options of its own; a subclass says how one is updated.
+    """Parameters in groups, each with its own options; a subclass updates a parameter.
 
-    A subclass has `update`, and for `rl.jit` to capture its steps also `rates`.
-    `param_groups` are dicts with "params" and the options, which may be changed between steps;
-    `state` holds what is kept per parameter. Parameters may get their memory later than the
-    optimizer is made. ValueError for no parameters, one given twice, or one that is no leaf.
+    A subclass defines `update`, and also `rates` if `rl.jit` shall capture its steps.
+    `param_groups` are dicts with "params" and the options, which may change between steps.
+    `state` holds the state of each parameter. Parameters may be allocated after the optimizer was
+    made. ValueError for no parameters, a parameter passed twice, or one that is not a leaf.
     """
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -28,7 +29,7 @@ class Optimizer:
         self._state: dict[Tensor, dict[str, Any]] = {}
         given: list[Any] = list(params)
         if not given:
-            raise ValueError(f"{type(self).__name__}: there are no parameters to optimize")
+            raise ValueError(f"{type(self).__name__}: no parameters to optimize")
         groups = given if isinstance(given[0], Mapping) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
@@ -36,8 +37,8 @@ class Optimizer:
     @property
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups: dicts of "params" and their options."""
-        if capture.active:  # Python's values, which a replay could neither read anew nor change
-            capture.refuse("it looks at param_groups of an optimizer")
+        if capture.active:  # a replay can neither read nor change Python values
+            capture.refuse("it reads param_groups of an optimizer")
         return self._groups
 
     @param_groups.setter
@@ -46,9 +47,9 @@ class Optimizer:
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """What is kept per parameter."""
+        """The state of each parameter."""
         if capture.active:
-            capture.refuse("it looks at the state of an optimizer")
+            capture.refuse("it reads the state of an optimizer")
         return self._state
 
     @state.setter
@@ -65,17 +66,17 @@ class Optimizer:
         name = type(self).__name__
         unknown = [key for key in group if key != "params" and key not in self.defaults]
         if unknown:
-            raise ValueError(f"{name}: no option {unknown[0]!r}; there are: "
+            raise ValueError(f"{name}: option {unknown[0]!r} is not supported; supported: "
                              f"{', '.join(self.defaults)}")  # fmt: skip
         taken = {id(p) for g in self.param_groups for p in g["params"]}
         for p in group["params"]:
             if not isinstance(p, Tensor):
                 raise TypeError(f"{name}: a parameter is a {type(p).__name__}, not a Tensor")
             if p.node is not None:
-                raise ValueError(f"{name}: the tensor of shape {p.shape} is no leaf; pass those "
-                                 "it was computed from")  # fmt: skip
+                raise ValueError(f"{name}: the tensor of shape {p.shape} is not a leaf; pass the "
+                                 "leaves that it was computed from")  # fmt: skip
             if id(p) in taken:
-                raise ValueError(f"{name}: the parameter of shape {p.shape} is given twice")
+                raise ValueError(f"{name}: a parameter of shape {p.shape} is passed twice")
             taken.add(id(p))
         full = {**self.defaults, **group}
         self.check(full)
@@ -85,22 +86,22 @@ class Optimizer:
         """Raise ValueError for an option out of range."""
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...] | None:
-        """The numbers that `update` computes with, from the options and state["step"], if any.
+        """The numbers that `update` uses, computed from the options and state["step"], or None.
 
-        Counts that step up. Always as many; `update` finds them as group["rates"], in a step that
-        `rl.jit` captures as 0-d tensors, and asks of options only whether they are zero. None, as
-        long as a subclass does not say otherwise: then what calls `step` is not captured.
+        This also counts state["step"] up. The number of rates is constant. `update` reads them as
+        group["rates"], which in a captured step are 0-d tensors, and may test options only for
+        zero. The default is None: then a function that calls `step` is not captured.
         """
         return None
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """Write the next value into `param`; called without recording."""
+        """Write the next value into `param`; called under no_grad."""
         raise NotImplementedError(f"{type(self).__name__} has no update method")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; gives what `closure` gave.
+        """Update every parameter that has a gradient; returns the result of `closure`.
 
-        closure: computes the loss anew and calls backward; called once, with grads recorded.
+        closure: computes the loss and calls backward; called once, with gradients recorded.
         """
         loss = None
         if closure is not None:
@@ -151,10 +152,9 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave, copied and moved to where the parameters are.
+        """Load a copy of a state from `state_dict`, moved to the parameters' devices.
 
-        Raises LoadError, before anything is changed, where the groups differ in size or a kept
-        tensor in shape.
+        Raises LoadError, before anything is changed, if groups differ in size or tensors in shape.
         """
         groups = state_dict["param_groups"]
         have, given = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
@@ -190,7 +190,7 @@ def _copied(number: int, key: str, value: Any, param: Tensor) -> Any:
 
 
 def positive(optimizer: str, group: Mapping[str, Any], *names: str) -> None:
-    """Raise ValueError where one of these options is negative (or nan)."""
+    """Raise ValueError if one of these options is negative or nan."""
     for name in names:
         if not group[name] >= 0:
             raise ValueError(f"{optimizer}: {name} is {group[name]}; it must not be negative")

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.optim.optimizer import Optimizer, Params, positive
-from rushlight.core.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor
 
 
 class SGD(Optimizer):
     """p -= lr * v, with v = momentum * v + (1 - dampening) * grad.
 
-    Polyak's momentum as Sutskever et al. (2013) write it; `nesterov` looks one step ahead.
-    weight_decay adds that share of the parameter to its gradient. As torch does, the first step
-    takes v = grad, without dampening.
+    This is Polyak's momentum in the form of Sutskever et al. (2013); `nesterov` is their variant.
+    weight_decay times the parameter is added to its gradient. As in torch, the first step uses
+    v = grad, without dampening.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class SGD(Optimizer):
         )  # fmt: skip
 
     def check(self, group: Mapping[str, Any]) -> None:
-        """Rates must not be negative; nesterov wants momentum and no dampening."""
+        """Rates must not be negative; nesterov needs momentum and no dampening."""
         positive("SGD", group, "lr", "momentum", "weight_decay")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and dampening 0")

@@ -1,5 +1,5 @@
-// device.js: where models compute: WebGPU where there is an adapter, or the CPU. Chosen before
-// anything is loaded, and kept. For pages with inputs named "device" and the element adapter.
+// device.js: the choice of the device, WebGPU or CPU. It is made before a model is loaded, and kept
+// for the next visit. For pages with the element `model_choice` of elements.html.
 
 import { byId } from "./page.js";
 
@@ -14,10 +14,10 @@ const inputs = /** @type {NodeListOf<HTMLInputElement>} */ (
 let adapter = { name: null, why: "", hint: "", software: false };
 /** @type {() => void} */
 let settle = () => {};
-/** Resolves when it is known what there is. */
+/** Resolves when the adapter is known. */
 export const known = new Promise((resolve) => (settle = () => resolve(undefined)));
 
-/** The address's ?device=, else what was chosen before. */
+/** The device of ?device= in the address, else the last choice. */
 function wanted() {
   const asked = new URLSearchParams(location.search).get("device");
   if (asked) return asked;
@@ -38,7 +38,7 @@ export function choose(device) {
   try {
     localStorage.setItem(KEY, device);
   } catch {
-    // Not remembered, then.
+    // Storage is refused, so the choice is not kept.
   }
   const address = new URL(location.href);
   if (!address.searchParams.has("device")) return;
@@ -56,7 +56,7 @@ function show(device) {
     device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none}.`;
 }
 
-/** What a loaded model computes on. @param {import("../rushlight/client.js").Model} model */
+/** The device of a loaded model, in words. @param {import("../rushlight/client.js").Model} model */
 export const wordsFor = ({ device, adapter, kernels, linear }) =>
   device === "webgpu"
     ? `WebGPU (${adapter})`
@@ -64,7 +64,7 @@ export const wordsFor = ({ device, adapter, kernels, linear }) =>
 
 let allowed = true;
 
-/** @param {boolean} on  whether the choice may change now */
+/** @param {boolean} on  whether the visitor may change the choice now */
 export function allow(on) {
   allowed = on;
   for (const input of inputs) {
@@ -72,8 +72,8 @@ export function allow(on) {
   }
 }
 
-/** Asks what there is, and follows the choice. @param {() => Promise<Adapter>} ask
- *  @param {() => void} switched  called when the visitor has changed it */
+/** Asks for the adapter, and follows the choice. @param {() => Promise<Adapter>} ask
+ *  @param {() => void} switched  called when the visitor changes the choice */
 export async function start(ask, switched) {
   for (const input of inputs) {
     input.addEventListener("change", () => {

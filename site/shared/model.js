@@ -1,5 +1,5 @@
 // model.js: the choice of a model, its size before it is loaded, and its loading. For pages with
-// model-site, model-url, model-files, model-folder, model-note, and the elements of device.js.
+// the element `model_choice` of elements.html.
 
 import { openRushlight } from "../rushlight/client.js";
 import * as device from "./device.js";
@@ -11,7 +11,7 @@ import { byId, duration, make, pick, size } from "./page.js";
 /** @type {ReturnType<typeof openRushlight> | null} */
 let runtime = null;
 
-/** The runtime; a new one where the last has ended. */
+/** The runtime; a new one if the last has ended. */
 export function rushlight() {
   if (!runtime?.alive) {
     runtime = openRushlight();
@@ -31,26 +31,27 @@ const address = pick("model-url", HTMLInputElement);
 const files = pick("model-files", HTMLInputElement);
 const folder = pick("model-folder", HTMLInputElement);
 const note = byId("model-note");
+const page = byId("model-choice").dataset;
 
 /** @type {File[]} */
 let chosenFiles = [];
 /** @type {() => void} */
 let settle = () => {};
-/** Resolves when the models of this site are among the choices. */
+/** Resolves when the models of this site are listed. */
 const listed = new Promise((resolve) => (settle = () => resolve(undefined)));
 
-// What the note says while nothing is chosen.
+// The note while nothing is chosen.
 const notes = {
   site: "This site was built without such a model; give an address or files.",
-  url: "",
-  files: "",
+  url: page.address ?? "",
+  files: page.files ?? "",
 };
 
 function kind() {
   return [...kinds].find((input) => input.checked)?.value ?? "site";
 }
 
-/** Where the chosen model lies, or null while nothing is chosen. @returns {ModelSource | null} */
+/** The source of the chosen model, or null without a choice. @returns {ModelSource | null} */
 export function source() {
   if (kind() === "site") return site.value ? new URL(site.value, location.href) : null;
   if (kind() === "url") return address.value.trim() || null;
@@ -59,7 +60,7 @@ export function source() {
 
 const key = () => (kind() === "files" ? chosenFiles : `${kind()} ${source()}`);
 
-/** Says the size of the chosen model, before anything is downloaded. */
+/** Shows the size of the chosen model, before anything is downloaded. */
 export async function describe() {
   const where = source();
   const asked = key();
@@ -104,24 +105,21 @@ export async function load(signal, onProgress) {
   return model;
 }
 
-/** Lets go of the loaded model, so that the next `load` loads it anew. */
+/** Forgets the loaded model, so that the next `load` loads it again. */
 export async function forget() {
   const before = loaded;
   loaded = null;
   await before?.model.dispose();
 }
 
-/** What is loaded, in words. @param {Model} model */
+/** A description of the loaded model. @param {Model} model */
 export const words = (model) =>
   `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on ` +
   `${device.wordsFor(model)}; loaded in ${duration(model.seconds)}.`;
 
-/** Fills the choices and follows them. @param {() => void} changed
- *  @param {() => void} switched  called when the visitor has chosen the other device
- *  @param {{ types: string[], url: string, files: string }} page  the model types it can use, and
- *   what to say where an address or files are to be given */
-export async function start(changed, switched, { types, url, files: say }) {
-  Object.assign(notes, { url, files: say });
+/** Fills the lists and follows the choices. @param {() => void} changed
+ *  @param {() => void} switched  called when the visitor chooses the other device */
+export async function start(changed, switched) {
   void device.start(() => rushlight().adapter(), switched);
   const update = () => {
     for (const name of ["site", "url", "files"]) byId(`kind-${name}`).hidden = kind() !== name;
@@ -140,12 +138,12 @@ export async function start(changed, switched, { types, url, files: say }) {
   const index = new URL("../models/index.json", location.href);
   try {
     const rows = await (await fetch(index, { cache: "no-cache" })).json();
-    for (const { name, type } of rows) {
-      if (!types.includes(type)) continue;
+    for (const { name, tasks } of rows) {
+      if (!tasks.includes(page.task)) continue;
       site.append(make("option", { value: new URL(`./${name}/`, index).href }, name));
     }
   } catch {
-    // No list: an address or files still work.
+    // The site has no list of models; an address or files still work.
   }
   if (site.options.length === 0) {
     site.append(make("option", { value: "" }, "none on this site"));

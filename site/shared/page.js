@@ -1,4 +1,4 @@
-// page.js: what every page does: theme, offline use, the notice of a new version; DOM helpers.
+// page.js: common to every page: theme, offline use, the notice of a new version, DOM helpers.
 
 /** The element with this id. @param {string} id */
 export function byId(id) {
@@ -7,15 +7,15 @@ export function byId(id) {
   return element;
 }
 
-/** As `byId`, of one kind.
+/** Like `byId`, for an element of one class.
  *  @template {HTMLElement} T @param {string} id @param {new () => T} kind */
 export function pick(id, kind) {
   const element = byId(id);
-  if (!(element instanceof kind)) throw new Error(`#${id} is no ${kind.name}`);
+  if (!(element instanceof kind)) throw new Error(`#${id} is not a ${kind.name}`);
   return element;
 }
 
-/** An element with text; text is never read as HTML.
+/** Makes an element. Text is never parsed as HTML.
  *  @template {keyof HTMLElementTagNameMap} K @param {K} tag
  *  @param {Record<string, string>} [attributes]
  *  @param {...(Node | string)} children @returns {HTMLElementTagNameMap[K]} */
@@ -46,7 +46,7 @@ export function duration(seconds) {
   return `${Math.round(seconds / 60)} min`;
 }
 
-/** Hands a text to the visitor as a file.
+/** Downloads a text as a file.
  *  @param {string} name @param {string} type @param {string} content */
 export function save(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
@@ -80,7 +80,7 @@ function switchTheme() {
   try {
     localStorage.setItem(THEME, next);
   } catch {
-    // Not remembered, then.
+    // Storage is refused, so the choice is not kept.
   }
   document.documentElement.dataset.theme = next;
   if (chosenTheme() === next) applyTheme();
@@ -109,7 +109,7 @@ function watch(registration) {
   const changed = () => void (registration.waiting && offer());
   const follow = () => registration.installing?.addEventListener("statechange", changed);
   offer();
-  follow(); // one that was found before this page had the registration
+  follow(); // a version may have been found before this page had the registration
   registration.addEventListener("updatefound", follow);
 }
 
@@ -117,7 +117,7 @@ async function keepOffline() {
   if (!("serviceWorker" in navigator)) return;
   const hadController = Boolean(navigator.serviceWorker.controller);
   navigator.serviceWorker.addEventListener("controllerchange", () => {
-    // The first controller brings nothing new; a later one is a new version.
+    // The first controller is the current version; a later one is a new version.
     if (hadController) location.reload();
   });
   try {
@@ -127,7 +127,7 @@ async function keepOffline() {
     await navigator.serviceWorker.ready;
     document.documentElement.dataset.offline = "ready";
   } catch {
-    // No offline use (storage refused, or a certificate without trust); all else works.
+    // No offline use: storage is refused, or the certificate is not trusted. All else works.
     document.documentElement.dataset.offline = "refused";
   }
 }

@@ -1,4 +1,4 @@
-// status.js: what a page says of long work: a bar with words, and an error with a way to try again.
+// status.js: the progress of long work: a bar with words, and an error with a retry.
 
 import { choose } from "./device.js";
 import { byId, pick, size } from "./page.js";
@@ -7,7 +7,7 @@ import { byId, pick, size } from "./page.js";
 let again = () => {};
 
 /** Shows a step of the work. @param {string} words
- *  @param {number | null} fraction  null while nobody knows @param {string} [detail] */
+ *  @param {number | null} fraction  null while unknown @param {string} [detail] */
 export function phase(words, fraction, detail = "") {
   const bar = pick("bar", HTMLProgressElement);
   byId("status").hidden = false;

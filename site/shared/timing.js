@@ -1,6 +1,6 @@
-// timing.js: where the time of the page's last piece of work went: a chart and a table of kernels,
-// for developers. Nothing is timed, and no chart library loaded, before its panel is open. For
-// pages with panel-timing and, in it, timing-says; the rest of the panel is made here.
+// timing.js: the Timing panel for developers: a chart and a table of the kernels of the last job.
+// Nothing is timed, and no chart library is loaded, until the panel is open. For pages with an
+// element panel-timing that holds timing-says; this file makes the rest of the panel.
 
 import { byId, duration, make, pick, save } from "./page.js";
 
@@ -10,7 +10,7 @@ import { byId, duration, make, pick, save } from "./page.js";
  * @typedef {import("../rushlight/client.js").TimingRow} Row
  */
 
-const SHOWN = 8; // bars; the table has more
+const SHOWN = 8; // bars of the chart; the table has all kernels
 const ROWS = 20;
 const panel = pick("panel-timing", HTMLDetailsElement);
 const plot = (/** @type {string} */ id) =>
@@ -36,17 +36,17 @@ panel.append(found);
 let Chart = null;
 /** @type {any[]} */
 let charts = [];
-/** @type {(() => void) | null} draws what was timed last */
+/** @type {(() => void) | null} draws the last timing again */
 let redraw = null;
-/** @type {number[]} when each token of the work came */
+/** @type {number[]} the time of each token of the job */
 let marks = [];
 
-/** Notes that a token is there. */
+/** Records the time of a token. */
 export function mark() {
   marks.push(performance.now());
 }
 
-/** Does a piece of work; while the panel is open its kernels are timed, and shown afterwards.
+/** Runs a job. If the panel is open, its kernels are timed and shown afterwards.
  *  @template T @param {Model} model @param {() => Promise<T>} work @returns {Promise<T>} */
 export async function watch(model, work) {
   marks = [];
@@ -57,7 +57,7 @@ export async function watch(model, work) {
     await show(timing, [...marks]);
     return value;
   } catch (error) {
-    byId("timing-says").textContent = "It did not come to its end.";
+    byId("timing-says").textContent = "The job did not complete, so there is no timing.";
     throw error;
   }
 }
@@ -110,7 +110,7 @@ const name = ({ op, kernel }) => (kernel && kernel !== op ? `${op} · ${kernel}`
 /** @param {string} words */
 const cut = (words) => (words.length > 18 ? `${words.slice(0, 17)}…` : words);
 
-/** A name that leaves room for its bar: the first that no other bar has. @param {Row} row
+/** A short name for a bar: the first that no other bar has. @param {Row} row
  *  @param {Row[]} rows */
 function short(row, rows) {
   /** @type {((row: Row) => string)[]} */
@@ -192,7 +192,7 @@ function bars(rows) {
   });
 }
 
-/** Tokens per second, each over the four before it. @param {number[]} times */
+/** Tokens per second, averaged over four tokens. @param {number[]} times */
 function speed(times) {
   const data = times.slice(1).map((time, i) => {
     const from = Math.max(0, i - 3);

@@ -1,3 +1,3 @@
-// globals.d.ts: what the build writes in front of sw.js.
+// globals.d.ts: the constants that the build puts in front of sw.js.
 declare const VERSION: string;
 declare const FILES: [path: string, hash: string][];

@@ -10,8 +10,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import autograd, errors, nn, optim
-from rushlight.core.autograd import enable_grad, is_grad_enabled, no_grad
+from rushlight.core import nn, optim
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -26,8 +25,9 @@ from rushlight.core.backends import (
     set_linear_mode,
     set_num_threads,
 )
-from rushlight.core.convert import as_tensor, from_dlpack, tensor
-from rushlight.core.dtype import (
+from rushlight.core.basis import errors
+from rushlight.core.basis.dtype import DTYPES as _DTYPES
+from rushlight.core.basis.dtype import (
     DType,
     bfloat16,
     float8_e4m3fn,
@@ -40,23 +40,23 @@ from rushlight.core.dtype import (
     int32,
     int64,
     promote_types,
-    q4_0,
-    q4_1,
-    q5_0,
-    q5_1,
-    q8_0,
     uint8,
     uint32,
 )  # fmt: skip
-from rushlight.core.dtype import bool_ as bool
-from rushlight.core.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.basis.dtype import bool_ as bool
+from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.basis.quantized import *  # noqa: F403
+from rushlight.core.functional.declared import *  # noqa: F403
+from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save
-from rushlight.core.jit import jit, set_plan_memory
-from rushlight.core.ops import *  # noqa: F403
-from rushlight.core.ops import __all__ as _ops
-from rushlight.core.profile import profile
-from rushlight.core.tensor import Tensor, from_numpy
-from rushlight.core.tuning import tune, tune_async
+from rushlight.core.jit.function import jit, set_executable_memory
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.autograd import enable_grad, is_grad_enabled, no_grad
+from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.core.tools.profile import profile
+from rushlight.core.tools.tuning import tune, tune_async
+from rushlight.models import pipeline
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
@@ -64,9 +64,9 @@ __all__ = [
     "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
     "int32", "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "manual_seed",
-    "models", "nn", "no_grad", "optim", "profile", "promote_types", "q4_0", "q4_1", "q5_0", "q5_1",
-    "q8_0", "save", "set_linear_mode", "set_num_threads", "set_plan_memory", "tensor", "tune",
-    "tune_async", "uint32", "uint8",
-    *(n for n in _ops if n not in {"getitem", "setitem", "rsub", "rdiv", "rpow", "rmod",
-                                   "rfloordiv"}),
+    "models", "nn", "no_grad", "optim", "pipeline", "profile", "promote_types", "save",
+    "set_executable_memory", "set_linear_mode", "set_num_threads", "tensor", "tune", "tune_async",
+    "uint32", "uint8",
+    *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
+    *_declared,
 ]  # fmt: skip

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.fetch import cache_dir
-from rushlight.core.io.safetensors import save_safetensors
-from rushlight.site.build import build
-from rushlight.site.serve import Handler, Server
+from rushlight.core.io.hub.fetch import cache_dir
+from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.site.builder.build import build
+from rushlight.site.builder.serve import Handler, Server
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -513,6 +513,18 @@ def pages(browser: Any) -> Iterator[Pages]:
     opened = Pages(browser)
     yield opened
     assert opened.close() == []
+
+
+_NAMELESS = """() => [...document.querySelectorAll("button, input, select, textarea, a")]
+  .filter((e) => !e.textContent.trim() && !e.getAttribute("aria-label") &&
+    !(e.labels && e.labels.length) && !e.hidden)
+  .map((e) => e.outerHTML)"""
+
+
+@pytest.fixture(scope="session")
+def nameless() -> Callable[[Any], list[str]]:
+    """The controls of a page that have no name for those who do not see them."""
+    return lambda page: list(page.evaluate(_NAMELESS))
 
 
 @pytest.fixture

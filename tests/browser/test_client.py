@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rushlight.models.tasks import tasks
+
 TEXTS = ["a rush and a little fat", "cheap light", "", "the bee was in the lamp . " * 20, "who ?"]
 
 # Runs a body and gives the error's fields instead of throwing.
@@ -149,6 +151,41 @@ def test_jobs_queue_and_keep_their_answers_apart(shared_page: Any) -> None:
     )
 
 
+def test_a_pipeline_gives_what_the_model_gives(shared_page: Any, native: Any) -> None:
+    found = shared_page.evaluate(
+        """async (texts) => {
+          const pipe = await rl.pipeline("feature-extraction", "/models/tiny/", { batchSize: 2 });
+          const progress = [];
+          const onProgress = ({ done }) => progress.push(done);
+          const rows = (await pipe(texts, { onProgress })).map((v) => [...v]);
+          const [vector] = await pipe.model.encode(texts[0]);
+          const one = await pipe(texts[0]);
+          const same = one.every((x, i) => Math.abs(x - vector[i]) < 1e-6);
+          await pipe.model.dispose();
+          const again = (await rl.pipeline("feature-extraction", model)).model === model;
+          const listed = (await rl.tasks()).map((task) => task.name);
+          return { rows, progress, same, again, listed, output: pipe.task.output };
+        }""",
+        TEXTS,
+    )
+    assert np.abs(np.array(found["rows"]) - native.encode(TEXTS).numpy()).max() <= 1e-5
+    assert found["progress"] == [2, 4, 5] and found["same"] and found["again"]
+    assert found["listed"] == list(tasks()) and found["output"] == "vectors"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("rl.pipeline('chat', model)", "bert serves feature-extraction; chat is not supported"),
+        ("rl.pipeline('chat', '/models/tiny/')", "bert serves feature-extraction; chat is not"),
+        ("rl.pipeline('chatter', '/models/none/')", "did you mean 'chat'? supported: chat, "),
+        ("(await rl.pipeline('feature-extraction', model)).stream('a')", "does not stream"),
+    ],
+)
+def test_an_unsupported_task_is_named(shared_page: Any, body: str, message: str) -> None:
+    assert message in attempt(shared_page, f"return {body};")["message"]
+
+
 def test_info_says_what_runs(shared_page: Any) -> None:
     info = shared_page.evaluate("() => rl.info()")
     assert info["pyodide"] == "314.0.3"
@@ -176,8 +213,9 @@ def test_the_cache_lists_and_clears(shared_page: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "name", "message"),
     [
-        ("return model.encode([1]);", "TypeError", "encode: 1 is not a string"),
-        ("return model.encode('a', { batchSize: 0 });", "RangeError", "batchSize is 0"),
+        ("return model.encode([1]);", "TypeError", "texts is [1]; it must be a text or a list"),
+        ("return model.encode('a', { batchSize: 0 });", "ValueError", "batchSize is 0"),
+        ("return model.encode('a', { size: 1 });", "TypeError", "'size' is not supported"),
         ("return rl.load('what is this');", "WeightsError", "neither an address nor a hub id"),
         ("return rl.load('/models/tiny/', { device: 'abacus' });", "", "abacus"),
         ("return rl.load('/models/tiny/', { dtype: 'float33' });", "", "float33"),

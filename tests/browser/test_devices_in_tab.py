@@ -9,7 +9,7 @@ import pytest
 
 ASK = """
 import rushlight as rl
-from rushlight.core.errors import DeviceError
+from rushlight.core.basis.errors import DeviceError
 
 async def tried(use):
     try:
@@ -57,7 +57,9 @@ def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path)
     ],
     ids=["no WebGPU", "no adapter"],
 )  # fmt: skip
-def test_what_is_missing_is_said(python: Any, how: str, why: str, hint: str) -> None:
+def test_a_missing_requirement_of_webgpu_is_named(
+    python: Any, how: str, why: str, hint: str
+) -> None:
     python.page.evaluate(how)
     try:
         check(python(ASK), why, hint)
@@ -84,7 +86,7 @@ def test_a_page_without_https_is_told_so(
     pages: Any, serve: Any, python_place: Path, site: Path
 ) -> None:
     url = serve(python_place, plain=True).url.replace("127.0.0.1", "plain.example")
-    why = "this page is no secure context, so it has no WebGPU"
+    why = "this page is not a secure context, so it has no WebGPU"
     check(pages.start_python(url, site)(ASK), why, "serve the page over https or from localhost")
 
 
@@ -110,7 +112,7 @@ def test_a_gpu_process_that_dies_loses_the_device(
         python = opened.start_python(serve(python_place, plain=True).url, site)
         python("""
 import rushlight as rl
-from rushlight.core.errors import DeviceLostError
+from rushlight.core.basis.errors import DeviceLostError
 x = rl.ones(3, device="webgpu")
 (x + 1).numpy()
 None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rushlight.site.build import build
+from rushlight.site.builder.build import build
 
 TEXTS = ["a rush and a little fat", "cheap light"]
 WEIGHTS = "/models/tiny/model.safetensors"
@@ -77,7 +77,7 @@ def test_a_cut_connection_is_taken_up_where_it_broke(lab: Any, native: Any) -> N
     broken = load(lab.page, "/models/tiny/")
     assert broken["name"] == "WeightsError" and broken["retry"] is True
     assert f"{cut / 1e6:.1f} MB of {size / 1e6:.1f} MB" in broken["message"]
-    assert "only for the rest" in broken["hint"]
+    assert "downloads only the rest" in broken["hint"]
     (row,) = kept(lab.page)
     assert row["bytes"] == cut and not row["complete"]
     lab.mischief.log.clear()
@@ -105,7 +105,7 @@ def test_a_flipped_byte_is_refused_and_not_kept(lab: Any, native: Any, where: st
     lab.mischief.flip[WEIGHTS] = {"header": 20, "middle": size // 2, "last": size - 1}[where]
     found = load(lab.page, "/models/tiny/")
     assert "not the published ones" in found["message"] and "model.safetensors" in found["message"]
-    assert "Nothing of it was kept" in found["hint"] and found["retry"] is True
+    assert "The bytes were discarded" in found["hint"] and found["retry"] is True
     assert kept(lab.page) == []
     lab.mischief.flip.clear()
     assert_right(load(lab.page, "/models/tiny/"), native)
@@ -252,7 +252,7 @@ def test_a_hub_id(lab: Any, tiny_model: Path, native: Any) -> None:
     assert "not the published ones" in load(lab.page, "ann/tiny", hubUrl=hub)["message"]
 
 
-def test_a_hub_id_that_is_not_there(lab: Any, tiny_model: Path) -> None:
+def test_an_unknown_hub_id_is_named(lab: Any, tiny_model: Path) -> None:
     found = load(lab.page, "ann/other", hubUrl=hub_listing(lab, tiny_model))
     assert found["message"] == 'the hub has no model "ann/other"'
     assert "owner" in found["hint"]

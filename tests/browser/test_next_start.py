@@ -69,7 +69,7 @@ def test_the_second_start_takes_python_from_the_browsers_storage(page: Any, plac
     assert len(unpacked(place)) == 2
 
 
-def test_what_is_wrong_means_a_start_without_it(page: Any, place: Any, own_site: Path) -> None:
+def test_a_damaged_snapshot_is_not_used(page: Any, place: Any, own_site: Path) -> None:
     first = visit(page, place)
     for part in PARTS:
         wait_until_kept(page)

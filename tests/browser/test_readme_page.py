@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub import resolve
-from rushlight.site.build import build
+from rushlight.core.io.hub.names import resolve
+from rushlight.site.builder.build import build
 
 MODEL, LLM = "all-minilm-l6-v2", "smollm2-135m-instruct"
 CDN = "https://cdn.jsdelivr.net/pyodide/v314.0.3/full/"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.hub import resolve
-from rushlight.site.build import build
+from rushlight.core.io.hub.names import resolve
+from rushlight.site.builder.build import build
 
 DATA = Path(__file__).parent / "data"
 PASSAGES = (DATA / "passages.txt").read_text(encoding="utf-8")
@@ -46,6 +46,59 @@ def export(page: Any, button: str) -> str:
     with page.expect_download() as download:
         page.click(button)
     return Path(download.value.path()).read_text(encoding="utf-8")
+
+
+# --- pictures, for screenshots.py ---------------------------------------------------------------
+
+
+def ask_all(page: Any) -> None:
+    """Ask what the page suggests once the sample has been read, the first question last."""
+    page.wait_for_selector(f"{READY} #list .score", timeout=400_000)
+    for button in page.locator("#suggestions button").all()[::-1]:
+        words = button.inner_text()
+        button.click()
+        page.wait_for_function(
+            "(words) => document.documentElement.dataset.query === words", arg=words
+        )
+
+
+def pictures(studio: Any) -> None:
+    """The page while it reads, with a ranking and its heat map, and with an error."""
+    page = studio.open("search/?device=cpu")
+    page.click("#try")
+    page.wait_for_function("document.getElementById('detail').innerText.includes('per second')")
+    studio.keep(page, "search-reading")
+    ask_all(page)
+    studio.rest(page)
+    studio.keep(page, "search-desktop")
+    page.emulate_media(color_scheme="dark")
+    studio.keep(page, "search-dark")
+    page.click("#tab-map")
+    page.click("#map-passages")
+    page.hover("#canvas", position={"x": 300, "y": 150})
+    studio.keep(page, "heat-map-dark", whole=True)
+
+    page = studio.open("search/?device=cpu", phone=True)
+    page.click("#try")
+    ask_all(page)
+    studio.rest(page, show="ask")
+    studio.keep(page, "search-phone")
+    page.click("#tab-map")
+    studio.keep(page, "heat-map-phone")
+
+    page = studio.open("models/index.json", service_workers="block")
+    page.route("**/model.safetensors", lambda route: route.abort())
+    page.goto(f"{studio.url}search/?device=cpu")
+    page.click("#try")
+    page.wait_for_selector("#error", state="visible")
+    studio.keep(page, "search-error")
+
+    page = studio.open("search/?device=webgpu")
+    studio.resize(page, height=1060)
+    page.click("#try")
+    ask_all(page)
+    studio.rest(page)
+    studio.keep(page, "search-webgpu")
 
 
 # --- the real model -----------------------------------------------------------------------------
@@ -137,7 +190,7 @@ def test_a_broken_download_is_shown_and_retry_asks_for_the_rest(
     page.click("#go")
     page.wait_for_selector("#error", state="visible")
     assert "connection broke after" in page.inner_text("#error-title")
-    assert "only for the rest" in page.inner_text("#error-hint")
+    assert "only the rest" in page.inner_text("#error-hint")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('still')")
     place.mischief.log.clear()
     go(page, "#retry")
@@ -341,14 +394,8 @@ def test_by_keyboard_alone(ready: Any) -> None:
     assert ready.is_visible("#results")
 
 
-def test_every_control_has_a_name(ready: Any) -> None:
-    nameless = ready.evaluate(
-        """() => [...document.querySelectorAll("button, input, select, textarea, a")]
-          .filter((e) => !e.textContent.trim() && !e.getAttribute("aria-label") &&
-            !(e.labels && e.labels.length) && !e.hidden)
-          .map((e) => e.outerHTML)"""
-    )
-    assert nameless == []
+def test_every_control_has_a_name(ready: Any, nameless: Any) -> None:
+    assert nameless(ready) == []
 
 
 @pytest.mark.parametrize("tab", ["#tab-results", "#tab-map"])

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rushlight.core.errors import FormatError
-from rushlight.core.io.template import ChatTemplate
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.template import ChatTemplate
 
 HERE = Path(__file__).parent
 
 
 def _conversations() -> dict[str, tuple[list[dict[str, Any]], dict[str, Any]]]:
     """Those that the same templates get under Node."""
-    path = HERE.parent / "core" / "test_template_js.py"
+    path = HERE.parent / "core" / "io" / "test_template_js.py"
     spec = importlib.util.spec_from_file_location("of_test_template_js", path)
     assert spec is not None and spec.loader is not None
     found = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Every kernel that the plans ask for is WGSL that Tint, the browser's compiler, takes."""
+"""Every kernel that the lowerings ask for is WGSL that Tint, the browser's compiler, takes."""
 
 from __future__ import annotations
 

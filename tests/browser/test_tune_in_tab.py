@@ -48,7 +48,7 @@ await tables.forget(name), await tables.forget(name), found
 
 
 @pytest.mark.parametrize("jspi", [True, False], ids=["jspi", "without jspi"])
-def test_what_was_measured_is_there_when_the_device_opens_again(
+def test_measurements_survive_opening_the_device_again(
     jspi: bool, pages: Any, serve: Callable[..., Any], python_place: Path, site: Path
 ) -> None:
     python = pages.start_python(serve(python_place, plain=True).url, site, jspi=jspi)

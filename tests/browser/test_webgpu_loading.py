@@ -111,11 +111,11 @@ def test_vectors_on_webgpu_are_those_of_python(shared_page: Any, native: Any) ->
         assert np.abs(np.array(rows) - expected).max() <= 1e-5
 
 
-def test_the_adapter_and_a_device_that_is_none(shared_page: Any) -> None:
+def test_the_adapter_is_named_and_an_unknown_device_refused(shared_page: Any) -> None:
     found = shared_page.evaluate("() => rl.adapter()")
     assert "swiftshader" in found["name"].lower() and found["software"] is True
     wrong = attempt(shared_page, "return rl.load('/models/tiny/', { device: 'tpu' })")
-    assert wrong["message"] == 'load: there is no device "tpu"; there are cpu, webgpu, auto'
+    assert wrong["message"] == 'load: device "tpu" is not supported; supported: cpu, webgpu, auto'
 
 
 def test_without_an_adapter_auto_is_the_cpu_and_says_why(

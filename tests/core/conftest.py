@@ -43,15 +43,23 @@ def _beside(name: str) -> ModuleType:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `op_name` runs for every op that has samples."""
+    """A test that takes `op_name` runs for every op that has samples; so `composite_name`."""
     if "op_name" in metafunc.fixturenames:
         metafunc.parametrize("op_name", list(_beside("op_samples").SAMPLES))
+    if "composite_name" in metafunc.fixturenames:
+        metafunc.parametrize("composite_name", list(_beside("composite_samples").SAMPLES))
 
 
 @pytest.fixture(scope="session")
 def op_samples() -> ModuleType:
     """The module of the op samples."""
     return _beside("op_samples")
+
+
+@pytest.fixture(scope="session")
+def composite_samples() -> ModuleType:
+    """The module of the composites' samples."""
+    return _beside("composite_samples")
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +71,7 @@ def golden() -> Callable[[str], Any]:
 @pytest.fixture(scope="session")
 def node() -> Iterator[Any]:
     """The tab's JavaScript in one Node process (node_driver.py)."""
-    from rushlight.core.io import tokenizer
+    from rushlight.core.io.text import tokenizer
 
     driver = _beside("node_driver")
     with pytest.MonkeyPatch.context() as patch:
@@ -71,3 +79,12 @@ def node() -> Iterator[Any]:
         started = driver.Node(driver.program())
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def counting_node() -> Iterator[Any]:
+    """The same in a process that counts its steps (slowly): its method `steps` tells them."""
+    driver = _beside("node_driver")
+    started = driver.Node(driver.program(), "count")
+    yield started
+    started.close()

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.template import Render, tab_renderer
-from rushlight.core.io.tokenizer import TabTokenizer
+from rushlight.core.io.text.template import Render, tab_renderer
+from rushlight.core.io.text.tokenizer import TabTokenizer
 
 HERE = Path(__file__).parent
 
@@ -22,9 +22,9 @@ HERE = Path(__file__).parent
 class Node:
     """The driver beside this file in a Node process."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, *options: str) -> None:
         self._process = subprocess.Popen(
-            [program, str(HERE / "tab_driver.mjs")],
+            [program, str(HERE / "tab_driver.mjs"), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

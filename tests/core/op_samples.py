@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rushlight as rl
-from rushlight.core.testing import draws
+from rushlight.core.tools.testing import draws
 
 Array = npt.NDArray[Any]
 INF, NAN = float("inf"), float("nan")
@@ -46,6 +46,8 @@ class Samples:
     floats: tuple[str, ...] = FLOATS
     # Labels that make no sense for this op, each with the reason.
     without: dict[str, str] = field(default_factory=dict)
+    # The op on Python's integers, before they wrap around; None for one that gives no integers.
+    whole: Callable[..., int] | None = None
 
 
 def each(fn: Callable[..., Any]) -> Callable[..., Array]:
@@ -132,7 +134,7 @@ def unary(
     if ints is not None:
         samples += [Sample(n, (v,)) for n, v in INTS.items()]
     reference = each(fn) if ints is None else either(fn, ints)
-    SAMPLES[name] = Samples(reference, family, tuple(samples))
+    SAMPLES[name] = Samples(reference, family, tuple(samples), whole=ints)
 
 
 def _sign(x: float) -> float:
@@ -236,7 +238,7 @@ SAMPLES["bitwise_not"] = Samples(
         Sample("bool", (BITS,)),
         *(Sample(n, (v,)) for n, v in INTS.items()),
     ),
-    without={"nan": "integers and booleans only"},
+    without={"nan": "integers and booleans only"}, whole=lambda v: -v - 1,
 )  # fmt: skip
 
 
@@ -258,6 +260,7 @@ def binary(
     bools: bool = False,
     special: Array = PAIRS,
     kinds: tuple[str, ...] = tuple(INTS),
+    whole: Callable[[int, int], int] | None = None,
 ) -> None:
     a, b = draws(1, (7, 13), *first), draws(2, (7, 13), *second)
     samples = [
@@ -285,7 +288,7 @@ def binary(
             lambda x, y: each(fn)(x, y).astype(np.bool_), "exact", tuple(samples)
         )
     else:
-        SAMPLES[name] = Samples(reference, family, tuple(samples))
+        SAMPLES[name] = Samples(reference, family, tuple(samples), whole=whole or ints)
 
 
 def _ieee_div(a: float, b: float) -> float:
@@ -338,7 +341,7 @@ binary("div", _ieee_div, second=(0.5, 3))
 binary("floor_divide", _floor_div, lambda a, b: a // b if b else 0, second=(0.5, 3), grad=())
 binary("remainder", _remainder, lambda a, b: a % b if b else 0, first=(3.2, 3.6),
        second=(1.1, 1.5))  # fmt: skip
-binary("pow", _pow, _int_pow, first=(0.3, 3), second=(-2, 3))
+binary("pow", _pow, _int_pow, first=(0.3, 3), second=(-2, 3), whole=pow)
 binary("maximum", _nan_or(max), max, first=FAR[0], second=FAR[1], bools=True)
 binary("minimum", _nan_or(min), min, first=FAR[0], second=FAR[1], bools=True)
 for _name, _compare in {
@@ -362,7 +365,7 @@ for _name, _bit in {
             Sample("0-d", (np.array(12, np.uint8), np.array(10, np.uint8))),
             *SAMPLES[_name].samples[6:],
         ),
-        without={"nan": "integers and booleans only"},
+        without={"nan": "integers and booleans only"}, whole=_bit,
     )  # fmt: skip
 
 _cond = draws(9, (7, 13)) > 0
@@ -1181,6 +1184,8 @@ SAMPLES["attention"] = Samples(_loop_attention, "product", (
     attention_sample("causal window", _Q, _K, window=2, causal=True),
     attention_sample("softcap", _Q, _K, softcap=0.5),
     attention_sample("offsets", _Q, _K, None, None, np.array([2, -1]), causal=True),
+    attention_sample("bias and offsets", _Q, _K, _BIAS, None, np.array([1, 2]), causal=True),
+    attention_sample("bias and mask", _Q, _K, _BIAS, _MASK, causal=True),
     attention_sample("lengths", _Q, _K, None, None, None, np.array([4, 0])),
     attention_sample("everything", _Q, _K, _BIAS, _MASK, np.array([1, 2]), np.array([5, 3]),
                      causal=True, window=3, softcap=2.0),

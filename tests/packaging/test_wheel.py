@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.metadata
 import importlib.util
 import json
 import os
 import platform
-import re
-import runpy
 import subprocess
 import sys
 import tarfile
@@ -33,19 +30,6 @@ ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
 def _members(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
-
-
-BUNDLE = "rushlight/core/modules.txt"
-
-
-def _python_files(wheel: Path) -> dict[str, bytes]:
-    """The modules of a wheel by their place, those in the bundle too."""
-    members = _members(wheel)
-    found = {name: content for name, content in members.items() if name.endswith(".py")}
-    for piece in members[BUNDLE].split(b"\0")[1:]:
-        place, _, content = piece.partition(b"\n")
-        found[f"rushlight/core/{place.decode()}"] = content
-    return found
 
 
 def _tracked(root: Path, *places: str) -> list[str]:
@@ -77,8 +61,7 @@ def test_the_wheel_is_small_and_pure(built: Any) -> None:
         modules = {i.filename: i for i in archive.infolist() if i.filename in MODULES}
     assert modules.keys() == MODULES
     assert all(i.file_size < 150_000 for i in modules.values())
-    packed = sum(i.compress_size for i in modules.values())
-    assert built.wheel.stat().st_size - packed < 400_000
+    assert built.wheel.stat().st_size < 1_000_000
 
 
 def _platform_wheel(root: Path, out: Path, target: str) -> subprocess.CompletedProcess[str]:
@@ -108,40 +91,37 @@ def test_a_platform_wheel_brings_its_library(root: Path, tmp_path: Path) -> None
 def test_a_wheel_for_no_platform_is_refused(root: Path, tmp_path: Path) -> None:
     done = _platform_wheel(root, tmp_path, "linux-pdp11")
     assert done.returncode != 0
-    assert "RUSHLIGHT_WHEEL=linux-pdp11: there is no such platform" in done.stdout + done.stderr
+    assert "platform linux-pdp11 is not supported; supported: " in done.stdout + done.stderr
 
 
 def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
-    members = set(_members(built.wheel))
+    """As it is, but for what no tab and no installed package needs; pyproject.toml names that."""
+    members = _members(built.wheel)
     sources = {f"rushlight/{name}" for name in _known(root, *ROOMS)}
     assert len(sources) > 150
-    # Nothing is left out but types that only the check of the sources reads, and the demo pages;
-    # the shaders are in one file, the scripts in another, the inner modules of core in a third.
-    types = {"rushlight/web/comlink.d.ts", "rushlight/web/types.d.ts"}
     site = {name for name in sources if name.startswith("rushlight/site/")}
     pages = {name for name in site if not name.endswith(".py")}
-    assert "rushlight/site/index.html" in pages and types <= sources
-    shaders = {name for name in sources if name.endswith(".wgsl")}
-    scripts = {name for name in sources if name.startswith("rushlight/web/") and name[-3:] == ".js"}
+    assert {"rushlight/site/pages/home/index.html", "rushlight/site/builder/sw.js"} <= pages
+    types = {"rushlight/web/page/comlink.d.ts", "rushlight/web/types.d.ts"}
+    assert types <= sources
     kernels = {
         name for name in sources
         if name.startswith("rushlight/simd_kernels/") and not name.endswith("/__init__.py")
     }  # fmt: skip
-    bundled = runpy.run_path(str(root / "tools" / "slim.py"))["BUNDLED"]
-    modules = {name for name in sources if name.startswith(bundled) and name.endswith(".py")}
-    assert len(modules) > 60 and modules <= set(_python_files(built.wheel))
-    assert sources - members == types | pages | shaders | scripts | kernels | modules
-    assert {"rushlight/__init__.py", "rushlight/py.typed"} <= members
+    assert sources - members.keys() == types | pages | kernels
     # What runs in a page, the types for its authors, and what builds a site of it.
-    assert "rushlight/web/client.d.ts" in members
-    assert "rushlight/site/build.py" in members
-    # And nothing more than sources and what the build fetched.
-    extra = {name for name in members - sources if not name.startswith("rushlight/web/build/")}
-    package = {
-        "rushlight/__init__.py", "rushlight/py.typed", "rushlight/wgsl_kernels/kernels.txt",
-        "rushlight/web/scripts.txt", BUNDLE, *MODULES,
-    }  # fmt: skip
-    assert {name for name in extra if ".dist-info/" not in name} == package
+    assert "rushlight/web/page/client.d.ts" in members
+    assert "rushlight/site/builder/build.py" in members
+    for name in sources & members.keys():
+        assert members[name] == (root / name.removeprefix("rushlight/")).read_bytes(), name
+    # And nothing more than sources and what the build fetched or compiled.
+    package = {"rushlight/__init__.py", "rushlight/py.typed"}
+    for name in package:
+        assert members[name] == (root / "src" / name).read_bytes(), name
+    extra = {name for name in members.keys() - sources if ".dist-info/" not in name}
+    assert {name for name in extra if not name.startswith("rushlight/web/build/")} == (
+        package | MODULES
+    )
 
 
 def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, root: Path) -> None:
@@ -161,81 +141,6 @@ def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, roo
     scripts = [name for name in members if name.endswith(".js")]
     assert len(scripts) >= 2
     assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
-
-
-def test_its_scripts_do_what_the_sources_do(
-    built: Any, root: Path, node_compare: Any, node_exports: Any
-) -> None:
-    """The minifier leaves what they export; without it, comments and indentation go, no more."""
-    text = _members(built.wheel)["rushlight/web/scripts.txt"].decode()
-    scripts = dict(piece.split("\n", 1) for piece in re.split("^//// ", text, flags=re.M)[1:])
-    sources = {p.name: p.read_text(encoding="utf-8") for p in (root / "web").glob("*.js")}
-    assert scripts.keys() == sources.keys()
-    assert all(len(scripts[name]) < 0.95 * len(source) for name, source in sources.items())
-    assert node_exports(scripts) == node_exports(sources)
-    slim = runpy.run_path(str(root / "tools" / "slim.py"))
-    plain = {
-        name: slim["_flat"](slim["_script"](s.encode()).decode()) for name, s in sources.items()
-    }
-    assert node_compare({name: (plain[name], source) for name, source in sources.items()}) == []
-    assert node_compare({"a": ("let a=1", "let a = 2")}) == ["a"]
-
-
-def _shape(source: bytes, *, docstrings: bool, types: bool) -> str:
-    """The syntax tree of a module with its line numbers.
-
-    With or without its docstrings, and the types of its functions.
-    Where the source has four spaces at the start of a line, the wheel has a tab: columns differ.
-    """
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        if not docstrings and isinstance(node, kinds) and len(node.body) > 1:
-            if ast.get_docstring(node):
-                del node.body[0]
-        if not types and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.returns = None
-        if not types and isinstance(node, ast.arg):
-            node.annotation, node.end_lineno = None, None
-    for node in ast.walk(tree):
-        for name in ("col_offset", "end_col_offset"):
-            if hasattr(node, name):
-                setattr(node, name, 0)
-    return ast.dump(tree, include_attributes=True)
-
-
-def test_its_python_is_the_sources_python(built: Any, root: Path) -> None:
-    """Comments are gone, of inner modules docstrings and types; every line keeps its number."""
-    smaller = 0
-    rules = runpy.run_path(str(root / "tools" / "slim.py"))
-    internal, bundled, typed = (rules[name] for name in ("INTERNAL", "BUNDLED", "TYPED"))
-    assert len(internal) > 10 and not any(name.endswith("core/tensor.py") for name in internal)
-    for name, content in _python_files(built.wheel).items():
-        place = "src/rushlight/__init__.py" if name == "rushlight/__init__.py" else name[10:]
-        source = (root / place).read_bytes()
-        docstrings = not name.startswith(internal)
-        types = not name.startswith(bundled) or name.startswith(typed)
-        options = {"docstrings": docstrings, "types": types}
-        got, wanted = (_shape(x, **options) for x in (content, source))
-        assert got == wanted, name
-        assert content.count(b"\n") == source.count(b"\n"), name
-        smaller += len(content) < len(source)
-    assert smaller > 50
-
-
-def test_its_shaders_are_the_sources_shaders(built: Any, root: Path) -> None:
-    members = _members(built.wheel)
-    text = members["rushlight/wgsl_kernels/kernels.txt"].decode()
-    found = dict(piece.split("\n", 1) for piece in text.split("//// ")[1:])
-    folder = root / "wgsl_kernels"
-    sources = {
-        path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
-        for path in folder.rglob("*.wgsl")
-    }
-    assert found.keys() == sources.keys()
-    for name, source in sources.items():
-        lines = [x for x in source.splitlines() if not x.lstrip().startswith("//")]
-        assert found[name].splitlines() == lines, name
 
 
 def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path) -> None:
@@ -302,51 +207,6 @@ def empty(built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in Path(found.origin).parents[1].glob("numpy*"):
         (packages / path.name).symlink_to(path)
     return home / "bin" / "python"
-
-
-_BUNDLED = """
-import importlib, inspect, json, traceback
-from rushlight.core import backends
-from rushlight.core.backends.cpu import numpy_kernels
-from rushlight.core.backends.webgpu import plans, pool
-try:
-    pool.size_class(None)
-except TypeError as error:
-    (*_, frame) = traceback.extract_tb(error.__traceback__)
-try:
-    importlib.import_module("rushlight.core.backends.webgpu.nothing")
-except ModuleNotFoundError as error:
-    missing = error.name
-print(json.dumps([pool.__file__, pool.__spec__.cached, plans.__path__, frame.line, missing,
-    inspect.getsource(pool.size_class)]))
-"""
-
-
-def test_modules_in_the_bundle_are_like_others(empty: Path, tmp_path: Path) -> None:
-    """They have a place, a source for tracebacks, and bytecode that the next start takes."""
-    env = {"PYTHONDONTWRITEBYTECODE": ""}
-    file, cached, path, line, missing, source = _python(empty, _BUNDLED, tmp_path, **env)
-    packages = next(empty.parents[1].glob("lib/python*/site-packages"))
-    home = packages / "rushlight" / "core"
-    assert file == str(home / "backends" / "webgpu" / "pool.py") and path == [
-        str(home / "backends" / "webgpu" / "plans")
-    ]
-    assert line == "if nbytes <= _STEP:" and source.startswith("def size_class(nbytes)")
-    assert missing == "rushlight.core.backends.webgpu.nothing"
-    assert Path(cached).is_file()
-    # Bytecode of another bundle is not taken, that of this one is.
-    written = Path(cached).read_bytes()
-    Path(cached).write_bytes(written.replace(b"_STEP", b"_STOP"))
-    assert "_STOP" in _python(empty, _CACHED, tmp_path, **env)
-    os.utime(home / "modules.txt", (1_700_000_000, 1_700_000_000))
-    assert "_STEP" in _python(empty, _CACHED, tmp_path, **env)
-
-
-_CACHED = """
-import json
-from rushlight.core.backends.webgpu import pool
-print(json.dumps(pool.size_class.__code__.co_names))
-"""
 
 
 def _python(python: Path, code: str, cwd: Path, **env: str) -> Any:

@@ -2,7 +2,7 @@
 
     python tests/parity/make_bert_goldens.py
 
-Needs torch, transformers and safetensors. Writes tests/core/data/bert_tiny.safetensors: the
+Needs torch, transformers and safetensors. Writes tests/models/data/bert_tiny.safetensors: the
 checkpoint under `model.`, inputs under `in.`, expected results under `out.`, config.json as
 metadata.
 """
@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
-OUT = Path(__file__).parents[1] / "core" / "data" / "bert_tiny.safetensors"
+OUT = Path(__file__).parents[1] / "models" / "data" / "bert_tiny.safetensors"
 
 
 def main() -> None:

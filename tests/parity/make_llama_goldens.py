@@ -2,7 +2,7 @@
 
     python tests/parity/make_llama_goldens.py
 
-Needs torch, transformers and safetensors. Writes tests/core/data/llama_tiny.safetensors: for each
+Needs torch, transformers and safetensors. Writes tests/models/data/llama_tiny.safetensors: for each
 of `MODELS` the checkpoint under "NAME/model.", the logits of the ids "in.ids" under "NAME/out",
 those of the ids padded on the left by "in.mask" under "NAME/padded", and ten greedy tokens after
 the first row under "NAME/greedy"; config.json of each as metadata.
@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-OUT = Path(__file__).parents[1] / "core" / "data" / "llama_tiny.safetensors"
+OUT = Path(__file__).parents[1] / "models" / "data" / "llama_tiny.safetensors"
 LLAMA3 = {
     "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,

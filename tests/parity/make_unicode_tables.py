@@ -1,11 +1,11 @@
-"""Write web/unicode.js: the character classes that the `tokenizers` package works with.
+"""Write web/tokenizer/unicode.js: the character classes that the `tokenizers` package works with.
 
 The package carries the tables of several Unicode versions (8 for punctuation and controls, 9 for
 decomposition, 16 for letters and digits), while a browser's own property escapes follow whatever
 version the browser was built with. So that ids do not depend on the browser, the classes are
 measured here from the package itself, one code point after the other, and committed.
 
-    python tests/parity/make_unicode_tables.py > web/unicode.js
+    python tests/parity/make_unicode_tables.py > web/tokenizer/unicode.js
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CLASSES = {
     "number": "\\p{N} of the byte-level pattern",
 }
 
-# General categories of \\p{...} in the package's patterns, and their names in web/unicode.js.
+# General categories of \\p{...} in the package's patterns, by their names in unicode.js.
 CATEGORIES = {
     "P": "categoryP",
     "S": "categoryS",
@@ -137,7 +137,7 @@ def unpack(packed: str) -> list[int]:
 
 
 def render() -> str:
-    """The text of web/unicode.js."""
+    """The text of web/tokenizer/unicode.js."""
     found = measure()
     parts = [HEADER.format(version=tokenizers.__version__)]
     for name, meaning in CLASSES.items():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.safetensors import load_safetensors
+from rushlight.core.io.weights.safetensors import load_safetensors
 
 pytestmark = pytest.mark.native
 DATA = Path(__file__).parent / "data"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.safetensors import load_safetensors
+from rushlight.core.io.weights.safetensors import load_safetensors
 
 pytestmark = pytest.mark.native
 DATA = Path(__file__).parent / "data"
@@ -32,7 +32,7 @@ def test_at_most_three_near_ties() -> None:
 
 def _logits(model: rl.models.Model, ids: list[int], cache: Any) -> np.ndarray:
     given = rl.tensor([ids], dtype=rl.int32, device=model.device)
-    found: np.ndarray = model(given, cache, last=True).cpu().numpy()[0, -1]
+    found: np.ndarray = model(given, cache, logits_to_keep=1).cpu().numpy()[0, -1]
     return found
 
 

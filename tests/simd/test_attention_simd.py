@@ -12,9 +12,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.core import ops
-from rushlight.core.backends.cpu import simd, takers
+from rushlight.core.backends.cpu import lowering, simd
 from rushlight.core.ops.attention import cache_write_
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 Array = npt.NDArray[Any]
 INF, NAN = float("inf"), float("nan")
@@ -117,7 +117,7 @@ def test_views_of_a_larger_cache(variant: str) -> None:
         k, v = (rl.from_numpy(x).permute(*back)[:, :, 5 : 5 + m] for x in made)
         attrs = {"scale": 0.2, "causal": True, "window": None, "softcap": None}
         inputs = (q, k, v, None, None, None, None)
-        assert takers.record("attention", inputs, rl.zeros(b, h, n, d), attrs) is not None
+        assert lowering.record("attention", inputs, rl.zeros(b, h, n, d), attrs) is not None
         found = ops.attention(q, k, v, scale=0.2, causal=True, q_offset=m - n)
         exact = [x.numpy().astype(float) for x in (q, k, v)]
         assert_close(found, _reference(*exact, scale=0.2, causal=True, q_offset=m - n), "product")
@@ -136,7 +136,7 @@ def test_empty_and_hidden(variant: str) -> None:
     )
 
 
-def test_what_lies_behind_the_lengths_is_not_looked_at(variant: str) -> None:
+def test_keys_beyond_the_lengths_are_not_read(variant: str) -> None:
     k = rl.tensor(draws(1, (2, 1, 80, 16)).astype(np.float32))
     q = rl.tensor(draws(2, (2, 2, 4, 16)).astype(np.float32))
     lengths = rl.tensor([70, 3])

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import blocks, simd, takers
-from rushlight.core.dtype import DTYPES, DType
+from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.reference import blocks
+from rushlight.core.basis.dtype import DTYPES, DType
 from rushlight.core.ops.experts import LINEAR_EXPERTS_T
 from rushlight.core.ops.matmul import linear_t
 
@@ -103,7 +104,7 @@ def assert_near(found: rl.Tensor, x: Array, w: Array, bias: Array | float = 0.0)
 
 
 def taken(name: str, out: rl.Tensor, *inputs: rl.Tensor | None) -> bool:
-    return takers.record(name, inputs, out, {}) is not None
+    return lowering.record(name, inputs, out, {}) is not None
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -314,7 +315,7 @@ def test_values(variant: str, dtype: DType) -> None:
     """dequantize and embedding give what NumPy's kernels give, to the bit."""
     weight, values = weights(dtype, 50, 96, before=1)
     out = weight.dequantize()
-    assert takers.record("cast", (weight,), out, {"dtype": rl.float32}) is not None
+    assert lowering.record("cast", (weight,), out, {"dtype": rl.float32}) is not None
     assert np.array_equal(out.numpy(), values)
     assert np.array_equal(weight[3::4].dequantize().numpy(), values[3::4])
     stack, each = weights(dtype, 3, 4, 5, 64)

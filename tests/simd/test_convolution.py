@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import conv_kernels, simd
+from rushlight.core.backends.cpu import simd
+from rushlight.core.backends.cpu.reference import conv_kernels
 from rushlight.core.backends.cpu.simd import Record
 from rushlight.core.ops.conv import CONV2D, CONV2D_INPUT, CONV2D_WEIGHT
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 pytestmark = pytest.mark.usefixtures("variant")
 
@@ -152,7 +153,7 @@ def test_threads_give_the_same_bits() -> None:
         rl.set_num_threads(before)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_operands_that_do_not_fit_are_refused() -> None:
     x, weight, bias, grad, _ = case(CASES[1])
     good = (1, 1, 1, 1, 1, 1, 1)
     out = rl.zeros(*grad.shape)

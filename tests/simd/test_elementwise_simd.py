@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import takers
-from rushlight.core.testing import draws, ulp_distance
+from rushlight.core.backends.cpu import lowering
+from rushlight.core.tools.testing import draws, ulp_distance
 
 Array = npt.NDArray[Any]
 Both = Callable[..., tuple[Any, Any]]
@@ -170,7 +170,7 @@ def test_two_operands_in_every_dtype(variant: str, dtype: str, both: Both) -> No
         if name == "sub" and dtype == "bool":
             continue
         call = _call(name)
-        assert takers.record(name, (a, b), call(a, b), {}) is not None, name
+        assert lowering.record(name, (a, b), call(a, b), {}) is not None, name
         for x, y in ((a, b), (a[3:], b[:-3]), (a[::3], b[::3]), (a, b[5:6])):
             _equal(*both(call, x, y), (name, dtype))
     if dtype != "bool":

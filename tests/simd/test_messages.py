@@ -15,6 +15,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.cpu.simd import CODES, Library, Record
+from rushlight.core.backends.elementwise import ELEMENTWISE
 
 
 @pytest.fixture
@@ -33,6 +34,15 @@ def test_the_library_and_python_mean_the_same_dtypes(library: Library) -> None:
     assert library._lib.rl_dtype(len(CODES)) == 0
 
 
+def test_the_library_says_which_elementwise_ops_it_has(library: Library) -> None:
+    assert library.kinds.keys() < library.numbers.keys()
+    assert library.kinds.keys() <= ELEMENTWISE.keys(), "a row of elementwise.def that is no op"
+    assert [library.kinds[n] for n in ("exp", "bitwise_and", "add")] == ["f", "i", "fi"]
+    assert not {"copy", "softmax"} & library.kinds.keys()
+    assert library._lib.rl_kernel_kinds(len(library.numbers)) == 0
+    assert library._lib.rl_kernel_kinds(-1) == 0
+
+
 def test_a_message_runs(library: Library) -> None:
     x, out = rl.arange(12.0).reshape(3, 4), rl.zeros(4, 3)
     library.run(copy_of(library, x.t(), out), ["copy"])
@@ -40,7 +50,7 @@ def test_a_message_runs(library: Library) -> None:
 
 
 def test_a_kernel_that_an_older_library_lacks_is_named(library: Library) -> None:
-    with pytest.raises(RuntimeError, match=r"has no 'mend': it is older than the package; build"):
+    with pytest.raises(RuntimeError, match=r"has no 'mend': it is older than the package"):
         library.message([Record("mend", (rl.zeros(1),))])
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core import ops
-from rushlight.core.backends.cpu import simd, takers
-from rushlight.core.testing import draws
+from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.tools.testing import draws
 
 Both = Callable[..., tuple[Any, Any]]
 INF, NAN = float("inf"), float("nan")
@@ -40,7 +40,7 @@ def test_copies_of_permuted_and_sliced_tensors(variant: str, dtype: str, both: B
         for i, view in enumerate([*views, x[:1].expand(4 * x[:1].shape[0], *shape[1:])]):
             _equal(both(view.clone), (shape, i))
             out = rl.zeros(*view.shape[:-1], 2 * view.shape[-1], dtype=dtype)
-            assert takers.record("copy", (view,), out[..., 1::2], {}) is not None
+            assert lowering.record("copy", (view,), out[..., 1::2], {}) is not None
             out[..., 1::2] = view
             assert np.array_equal(out.to("float64").numpy()[..., 1::2], view.to("float64").numpy())
             assert not out[..., ::2].to("float64").numpy().any()
@@ -184,6 +184,6 @@ def test_orders(variant: str, dtype: str, both: Both) -> None:
                     (a, i), (b, j) = both(x.topk, k, dim, falling)
                     _equal((i, j), (x.shape, dim, k))
                     _equal((a, b), (x.shape, dim, k))
-    record = takers.record("topk", (special,), rl.zeros(2, dtype="int64"),
+    record = lowering.record("topk", (special,), rl.zeros(2, dtype="int64"),
                            {"k": 2, "dim": 0, "largest": True})  # fmt: skip
     assert record is not None and simd.library is not None

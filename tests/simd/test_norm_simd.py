@@ -11,8 +11,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core import ops
-from rushlight.core.backends.cpu import takers
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.backends.cpu import lowering
+from rushlight.core.tools.testing import assert_close, draws
 
 Array = npt.NDArray[Any]
 Both = Callable[..., tuple[Any, Any]]
@@ -106,7 +106,7 @@ def test_norms(variant: str, shape: tuple[int, ...], dtype: str) -> None:
 def test_norms_are_the_kernels_and_keep_nan_in_its_row(variant: str) -> None:
     x = rl.tensor(draws(1, (3, 37)).astype(np.float32))
     for name, parts in (("layer_norm", (None, None)), ("rms_norm", (None,))):
-        assert takers.record(name, (x, *parts), rl.zeros(3, 37), {"eps": 0.0}) is not None
+        assert lowering.record(name, (x, *parts), rl.zeros(3, 37), {"eps": 0.0}) is not None
     x[1, 5] = NAN
     for y in (rl.layer_norm(x, 37), rl.rms_norm(x, 37)):
         assert np.isnan(y.numpy()).all(1).tolist() == [False, True, False]

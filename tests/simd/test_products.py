@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import simd, takers
-from rushlight.core.backends.cpu.simd import Record, View
-from rushlight.core.dtype import DTYPES
-from rushlight.core.layout import Layout
+from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.simd import Record
+from rushlight.core.basis.dtype import DTYPES
+from rushlight.core.basis.graph import TensorView
+from rushlight.core.basis.layout import Layout
 from rushlight.core.nn import functional as F
 from rushlight.core.ops.experts import LINEAR_EXPERTS_T
 from rushlight.core.ops.matmul import linear_t
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 WIDE = ["float32", "float16", "bfloat16"]
 KERNELS = ("product", "product_experts", "embedding")
@@ -257,7 +258,7 @@ def test_nothing_else_is_written(threads: int) -> None:
                 room = rl.full([8 + m * n * 4 + 5 * m], 7.0).to(dtype)
                 layout = Layout((m, n), strides, 8)
                 a, b = made(1, (m, k), dtype), made(2, (k, n), dtype)
-                run(View(room.storage, room.dtype, layout), a, b)
+                run(TensorView(room.storage, layout, room.dtype), a, b)
                 at = 8 + np.arange(m)[:, None] * strides[0] + np.arange(n) * strides[1]
                 expected = np.full(room.shape, 7.0)
                 expected[at] = wide(a) @ wide(b)
@@ -300,7 +301,7 @@ def test_threads_give_the_same_bits() -> None:
         rl.set_num_threads(before)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_operands_that_do_not_fit_are_refused() -> None:
     a, b, out = rl.zeros(2, 3), rl.zeros(3, 4), rl.zeros(2, 4)
     whole = rl.zeros(2, 3, dtype="int32")
     wrong: list[tuple[Any, ...]] = [
@@ -327,15 +328,15 @@ def test_vast_shapes_of_nothing() -> None:
     """What a stride of zero repeats may be of any size: it is refused, or there is no memory."""
     one = rl.ones(1)
 
-    def seen(*shape: int) -> View:
-        return View(one.storage, one.dtype, Layout(shape, (0,) * len(shape)))
+    def seen(*shape: int) -> TensorView:
+        return TensorView(one.storage, Layout(shape, (0,) * len(shape)), one.dtype)
 
     for m, k, n in ((1, 1 << 61, 1), (1 << 40, 1 << 40, 1), (2, 1 << 62, 2), (1 << 62, 4, 1)):
         with pytest.raises((RuntimeError, MemoryError)):
             run(seen(m, n), seen(m, k), seen(k, n))
     many = 1 << 60
     index = rl.zeros(1, dtype="int64")
-    rows = View(index.storage, index.dtype, Layout((many,), (0,)))
+    rows = TensorView(index.storage, Layout((many,), (0,)), index.dtype)
     for name, operands in (
         ("product_experts", (seen(many, 1), seen(many, 4), seen(2, 4, 1), rows)),
         ("embedding", (seen(many, 4), seen(2, 4), rows)),
@@ -344,9 +345,9 @@ def test_vast_shapes_of_nothing() -> None:
             simd.run([Record(name, operands)], [name])
 
 
-def test_what_is_left_to_numpy() -> None:
+def test_products_that_numpy_computes() -> None:
     a, b = rl.ones(2, 3, dtype="float64"), rl.ones(3, 2, dtype="float64")
-    assert takers.record("matmul", (a, b), rl.zeros(2, 2, dtype="float64"), {}) is None
+    assert lowering.record("matmul", (a, b), rl.zeros(2, 2, dtype="float64"), {}) is None
     assert (a @ b).tolist() == [[3.0, 3.0], [3.0, 3.0]]
     a, b = rl.ones(2, 3, dtype="int64"), rl.ones(3, 2, dtype="int64")
     assert (a @ b).tolist() == [[3, 3], [3, 3]]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu import takers
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.backends.cpu import lowering
+from rushlight.core.tools.testing import assert_close, draws
 
 Both = Callable[..., tuple[Any, Any]]
 INF, NAN = float("inf"), float("nan")
@@ -118,9 +118,9 @@ def test_they_are_the_kernels(variant: str) -> None:
     x = rl.ones(3, 5)
     for name in ("sum", "amax", "amin"):
         attrs = {"dim": (1,), "keepdim": False}
-        assert takers.record(name, (x,), rl.zeros(3), attrs) is not None
-    assert takers.record("argmax", (x,), rl.zeros(3, dtype="int64"), {"dim": 1, "keepdim": False})
-    assert takers.record("any", (x,), rl.zeros(3, dtype="bool"), {"dim": (1,), "keepdim": False})
+        assert lowering.record(name, (x,), rl.zeros(3), attrs) is not None
+    assert lowering.record("argmax", (x,), rl.zeros(3, dtype="int64"), {"dim": 1, "keepdim": False})
+    assert lowering.record("any", (x,), rl.zeros(3, dtype="bool"), {"dim": (1,), "keepdim": False})
 
 
 @pytest.mark.native

@@ -97,8 +97,9 @@ def test_the_kernels_stay_in_their_buffers(watched: Path, file: str) -> None:
 LIE = """
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
+from rushlight.core.basis.graph import TensorView
 x, out = rl.zeros(16), rl.zeros(4096)
-behind = simd.View(x.storage, x.dtype, out.layout)
+behind = TensorView(x.storage, out.layout, x.dtype)
 words, _ = simd.library.message([simd.Record("copy", (out, behind))])
 words[7] = 4096 * 4
 simd.library.run(words, ["copy"])

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import gemm
-from rushlight.core.errors import DeviceError
+from rushlight.core.backends.webgpu.lowering.products import gemm
+from rushlight.core.basis.errors import DeviceError
 
 
 def _op_samples() -> ModuleType:
@@ -29,9 +29,12 @@ def _op_samples() -> ModuleType:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `op_name` runs for every op that has samples."""
+    """A test that takes `op_name` runs for every op that has samples, `whole_name` for integers."""
+    samples = _op_samples().SAMPLES
     if "op_name" in metafunc.fixturenames:
-        metafunc.parametrize("op_name", list(_op_samples().SAMPLES))
+        metafunc.parametrize("op_name", list(samples))
+    if "whole_name" in metafunc.fixturenames:
+        metafunc.parametrize("whole_name", [n for n, s in samples.items() if s.whole is not None])
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.testing import TOLERANCES, draws, ulp_distance
+from rushlight.core.tensor.op import REGISTRY
+from rushlight.core.tools.testing import TOLERANCES, assert_close, draws, ulp_distance
 
 Array = npt.NDArray[Any]
 COUNT = 20000
@@ -172,7 +175,7 @@ WHOLE = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
 
 
 @pytest.mark.parametrize("name", [*ONE, *TWO])
-def test_what_is_exact(gpu: rl.Device, name: str) -> None:
+def test_exact_functions(gpu: rl.Device, name: str) -> None:
     given = [POINTS]
     if name in TWO:
         pairs = np.meshgrid(CORNERS, CORNERS)
@@ -187,6 +190,27 @@ def test_what_is_exact(gpu: rl.Device, name: str) -> None:
     np.testing.assert_array_equal(found.numpy(), want)
 
 
-def test_no_elementwise_op_is_missing() -> None:
-    named = {case.split()[0] for case in (*CASES, *PAIRS)} | {*ONE, *TWO} | WHOLE
-    assert {name for name in ELEMENTWISE if not name.startswith("custom ")} == named
+# --- ops whose samples say what they compute ------------------------------------------------------
+
+NAMED = {case.split()[0] for case in (*CASES, *PAIRS)} | {*ONE, *TWO} | WHOLE
+
+
+def _at_many_points(gpu: rl.Device, name: str, samples: Any) -> None:
+    """The op over the range of its first sample, against the reference of its samples."""
+    ranges = [(float(x.min()), float(x.max())) for x in samples.samples[0].inputs]
+    points = [_even(*r, seed=i + 1)[:2000] for i, r in enumerate(ranges)]
+    found = REGISTRY[name](*[rl.tensor(x, device=gpu) for x in points])
+    with np.errstate(all="ignore"):
+        want = samples.reference(*[x.astype(np.float64) for x in points])
+    assert_close(found.cpu(), want, samples.family, label=name)
+
+
+def test_an_op_without_a_case_is_near_its_reference(gpu: rl.Device, op_samples: ModuleType) -> None:
+    """A new op has none: the bounds above are for those that are known to be nearer."""
+    every = {name for name in ELEMENTWISE if name in REGISTRY}
+    assert every >= NAMED
+    for name in (*(every - NAMED), "erf", "maximum"):
+        _at_many_points(gpu, name, op_samples.SAMPLES[name])
+    wrong = replace(op_samples.SAMPLES["erf"], reference=lambda x: np.sin(x))
+    with pytest.raises(AssertionError, match="erf"):
+        _at_many_points(gpu, "erf", wrong)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import attention as plans
-from rushlight.core.backends.webgpu.plans import attention_row
+from rushlight.core.backends.webgpu.lowering import attention, attention_row
 from rushlight.core.ops.attention import cache_write_
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 # batch, heads, key heads, queries, keys, features, features of v
 SHAPES = [
@@ -31,14 +30,14 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, backen
     monkeypatch.setattr(attention_row, "forced", forced)
 
 
-def scheduled(shape: tuple[int, ...]) -> plans.Schedule:
+def scheduled(shape: tuple[int, ...]) -> attention.Schedule:
     batch, heads, kv_heads, queries, keys, features, values = shape
-    return plans.schedule(batch, heads, kv_heads, queries, keys, max(features, values))
+    return attention.schedule(batch, heads, kv_heads, queries, keys, max(features, values))
 
 
 def test_the_shapes_reach_every_tile() -> None:
     found = [scheduled(s) for s in SHAPES]
-    assert {s.tile for s in found} == {*plans.MANY, *plans.FEW}
+    assert {s.tile for s in found} == {*attention.MANY, *attention.FEW}
     assert any(s.splits > 1 for s in found) and any(s.fold > 1 for s in found)
 
 

@@ -1,4 +1,4 @@
-"""Every kernel that the plans ask for is WGSL that naga takes, with the bindings it is given."""
+"""Every kernel that the lowerings ask for is WGSL that naga accepts, with its bindings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.errors import DeviceError
+from rushlight.core.basis.errors import DeviceError
 
 pytestmark = pytest.mark.native
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import windows
+from rushlight.core.backends.webgpu.lowering.products import windows
 from rushlight.core.nn import functional as F
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 # (x, filters, kernel, stride, padding, dilation, groups)
 CASES: dict[str, tuple[Any, ...]] = {
@@ -157,7 +157,7 @@ def test_nothing_to_sum() -> None:
             assert_close(gpu.detach().cpu(), cpu.detach().numpy(), "exact", label=f"{n} {c}")
 
 
-def test_what_is_built_on_it() -> None:
+def test_ops_built_on_convolution() -> None:
     x = draws(1, (2, 4, 9, 12)).astype(np.float32)
     w = draws(2, (4, 3, 3, 2)).astype(np.float32)
     line = draws(3, (5, 4, 3)).astype(np.float32)

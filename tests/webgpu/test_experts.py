@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import gemm
+from rushlight.core.backends.webgpu.lowering.products import gemm
 from rushlight.core.nn import functional as F
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 
 def both(rows: int, experts: int, out: int, k: int) -> tuple[list[rl.Tensor], Any, Any]:

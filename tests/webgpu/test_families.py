@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.op import REGISTRY
+from rushlight.core.tensor.op import REGISTRY
 
 PRODUCT = "matmul_"
 # What the kernel of an op is called, where it is not called as the op is.

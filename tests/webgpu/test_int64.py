@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.op import REGISTRY
-from rushlight.core.testing import draws
+from rushlight.core.tensor.op import REGISTRY
+from rushlight.core.tools.testing import draws
 
 TOP, LOW = 2**31 - 1, -(2**31)
 # Around every place where 32 bits, or the product of two numbers, end.
@@ -21,16 +21,6 @@ CORNERS = [
     0, 1, -1, 2, -2, 3, -3, 7, -7, 31, 32, 33, -31, 256, 46340, 46341, -46340, -46341, 65535, 65536,
     -65536, 2**30, -(2**30), TOP - 1, TOP, LOW, LOW + 1,
 ]  # fmt: skip
-ONE: dict[str, Callable[[int], int]] = {
-    "neg": operator.neg, "abs": abs, "square": lambda a: a * a, "bitwise_not": operator.invert,
-    "sign": lambda a: (a > 0) - (a < 0), "relu": lambda a: max(a, 0), "floor": int, "ceil": int,
-    "trunc": int, "round": int,
-}  # fmt: skip
-TWO: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "maximum": max, "minimum": min,
-    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
-    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow,
-}  # fmt: skip
 
 
 def _call(name: str, *values: rl.Tensor) -> rl.Tensor:
@@ -46,10 +36,11 @@ def _valid(name: str, values: tuple[int, ...]) -> bool:
     return name != "pow" or 0 <= values[1] <= 256
 
 
-@pytest.mark.parametrize("name", [*ONE, *TWO])
-def test_every_corner_is_exact_or_said_to_be_beyond(gpu: rl.Device, name: str) -> None:
-    reference: Callable[..., int] = ONE[name] if name in ONE else TWO[name]
-    repeat = 1 if name in ONE else 2
+def test_every_corner_is_exact_or_said_to_be_beyond(
+    gpu: rl.Device, op_samples: ModuleType, whole_name: str
+) -> None:
+    name, reference = whole_name, op_samples.SAMPLES[whole_name].whole
+    repeat = ELEMENTWISE[name].arity
     cases = [c for c in itertools.product(CORNERS, repeat=repeat) if _valid(name, c)]
     wanted = [reference(*c) for c in cases]
     fits = [LOW <= w <= TOP for w in wanted]
@@ -64,7 +55,7 @@ def test_every_corner_is_exact_or_said_to_be_beyond(gpu: rl.Device, name: str) -
             assert values[0].tolist() == [1, case[0]], "it is said once"
 
 
-def test_every_op_that_computes_integers_is_among_them() -> None:
+def test_every_op_that_computes_integers_is_among_them(op_samples: ModuleType) -> None:
     whole = set()
     for name, row in ELEMENTWISE.items():
         if name in REGISTRY and isinstance(getattr(rl, name, None), Callable):  # type: ignore[arg-type]
@@ -74,7 +65,7 @@ def test_every_op_that_computes_integers_is_among_them() -> None:
                 continue
             if out.dtype is rl.int64:
                 whole.add(name)
-    assert whole == {*ONE, *TWO}
+    assert whole == {n for n, s in op_samples.SAMPLES.items() if s.whole is not None}
 
 
 def test_int32_wraps_around(gpu: rl.Device) -> None:
@@ -97,7 +88,7 @@ GATHERS: dict[str, Callable[[rl.Tensor], rl.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", GATHERS)
-def test_what_gathers_is_exact_or_said_to_be_beyond(gpu: rl.Device, name: str) -> None:
+def test_reductions_are_exact_or_raise(gpu: rl.Device, name: str) -> None:
     op = GATHERS[name]
     exact = [[TOP, -5, 3], [LOW, 1, 1], [46340, 46341, 0], [0, 0, 0], [-65536, 32768, 1]]
     beyond = (

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,11 @@ import pytest
 import rushlight as rl
 from rushlight.core import nn
 from rushlight.core.backends.webgpu import WebGpuBackend, open_backend
-from rushlight.core.backends.webgpu.pool import size_class
-from rushlight.core.backends.webgpu.recorder import Kernel, Slice
-from rushlight.core.errors import DeviceError, DeviceLostError, DeviceMemoryError
-from rushlight.core.io.safetensors import open_tables
-from rushlight.core.ops.common import _constant
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.backends.webgpu.runtime.pool import size_class
+from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
+from rushlight.core.basis.errors import DeviceError, DeviceLostError, DeviceMemoryError
+from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.tools.testing import assert_close, draws
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def _port(device: rl.Device) -> Any:
 
 def _held(device: rl.Device) -> dict[str, int]:
     """Buffers, their bytes, bind groups and pipelines at the port: created less destroyed."""
-    _constant.cache_clear()  # of the numbers that ops were given: bounded by itself
+    device.constants.clear()  # of the numbers that ops were given: bounded
     gc.collect()
     device.synchronize()
     backend = _backend(device)
@@ -55,6 +55,16 @@ def _held(device: rl.Device) -> dict[str, int]:
     backend.recorder.flush()
     port: Any = backend.port
     return {kind: n - port.destroyed.get(kind, 0) for kind, n in port.created.items()}
+
+
+def test_a_reset_lets_go_of_the_device(gpu: rl.Device) -> None:
+    """Constants that ops keep would hold the closed device, and its compiled shaders with it."""
+    x = rl.ones(4, device=gpu)
+    assert (x * 1.625).tolist() == [1.625] * 4 and gpu.constants
+    kept = [weakref.ref(t.storage) for t in gpu.constants.values()]
+    gpu.reset()
+    gc.collect()
+    assert not gpu.constants and not any(ref() for ref in kept)
 
 
 def test_sizes_of_the_pool_waste_little() -> None:
@@ -158,7 +168,7 @@ def test_captured_training_steps_leak_nothing(gpu: rl.Device, zero_first: bool) 
     assert now == held
 
 
-DATA = Path(__file__).parents[1] / "core" / "data" / "llama_tiny.safetensors"
+DATA = Path(__file__).parents[1] / "models" / "data" / "llama_tiny.safetensors"
 
 
 def test_two_hundred_loads_leak_nothing(gpu: rl.Device) -> None:
@@ -223,7 +233,7 @@ def test_a_budget_refuses_before_the_device_is_asked(gpu: rl.Device) -> None:
     assert rl.zeros(100_000, device=gpu)[-1].item() == 0
     with pytest.raises(ValueError, match="must not be negative"):
         gpu.set_memory_budget(-1)
-    with pytest.raises(ValueError, match="the cpu device has none"):
+    with pytest.raises(ValueError, match="cpu is not supported; supported: webgpu"):
         rl.device("cpu").set_memory_budget(1)
 
 
@@ -247,7 +257,7 @@ def test_no_memory_names_the_op(gpu: rl.Device) -> None:
 STARVED = """
 import resource
 import rushlight as rl
-from rushlight.core.errors import DeviceMemoryError
+from rushlight.core.basis.errors import DeviceMemoryError
 
 gpu = rl.device("webgpu")
 (rl.ones(4, device=gpu) + 1).tolist()
@@ -283,7 +293,7 @@ def test_an_allocation_that_fails_is_told_and_survived() -> None:
 
 def test_a_buffer_beyond_the_adapters_largest_is_refused(gpu: rl.Device) -> None:
     most = _port(gpu).limits["maxBufferSize"]
-    with pytest.raises(DeviceMemoryError, match=f"the adapter's largest is {most}"):
+    with pytest.raises(DeviceMemoryError, match=f"exceeds the adapter's largest, {most}"):
         rl.zeros(most // 4 + 1000, device=gpu)
     assert isinstance(DeviceMemoryError("x"), MemoryError)
 
@@ -300,9 +310,9 @@ def test_a_lost_device_says_so_and_can_be_opened_again(gpu: rl.Device) -> None:
     gpu.reset()
     z = rl.arange(8, device=gpu).to(rl.float32) + 1
     assert z.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    with pytest.raises(DeviceLostError, match="has been closed or lost since"):
+    with pytest.raises(DeviceLostError, match="was closed or lost"):
         (x + z).numpy()
-    with pytest.raises(DeviceLostError, match="has been closed or lost since"):
+    with pytest.raises(DeviceLostError, match="was closed or lost"):
         x.tolist()
 
 
@@ -334,7 +344,7 @@ if sys.platform == "emscripten":
 
         x = rl.ones(8, device=gpu)
         assert (x + 1).tolist() == [2] * 8
-        waiting = (x + 2).coming()
+        waiting = (x + 2).readback()
         run_js("(device) => { queueMicrotask(() => device.destroy()); }")(_port(gpu).js.device)
         for read in ((x * 3).numpy, waiting.wait):
             with pytest.raises(DeviceLostError, match="was lost"):
@@ -449,7 +459,9 @@ def test_devices_are_listed(gpu: rl.Device) -> None:
     assert names[0] == "cpu" and "webgpu" in names
     assert gpu is rl.device("webgpu:0")
     assert gpu.info["limits"]["maxBufferSize"] > 0 and gpu.info["device"]
-    with pytest.raises(DeviceError, match="no adapter 99; (there are: webgpu:0|a tab has)"):
+    with pytest.raises(
+        DeviceError, match="adapter 99 is not available; (available: webgpu:0|a tab has)"
+    ):
         rl.ones(2, device="webgpu:99")
-    with pytest.raises(ValueError, match="no device 'webgpu:x'"):
+    with pytest.raises(ValueError, match="device 'webgpu:x' is not supported"):
         rl.device("webgpu:x")

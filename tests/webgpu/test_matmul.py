@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu import blocks
-from rushlight.core.backends.webgpu.plans import gemm
-from rushlight.core.dtype import DTYPES
+from rushlight.core.backends.webgpu.codegen import blocks
+from rushlight.core.backends.webgpu.lowering.products import gemm
+from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.nn import functional as F
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.ops.matmul import linear_t
+from rushlight.core.tools.testing import assert_close, block_draws, draws
 
 # In the tab, where shaders compile slowly, test_half.py runs every configuration.
 pytestmark = pytest.mark.native
@@ -46,12 +47,7 @@ def turned(x: Array, dtype: str = "float32") -> rl.Tensor:
 def many(name: str, rows: int, columns: int) -> tuple[rl.Tensor, Array]:
     """A matrix in blocks on the device, and its values."""
     dtype = DTYPES[name]
-    count = rows * columns // dtype.block
-    raw = draws(5, (count, dtype.itemsize), 0, 256).astype(np.uint8)
-    scales = draws(6, (count, 2), 0.01, 0.05).astype(np.float16)
-    raw[:, :2] = scales[:, :1].copy().view(np.uint8)
-    if name in ("q4_1", "q5_1"):
-        raw[:, 2:4] = scales[:, 1:].copy().view(np.uint8)
+    raw = block_draws(5, dtype, rows * columns // dtype.block)
     t = rl.Tensor.from_buffer(raw.tobytes(), name, (rows, columns))
     return t.to("webgpu"), t.dequantize().numpy().astype(np.float64)
 
@@ -93,12 +89,12 @@ def test_narrow_floats(name: str, dtype: str, force: Callable[[str], None]) -> N
 
 
 @pytest.mark.parametrize("name", list(gemm.BLOCKS))
-@pytest.mark.parametrize("dtype", BLOCKS)
-def test_one_row_of_whole_blocks(name: str, dtype: str, force: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("dtype", blocks.PLANES, ids=str)
+def test_one_row_of_whole_blocks(name: str, dtype: rl.DType, force: Callable[[str], None]) -> None:
     """Columns around the eight of an invocation, more blocks than share a sum, a strided row."""
     force(name)
     for rows, columns in ((1, 32), (23, 96), (40, 34 * 32)):
-        weight, values = many(dtype, rows, columns)
+        weight, values = many(dtype.name, rows, columns)
         x, bias = put(draws(1, (columns, 2))).t()[1:], put(draws(2, (rows,)))
         want = exact(x) @ values.T + exact(bias)
         assert_close(F.linear(x, weight, bias).cpu(), want, "product", label=f"{dtype} {name}")
@@ -106,17 +102,18 @@ def test_one_row_of_whole_blocks(name: str, dtype: str, force: Callable[[str], N
 
 @pytest.mark.parametrize("name", ["row_split", "rows_split", "tile64"])
 def test_blocks_by_other_configurations(name: str, force: Callable[[str], None]) -> None:
-    """What is chosen by itself on this adapter: tests/core/test_blocks.py."""
+    """What is chosen by itself on this adapter: tests/core/basis/test_blocks.py."""
     force(name)
-    for dtype in BLOCKS if name == "tile64" else ["q4_0", "q5_1", "q8_0"]:
-        weight, values = many(dtype, 23, 96)
-        x, g = put(draws(1, (5, 96))), put(draws(2, (5, 23)))
+    for dtype in BLOCKS if name == "tile64" else ["q4_0", "q5_1", "q8_0", "q6_k"]:
+        columns = max(96, DTYPES[dtype].block)
+        weight, values = many(dtype, 23, columns)
+        x, g = put(draws(1, (5, columns))), put(draws(2, (5, 23)))
         label = f"{dtype} {name}"
         assert_close(F.linear(x, weight).cpu(), exact(x) @ values.T, "product", label=label)
-        assert_close(rl.linear_t(g, weight).cpu(), exact(g) @ values, "product", label=label)
+        assert_close(linear_t(g, weight).cpu(), exact(g) @ values, "product", label=label)
 
 
-def test_what_a_gpu_would_choose(monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
+def test_kernels_that_a_gpu_would_choose(monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
     monkeypatch.setitem(backend.port.info, "type", "DiscreteGPU")
     for n, k, m in ((1, 100, 33), (4, 64, 40), (16, 50, 16), (17, 20, 70), (1, 5, 17000)):
         for right in (put, turned):
@@ -228,7 +225,7 @@ def test_weights_over_the_binding_limit(small_bindings: Any, dtype: str) -> None
     x, g, bias = put(draws(2, (2, columns))), put(draws(3, (2, rows))), put(draws(4, (rows,)))
     for found, want in (
         (F.linear(x, weight, bias), exact(x) @ values.T + exact(bias)),
-        (rl.linear_t(g, weight), exact(g) @ values),
+        (linear_t(g, weight), exact(g) @ values),
     ):
         assert np.abs(exact(found) - want).max() <= 3e-6 * np.abs(want).max()
     index = rl.tensor([0, 4099, 2050, 1, 2049], device="webgpu")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import rushlight as rl
 from rushlight.core import ops
-from rushlight.core.backends.webgpu.merge import ON_CPU, WINDOW, merge, most_joined
-from rushlight.core.backends.webgpu.port import SPREAD
-from rushlight.core.backends.webgpu.recorder import Dispatch, Kernel, Slice
+from rushlight.core.backends.webgpu.compiler.merge import ON_CPU, WINDOW, merge, most_joined
+from rushlight.core.backends.webgpu.runtime.port import SPREAD
+from rushlight.core.backends.webgpu.runtime.recorder import Dispatch, Kernel, Slice
 from rushlight.core.ops.attention import cache_write_
 
 pytestmark = pytest.mark.native
@@ -166,7 +166,7 @@ def test_kernels_that_share_memory_join_their_like_only(both: Callable[..., list
     assert len(both(lambda x, y: [ops.rms_norm(x, 64), ops.layer_norm(y, 64)], x, y)) == 2
 
 
-def test_what_is_far_behind_stays(both: Callable[..., list[str]]) -> None:
+def test_a_distant_dispatch_is_not_merged(both: Callable[..., list[str]]) -> None:
     def fn(x: Any, y: Any) -> list[Any]:
         t = x
         for _ in range(WINDOW):
@@ -200,22 +200,22 @@ def test_draws_and_more_dims_stay(backend: Any) -> None:
 
 
 def test_a_cpu_joins_little_work_only(gpu: rl.Device, backend: Any) -> None:
-    def plan(fn: Callable[..., Any], *given: Any) -> list[str]:
+    def labels(fn: Callable[..., Any], *given: Any) -> list[str]:
         run: Any = rl.jit(fn, passes=("merge",))
         with rl.no_grad():
             run(*given)
-        (entry,) = run.plans.values()
-        return [label for _, label in entry.body.plan.labels]
+        (entry,) = run.executables.values()
+        return [label for _, label in entry.body.executable.labels]
 
     info = backend.port.info
     assert most_joined(info) == ON_CPU and most_joined({**info, "type": "DiscreteGPU"}) is None
     assert most_joined({**info, "device": "Google SwiftShader"}) == 0
     small, large = numbers(ON_CPU // 2), numbers(ON_CPU)
-    assert plan(lambda x: [x.exp(), x * 2], small) == ["exp+mul"]
-    assert plan(lambda x: [x.exp(), x * 2], large) == ["exp", "mul"]
+    assert labels(lambda x: [x.exp(), x * 2], small) == ["exp+mul"]
+    assert labels(lambda x: [x.exp(), x * 2], large) == ["exp", "mul"]
     w, v = numbers(8, 16), numbers(8, 16, seed=1)
-    assert len(plan(lambda x: [ops.linear(x, w), ops.linear(x, v)], numbers(1, 16))) == 1
-    assert len(plan(lambda x: [ops.linear(x, w), ops.linear(x, v)], numbers(70, 16))) == 2
+    assert len(labels(lambda x: [ops.linear(x, w), ops.linear(x, v)], numbers(1, 16))) == 1
+    assert len(labels(lambda x: [ops.linear(x, w), ops.linear(x, v)], numbers(70, 16))) == 2
 
 
 OPS = ["exp", "sum", "add", "copy_", "linear", "t"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import norm
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.backends.webgpu.lowering import norm
+from rushlight.core.tools.testing import assert_close, draws
 
 LENGTHS = (1, 31, 33, 256, 257, 2048, 2051)
 

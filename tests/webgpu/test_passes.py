@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.plan import PASSES
-from rushlight.models import llama
+from rushlight.core.basis.graph import PASSES
+from rushlight.models.families.text import llama
 
 pytestmark = pytest.mark.native
 LAYERS = 2
@@ -41,7 +41,7 @@ def model() -> Any:
 
 
 def decode(model: Any, passes: Any, tokens: int = 4) -> tuple[np.ndarray[Any, Any], Any]:
-    """Logits of some tokens one after another, and the plan that gave them."""
+    """Logits of some tokens one after another, and the executable that gave them."""
     cache = model.new_cache()
     cache.reserve(tokens)
     cache.static = True
@@ -52,12 +52,12 @@ def decode(model: Any, passes: Any, tokens: int = 4) -> tuple[np.ndarray[Any, An
     run: Any = step if passes is None else rl.jit(step, passes=passes)
     with rl.no_grad():
         found = [run(rl.tensor([[7 * k % 64]], device="webgpu")).numpy() for k in range(tokens)]
-    plan = None
+    executable = None
     if passes is not None:
-        (entry,) = run.plans.values()
+        (entry,) = run.executables.values()
         assert entry.why is None and entry.replays == tokens - 1
-        plan = entry.body.plan
-    return np.concatenate(found), plan
+        executable = entry.body.executable
+    return np.concatenate(found), executable
 
 
 def test_every_choice_of_passes_gives_the_same(model: Any) -> None:
@@ -65,9 +65,9 @@ def test_every_choice_of_passes_gives_the_same(model: Any) -> None:
     chosen = [c for n in range(len(PASSES) + 1) for c in itertools.combinations(sorted(PASSES), n)]
     counts = {}
     for passes in chosen:
-        got, plan = decode(model, passes)
+        got, executable = decode(model, passes)
         np.testing.assert_array_equal(got, want)
-        counts[passes] = len(plan.ops)
+        counts[passes] = len(executable.ops)
     # Each pass saves dispatches whatever else is on; memory is not its business.
     for name in ("fold", "fuse", "merge"):
         for passes in chosen:
@@ -97,8 +97,8 @@ def test_bytes_of_a_decode_step(model: Any) -> None:
     """Memory of intermediates, by what is reused and what is never written at all."""
 
     def held(passes: Any) -> int:
-        _, plan = decode(model, passes)
-        return sum(b.nbytes for b in {b.handle: b for b in plan.held}.values())
+        _, executable = decode(model, passes)
+        return sum(b.nbytes for b in {b.handle: b for b in executable.held}.values())
 
     plain, fused = held(()), held(("fuse",))
     reused, best = held(("reuse",)), held(PASSES)
@@ -113,7 +113,7 @@ def test_a_chunk_of_a_prompt_is_the_same_by_all_passes(model: Any) -> None:
         cache = model.new_cache()
         cache.reserve(17)
         cache.static = True
-        step: Any = lambda ids, cache=cache: model(ids, cache, last=True)  # noqa: E731
+        step: Any = lambda ids, cache=cache: model(ids, cache, logits_to_keep=1)  # noqa: E731
         run = step if passes is None else rl.jit(step, passes=passes)
         with rl.no_grad():
             found.append(run(ids).numpy())

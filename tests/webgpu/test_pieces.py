@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu.plans import indexing
-from rushlight.core.errors import DeviceError
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.backends.webgpu.lowering import indexing
+from rushlight.core.basis.errors import DeviceError
+from rushlight.core.tools.testing import assert_close, draws
 
 LONG = 400_000  # elements of four bytes: more than 1 MiB
 

@@ -16,9 +16,9 @@ import pytest
 import rushlight as rl
 from rushlight.core.backends.webgpu import open_backend
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
-from rushlight.core.backends.webgpu.port import SLOT, Port
-from rushlight.core.backends.webgpu.recorder import Kernel, Slice
-from rushlight.core.errors import DeviceError, DeviceLostError
+from rushlight.core.backends.webgpu.runtime.port import SLOT, Port
+from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
+from rushlight.core.basis.errors import DeviceError, DeviceLostError
 
 HEAD = """
 @group(1) @binding(0) var<uniform> parameters: array<vec4<u32>, 16>;
@@ -79,7 +79,7 @@ def test_several_ranges_are_read_at_once(port: Port) -> None:
     assert port.read([]) == []
 
 
-def test_a_large_buffer_comes_back_as_it_went(port: Port) -> None:
+def test_a_large_buffer_is_read_as_it_was_written(port: Port) -> None:
     data = np.random.default_rng(0).integers(0, 256, 3 << 20, np.uint8)
     made = port.buffer(data.size)
     port.write(made, 0, data)
@@ -87,7 +87,7 @@ def test_a_large_buffer_comes_back_as_it_went(port: Port) -> None:
     port.free(made)
 
 
-def test_what_was_read_stays_as_it_was(port: Port) -> None:
+def test_later_writes_do_not_change_a_finished_read(port: Port) -> None:
     made = filled(port, 1)
     first = port.read([(made, 0, 4)])[0]
     port.write(made, 0, words(2))
@@ -95,7 +95,7 @@ def test_what_was_read_stays_as_it_was(port: Port) -> None:
 
 
 if sys.platform == "emscripten":
-    # There are two ways to stop Python in the tab: a C function that waits for web/readings.js,
+    # There are two ways to stop Python in the tab: a C function that waits for web/gpu/readings.js,
     # and run_sync, for a Pyodide that has no place for that.
 
     @pytest.fixture(params=["stopped", "run_sync"])
@@ -112,21 +112,21 @@ if sys.platform == "emscripten":
         found = either.read([(one, 8, 8), (two, 4, 4), (two, 0, 0)])
         assert [part.view(np.uint32).tolist() for part in found] == [[2, 3], [5], []]
         assert either.read([]) == []
-        coming = either.begin([(two, 0, 8)])
+        readback = either.begin([(two, 0, 8)])
         either.write(two, 0, words(6, 7))
         assert values(either, two, 2) == [6, 7]
-        assert coming.wait()[0].view(np.uint32).tolist() == [4, 5]
+        assert readback.wait()[0].view(np.uint32).tolist() == [4, 5]
         either.check()
 
     def test_both_ways_of_waiting_say_what_went_wrong(either: Any) -> None:
         made = filled(either, 1)
         row = [(made, 0, 4)]
         for ask in (lambda: either.read(row), lambda: either.begin(row).wait(), either.check):
-            coming = either.begin(row)
+            readback = either.begin(row)
             either.bind_group("w", [(made, 0, 1 << 20)])  # beyond its end
             with pytest.raises(DeviceError, match="webgpu: "):
                 ask()
-            assert coming.wait()[0].view(np.uint32).tolist() == [1], "told once"
+            assert readback.wait()[0].view(np.uint32).tolist() == [1], "told once"
         for wrong in (either.read, either.begin):
             with pytest.raises(DeviceError, match="webgpu: "):
                 wrong([(10**9, 0, 4)])  # no such buffer
@@ -203,9 +203,9 @@ def test_a_plan_of_several_dispatches_runs_in_order(port: Port) -> None:
     x, y, z = filled(port, 1, 2, 3, 4), port.buffer(16), port.buffer(16)
     there = port.bind_group("rw", [(x, 0, 16), (y, 0, 16)])
     on = port.bind_group("rw", [(y, 0, 16), (z, 0, 16)])
-    plan = array("I", [kernel, there, 0, 4, 1, 1, kernel, on, SLOT, 4, 1, 1])
-    plan.extend([kernel, there, 2 * SLOT, 2, 1, 1])
-    port.submit(plan, slots((10, 0), (7, 0), (3, 1)), ("mul", "mul", "mul"))
+    commands = array("I", [kernel, there, 0, 4, 1, 1, kernel, on, SLOT, 4, 1, 1])
+    commands.extend([kernel, there, 2 * SLOT, 2, 1, 1])
+    port.submit(commands, slots((10, 0), (7, 0), (3, 1)), ("mul", "mul", "mul"))
     assert values(port, z, 4) == [70, 140, 210, 280]
     assert values(port, y, 4) == [6, 9, 30, 40]
     for group in (there, on):
@@ -223,14 +223,14 @@ def test_a_grid_has_three_axes(port: Port) -> None:
 def test_parameters_outgrow_the_arena(port: Port) -> None:
     kernel = port.pipeline(SCALE, "rw", "scale")
     x, count = filled(port, 1), 600
-    plan, pieces = array("I"), []
+    commands, pieces = array("I"), []
     groups = []
     made = port.buffer(256 * count)
     for i in range(count):
         groups.append(port.bind_group("rw", [(x, 0, 4), (made, 256 * i, 4)]))
-        plan.extend([kernel, groups[-1], SLOT * i, 1, 1, 1])
+        commands.extend([kernel, groups[-1], SLOT * i, 1, 1, 1])
         pieces.append((i, 0))
-    port.submit(plan, slots(*pieces))
+    port.submit(commands, slots(*pieces))
     [found] = port.read([(made, 0, 256 * count)])
     assert found.view(np.uint32)[::64].tolist() == list(range(count))
     for group in groups:
@@ -394,7 +394,7 @@ def test_a_kernel_that_does_not_compile_is_named_with_the_message(own: WebGpuBac
         own.recorder.dispatch("frobnicate", bad, [Slice(x, 0, 16), Slice(y, 0, 16)], [], (1, 1, 1))
         read_word(own)
     # The device goes on.
-    own.recorder.plan, own.recorder.ops = array("I"), []
+    own.recorder.commands, own.recorder.ops = array("I"), []
     read_word(own)
 
 
@@ -418,5 +418,5 @@ def test_a_closed_device_is_lost(own: WebGpuBackend) -> None:
 
 
 def test_there_is_no_hundredth_adapter() -> None:
-    with pytest.raises(DeviceError, match="no adapter 99"):
+    with pytest.raises(DeviceError, match="adapter 99 is not available"):
         open_backend(99)

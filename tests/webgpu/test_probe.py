@@ -9,9 +9,10 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.profiling import Label, credit, drive
+from rushlight.core.backends.registry import debugging
 from rushlight.core.backends.webgpu import ceilings, probe
-from rushlight.core.backends.webgpu.port import PART
-from rushlight.core.errors import DeviceMemoryError
+from rushlight.core.backends.webgpu.runtime.port import PART
+from rushlight.core.basis.errors import DeviceMemoryError
 
 
 def many(x: rl.Tensor, count: int) -> rl.Tensor:
@@ -22,7 +23,7 @@ def many(x: rl.Tensor, count: int) -> rl.Tensor:
 
 @pytest.mark.parametrize("stamps", [True, False])
 def test_each_dispatch_counts(backend: Any, monkeypatch: Any, stamps: bool) -> None:
-    """More than a part of a plan, and of a batch; with and without timestamps."""
+    """More than a part of a command list, and of a batch; with and without timestamps."""
     if not stamps:
         features = backend.port.features - {"timestamp-query"}
         monkeypatch.setattr(backend.port, "features", features)
@@ -41,7 +42,7 @@ def test_each_dispatch_counts(backend: Any, monkeypatch: Any, stamps: bool) -> N
     rows = [row for row in p.summary()["rows"] if row["op"] == "add"]
     assert [row["calls"] for row in rows] == [count + 4]
     assert (p.timing == "timestamps") == (stamps and "timestamp-query" in backend.port.features)
-    assert not rl.core.backends.debugging[0]
+    assert not debugging[0]
     # In the order in which they were submitted, and none before.
     starts = [e.start for e in p.events if e.name == "add" and e.track == "kernel"]
     submitted = min(e.start for e in p.events if e.track == "submit")
@@ -103,7 +104,7 @@ def test_ceilings_leave_no_memory_behind(backend: Any) -> None:
     )
     backend.pool.budget = 1 << 20
     try:
-        with pytest.raises(DeviceMemoryError, match="no room to measure"):
+        with pytest.raises(DeviceMemoryError, match="no memory for measuring"):
             drive(ceilings.measure(backend), backend.port.read)
     finally:
         backend.pool.budget = None

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.cpu.philox import words
 from rushlight.core.backends.webgpu.emit import Emitter
-from rushlight.core.backends.webgpu.plans.map import emit_map
-from rushlight.core.testing import assert_close
+from rushlight.core.backends.webgpu.lowering.map import emit_map
+from rushlight.core.basis.philox import words
+from rushlight.core.tools.testing import assert_close
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_a_large_draw_goes_on_from_piece_to_piece(small_bindings: Any) -> None:
     np.testing.assert_array_equal(ramp, np.arange(600001))
 
 
-def test_what_int64_does_not_hold_is_refused(gpu: rl.Device) -> None:
+def test_integers_beyond_32_bits_are_refused(gpu: rl.Device) -> None:
     with pytest.raises(OverflowError, match=r"randint: \[0, 4294967296\) is beyond the 32 bits"):
         rl.randint(0, 2**32, (3,), device=gpu)

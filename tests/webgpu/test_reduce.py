@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 
 NAMES = ("sum", "amax", "amin", "any", "all")
 # Around the lanes of a row (4, 16, 64, 256), its blocks of 32, and its parts.

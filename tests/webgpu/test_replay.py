@@ -1,4 +1,4 @@
-"""Captured plans on webgpu: what they bind, what they hold, and what one replay costs the port."""
+"""Executables on webgpu: what they bind, what they hold, and what one replay costs the port."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
-from rushlight.core.backends.webgpu.port import PART, STRIDE, even
-from rushlight.core.errors import DeviceError, DeviceLostError
+from rushlight.core.backends.webgpu.runtime.port import PART, STRIDE, even
+from rushlight.core.basis.errors import DeviceError, DeviceLostError
+from rushlight.core.tools.testing import block_draws
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ def data(*shape: int, seed: int = 0) -> rl.Tensor:
     return rl.from_numpy(values).to("webgpu")
 
 
-def plan_of(captured: Any) -> Any:
-    (entry,) = captured.plans.values()
+def executable_of(captured: Any) -> Any:
+    (entry,) = captured.executables.values()
     assert entry.why is None, entry.why
-    return entry.body.plan
+    return entry.body.executable
 
 
 def long(x: rl.Tensor) -> rl.Tensor:
@@ -53,12 +54,12 @@ def test_arguments_may_begin_anywhere(gpu: rl.Device, dtype: str) -> None:
         assert total.item() == part[1:].float().sum().item()
         assert copy.tolist() == part.tolist()
         runs += 1
-    assert len(captured.plans) <= 4  # by where in a word they begin
-    assert sum(e.replays for e in captured.plans.values()) == runs - len(captured.plans)
+    assert len(captured.executables) <= 4  # by where in a word they begin
+    assert sum(e.replays for e in captured.executables.values()) == runs - len(captured.executables)
 
 
 @pytest.mark.parametrize("start", [0, 64, 3])
-def test_what_an_argument_is_written_with_arrives(gpu: rl.Device, start: int) -> None:
+def test_writes_to_an_argument_reach_the_replay(gpu: rl.Device, start: int) -> None:
     captured: Any = rl.jit(lambda x: x.mul_(2))
     for i in range(3):
         base = data(200, seed=i)
@@ -66,33 +67,32 @@ def test_what_an_argument_is_written_with_arrives(gpu: rl.Device, start: int) ->
         want[start : start + 90] *= 2
         captured(base[start : start + 90])
         assert base.tolist() == want.tolist()
-    assert plan_of(captured)
+    assert executable_of(captured)
 
 
-def test_blocks_as_arguments(gpu: rl.Device) -> None:
-    random = np.random.default_rng(0)
+@pytest.mark.parametrize("dtype", [rl.q8_0, rl.q6_k], ids=str)
+def test_blocks_as_arguments(gpu: rl.Device, dtype: rl.DType) -> None:
+    columns = 2 * dtype.block
 
     def weight(seed: int) -> rl.Tensor:
-        blocks = random.integers(0, 256, (8, 2, 34), dtype=np.uint8)
-        scales = random.uniform(0.001, 0.01, (8, 2, 1)).astype(np.float16)
-        blocks[:, :, :2] = scales.view(np.uint8)
-        return rl.Tensor.from_buffer(blocks.reshape(-1), rl.q8_0, (8, 64)).to(gpu)
+        blocks = block_draws(seed, dtype, 16)
+        return rl.Tensor.from_buffer(blocks.reshape(-1), dtype, (8, columns)).to(gpu)
 
     captured: Any = rl.jit(lambda w, x: rl.nn.functional.linear(x, w))
     for i in range(3):
-        w, x = weight(i), data(2, 64, seed=i)
+        w, x = weight(i), data(2, columns, seed=i)
         assert captured(w, x).tolist() == rl.nn.functional.linear(x, w).tolist()
         half = w[4:]
         assert captured(half, x).tolist() == rl.nn.functional.linear(x, half).tolist()
-    assert sorted(e.replays for e in captured.plans.values()) == [2, 2]
+    assert sorted(e.replays for e in captured.executables.values()) == [2, 2]
 
 
 def test_a_replay_is_few_submits_of_one_flat_plan(gpu: rl.Device) -> None:
     captured: Any = rl.jit(long, passes=())
     x = data(16)
     want = captured(x).tolist()
-    plan, recorder = plan_of(captured), gpu.backend.recorder  # type: ignore[attr-defined]
-    assert len(plan.words) == STRIDE * len(plan.ops) and len(plan.ops) > PART
+    executable, recorder = executable_of(captured), gpu.backend.recorder  # type: ignore[attr-defined]
+    assert len(executable.words) == STRIDE * len(executable.ops) and len(executable.ops) > PART
     captured(x)
     gpu.synchronize()
     port: Any = gpu.backend.port  # type: ignore[attr-defined]
@@ -123,7 +123,7 @@ def test_every_part_sees_the_arguments(gpu: rl.Device) -> None:
     for i in range(3):
         x = data(8, seed=i)
         np.testing.assert_allclose(captured(x).numpy(), f(x).numpy(), rtol=1e-5)
-    assert len(plan_of(captured).ops) > PART
+    assert len(executable_of(captured).ops) > PART
 
 
 @pytest.mark.native
@@ -131,8 +131,8 @@ def test_every_part_sees_the_arguments(gpu: rl.Device) -> None:
 def test_plans_are_encoded_with_and_without_the_library(
     gpu: rl.Device, monkeypatch: pytest.MonkeyPatch, library: bool
 ) -> None:
-    plans: Any = gpu.backend.port._plans  # type: ignore[attr-defined]
-    assert (plans.encode is not None) == (simd.library is not None)
+    lists: Any = gpu.backend.port._command_lists  # type: ignore[attr-defined]
+    assert (lists.encode is not None) == (simd.library is not None)
     encoded: list[int] = []
 
     def encode(*given: int) -> None:
@@ -140,12 +140,12 @@ def test_plans_are_encoded_with_and_without_the_library(
         assert simd.library is not None
         simd.library.encode(*given)
 
-    monkeypatch.setattr(plans, "encode", encode if library and simd.library else None)
+    monkeypatch.setattr(lists, "encode", encode if library and simd.library else None)
     captured: Any = rl.jit(long, passes=())
     kept = [data(16, seed=i) for i in range(3)]  # each with memory of its own
     for x in [*kept, *kept]:
         assert captured(x).tolist() == long(x).tolist()
-    replays, count = 5, len(plan_of(captured).ops)
+    replays, count = 5, len(executable_of(captured).ops)
     assert sum(encoded) == (replays * count if library and simd.library else 0)
 
 
@@ -182,15 +182,15 @@ def test_debug_runs_op_by_op(gpu: rl.Device, monkeypatch: pytest.MonkeyPatch) ->
     rl.manual_seed(3)
     want = [captured(data(4, 4, seed=i)).tolist() for i in range(3)]
 
-    def counting(plan: Any, uniforms: bytes, ops: Any = ()) -> None:
+    def counting(commands: Any, uniforms: bytes, ops: Any = ()) -> None:
         submitted.append(list(ops))
-        submit(plan, uniforms, ops)
+        submit(commands, uniforms, ops)
 
     monkeypatch.setattr(port, "submit", counting)
     rl.manual_seed(3)
     with rl.debug():
         assert [captured(data(4, 4, seed=i)).tolist() for i in range(3)] == want
-    assert submitted == [[op] for op in plan_of(captured).ops] * 3
+    assert submitted == [[op] for op in executable_of(captured).ops] * 3
 
 
 def test_an_index_in_a_replay_is_named_at_the_next_read(gpu: rl.Device) -> None:
@@ -214,7 +214,7 @@ def test_an_overflow_in_a_replay_is_noticed(gpu: rl.Device) -> None:
     assert captured(rl.tensor([4], device=gpu)).tolist() == [16]
 
 
-def test_without_memory_for_a_plan_it_runs_as_it_is(gpu: rl.Device) -> None:
+def test_without_memory_for_a_command_list_ops_run_one_by_one(gpu: rl.Device) -> None:
     captured: Any = rl.jit(lambda x: (x @ x).tanh() @ x, passes=())
     x = data(200, 200)
     want = ((x @ x).tanh() @ x).tolist()
@@ -229,7 +229,7 @@ def test_without_memory_for_a_plan_it_runs_as_it_is(gpu: rl.Device) -> None:
             assert captured(x).tolist() == want
         finally:
             gc.collect()
-    (entry,) = captured.plans.values()
+    (entry,) = captured.executables.values()
     assert entry.why is not None and "memory budget" in entry.why
 
 
@@ -265,7 +265,7 @@ def test_an_error_of_the_port_names_the_ops(
     captured: Any = rl.jit(lambda x: x.softmax(-1).cumsum(0))
     captured(data(3))
 
-    def fail(plan: int) -> None:
+    def fail(number: int) -> None:
         raise DeviceError("webgpu: it broke")
 
     monkeypatch.setattr(gpu.backend.port, "replay", fail)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.ops.attention import cache_write_
-from rushlight.core.testing import assert_close
+from rushlight.core.tools.testing import assert_close
 
 Call = Callable[[rl.Tensor, rl.Tensor], rl.Tensor]
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.backends.webgpu import tune
-from rushlight.core.backends.webgpu.plans import gemm
-from rushlight.core.backends.webgpu.tune import Choices, Row
-from rushlight.core.io.fetch import cache_dir
+from rushlight.core.backends.tuning import Choices, Row
+from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.backends.webgpu.lowering.products import gemm
+from rushlight.core.io.hub.fetch import cache_dir
 from rushlight.core.nn import functional as F
-from rushlight.core.testing import assert_close, draws
+from rushlight.core.tools.testing import assert_close, draws
 from rushlight.wgsl_kernels import digest
 
 Make = Callable[..., rl.Tensor]
@@ -93,7 +93,7 @@ def test_every_candidate_is_within_the_table(
 def test_every_candidate_reads_every_weight(
     kind: str, rows: int, gpu: rl.Device, backend: Any, choices: Choices
 ) -> None:
-    d = rl.core.dtype.DTYPES[kind]
+    d = rl.core.basis.dtype.DTYPES[kind]
     raw = draws(7, (d.nbytes(40 * 64),), 0, 256).astype(np.uint8) & 0xAF
     weight = rl.Tensor.from_buffer(raw, kind, (40, 64))
     plain = weight.dequantize() if d.kind == "q" else weight.float()
@@ -201,8 +201,8 @@ def test_a_plan_takes_the_kernels_that_were_chosen_since(gpu: rl.Device, choices
         x = drawn(gpu, "float32", seed, 2, 8)
         want = x.cpu().double().numpy() @ w.cpu().double().numpy().T + 1
         assert_close(captured(x).cpu(), want, "product")
-        (entry,) = captured.plans.values()  # type: ignore[attr-defined]
-        return [label for _, label in entry.body.plan.labels if label.startswith("matmul")]
+        (entry,) = captured.executables.values()  # type: ignore[attr-defined]
+        return [label for _, label in entry.body.executable.labels if label.startswith("matmul")]
 
     for choice, count in [("registers", 1), ("rows", 2), ("rows", 2), ("registers", 3)]:
         choices.adopt([Row(KEY, choice, "", {})])
@@ -213,7 +213,7 @@ def test_a_plan_takes_the_kernels_that_were_chosen_since(gpu: rl.Device, choices
 
 
 @pytest.mark.native
-def test_what_was_measured_is_kept(gpu: rl.Device, backend: Any, tmp_path: Path) -> None:
+def test_measurements_are_kept(gpu: rl.Device, backend: Any, tmp_path: Path) -> None:
     rows = rl.tune(gpu, lambda: small(gpu))
     (place,) = (tmp_path / "tune").iterdir()
     assert place.name == tune.kept_as(backend)
@@ -348,5 +348,5 @@ def test_the_command(
 
 @pytest.mark.native
 def test_the_cpu_has_nothing_to_choose_among() -> None:
-    with pytest.raises(ValueError, match="tune: cpu has nothing to choose among"):
+    with pytest.raises(ValueError, match="tune: tuning cpu is not supported; supported: webgpu"):
         rl.tune("cpu")

@@ -1,9 +1,9 @@
-// What the attention kernels share; their parameters are listed in attention.wgsl.
+// Functions of the attention kernels. Their parameters are listed in attention.wgsl.
 
-// The score of a key that is not seen.
+// The score of a masked key.
 const LOW = -3.0e38;
 
-// The score of a query and a key from their scaled product, or LOW where the key is not seen.
+// The score of a query and a key from their scaled product, or LOW if the key is masked.
 fn finish(product: f32, batch: u32, head: u32, query: u32, at: i32, key: i32) -> f32 {
   let k = u32(key);
   let window = i32(P(38u));
@@ -25,7 +25,7 @@ fn finish(product: f32, batch: u32, head: u32, query: u32, at: i32, key: i32) ->
   return select(s, LOW, bitcast<u32>(s) == 0xff800000u);
 }
 
-// The keys that the query at place `at` of a batch sees: the first, and one past the last.
+// The range of keys that the query at position `at` attends to: the first, and one past the last.
 fn keys_seen(batch: u32, at: i32) -> vec2<i32> {
   let window = i32(P(38u));
   var begin = 0;

@@ -1,48 +1,53 @@
 // Quantized blocks in planes: `scales`, `highs` (the fifth bits) and `quants`, arrays of u32.
 //
-// quad_TYPE(i) gives elements i to i + 3, i a multiple of four. Parameters 48 to 50 are added to
-// the number of a block in scales, highs and quants: what is bound may begin further on.
+// quad_TYPE(i) returns elements i to i + 3; i is a multiple of four. Parameters 48 to 50 are added
+// to the number of a block in scales, highs and quants: a binding may begin at a later block.
 //
-// dot_TYPE(b, low, high, total) gives block b times 32 values: those of elements 0 to 15 and 16 to
-// 31, and the sum of all. It reads `whole_quants`, four words at once.
+// A type without functions here has whole blocks in `quants`, each padded to words.
+// block_KIND(first, at) returns the number at byte `at` of the block at word `first`. The code that
+// codegen/formula.py writes for the type's row calls it.
+//
+// dot_TYPE(b, low, high, total) returns the dot product of block b and 32 values: `low` are those
+// of elements 0 to 15, `high` those of 16 to 31, `total` their sum. It reads `whole_quants`, four
+// words each.
 
-// The scale of block b, where a word holds those of two blocks.
+// The scale of block b. A word holds the scales of two blocks.
 fn block_scale(b: u32) -> f32 {
   let at = b + P(48u);
   return unpack2x16float(scales[at >> 1u])[at & 1u];
 }
 
-// Scale and least value of block b.
+// The scale and the minimum of block b.
 fn block_range(b: u32) -> vec2<f32> {
   return unpack2x16float(scales[b + P(48u)]);
 }
 
-// The four bytes of w as they lie, byte j 2^(8 j) times as large; the last one below 128. A CPU is
-// slow at shifting the elements of a vector by different numbers.
+// The four bytes of w without a shift, so byte j is 2^(8 j) times too large. The last is below 128.
+// A CPU is slow at shifting the elements of a vector by different numbers.
 fn byte_fields(w: u32) -> vec4<f32> {
   return vec4<f32>(vec4<i32>(vec4<u32>(w) & vec4<u32>(0xffu, 0xff00u, 0xff0000u, 0xff000000u)));
 }
 
-// The low halves of its bytes likewise.
+// The low halves of the bytes of w, likewise.
 fn nibble_fields(w: u32) -> vec4<f32> {
   return vec4<f32>(vec4<i32>(vec4<u32>(w) & vec4<u32>(15u, 0xf00u, 0xf0000u, 0xf000000u)));
 }
 
-// What fields are multiplied with; it rounds nothing.
+// The factors that undo this; the products are exact.
 const FIELDS = vec4<f32>(1.0, 0x1p-8, 0x1p-16, 0x1p-24);
 
-// The four bytes of w as numbers, the last one below 128.
+// The four bytes of w as numbers. The last is below 128.
 fn byte_values(w: u32) -> vec4<f32> {
   return byte_fields(w) * FIELDS;
 }
 
-// Four elements' low bits, a byte each; element 16 and on are the high halves.
+// The low four bits of four elements, a byte each. Elements from 16 on are in the high halves.
 fn block_nibbles(i: u32) -> u32 {
   let word = quants[((i >> 5u) + P(50u)) * 4u + ((i >> 2u) & 3u)];
   return (word >> ((i >> 2u) & 4u)) & 0x0f0f0f0fu;
 }
 
-// Four elements' fifth bits, each as 16 in a byte.
+// The fifth bits of four elements, each as 16 in a byte.
 fn block_fifths(i: u32) -> u32 {
   return fifth_bits(highs[(i >> 5u) + P(49u)] >> (i & 31u));
 }
@@ -70,12 +75,12 @@ fn quad_q8_0(i: u32) -> vec4<f32> {
   return signed_values(w) * block_scale(i >> 5u);
 }
 
-// Four bits as 16 in a byte each.
+// The low four bits of h, each as 16 in a byte.
 fn fifth_bits(h: u32) -> u32 {
   return ((h & 1u) << 4u) | ((h & 2u) << 11u) | ((h & 4u) << 18u) | ((h & 8u) << 25u);
 }
 
-// The elements without scale or least value; h has their fifth bits.
+// The dot product without scale or minimum. h holds the fifth bits.
 fn nibbles_dot(b: u32, h: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
   let w = whole_quants[b + P(50u)];
   let l = w & vec4<u32>(0x0f0f0f0fu);
@@ -106,8 +111,8 @@ fn plain_nibbles_dot(b: u32, low: mat4x4<f32>, high: mat4x4<f32>) -> f32 {
   return sum.x + sum.y + sum.z + sum.w;
 }
 
-// The bytes of w as signed numbers. Turned bits of sign make the first three larger by 128; the
-// last has the word's sign.
+// The bytes of w as signed numbers. Flipping the sign bits adds 128 to the first three, which is
+// subtracted again. The last has the sign of the word.
 fn signed_fields(w: u32) -> vec4<f32> {
   return byte_fields(w ^ 0x808080u) - vec4<f32>(128.0, 0x1p15, 0x1p23, 0.0);
 }
@@ -146,4 +151,22 @@ fn dot_q8_0(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 {
   sum = fma(high[2], signed_fields(u.z), sum);
   sum = fma(high[3], signed_fields(u.w), sum) * FIELDS;
   return (sum.x + sum.y + sum.z + sum.w) * block_scale(b);
+}
+
+fn block_u8(first: u32, at: i32) -> i32 {
+  return i32(extractBits(quants[first + (u32(at) >> 2u)], (u32(at) & 3u) * 8u, 8u));
+}
+
+fn block_i8(first: u32, at: i32) -> i32 {
+  return extractBits(block_u8(first, at), 0u, 8u);
+}
+
+fn block_f16(first: u32, at: i32) -> f32 {
+  return unpack2x16float(u32(block_u8(first, at) | (block_u8(first, at + 1) << 8u))).x;
+}
+
+// Half of 2^(n - 127).
+fn block_e8m0(first: u32, at: i32) -> f32 {
+  let n = u32(block_u8(first, at));
+  return bitcast<f32>(select((n - 1u) << 23u, 0x200000u << n, n < 2u));
 }

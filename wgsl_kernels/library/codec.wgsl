@@ -1,4 +1,4 @@
-// How the narrow dtypes are read and written: bits to float32 and back, rounding to even.
+// Conversion of the narrow dtypes: bits to float32 and back, rounding to even.
 
 // The low 16 bits of w as float16.
 fn f16_value(w: u32) -> f32 {
@@ -65,7 +65,7 @@ fn f8e4m3_value(w: u32) -> f32 {
   return from_bits(sign | select((size << 20u) + 0x3c000000u, 0x7fc00000u, size == 0x7fu));
 }
 
-// The bits of v as that, to the nearest, ties to even; what is too large is the largest.
+// The bits of v in this format, to the nearest, ties to even. Too large values become the largest.
 fn f8e4m3_bits(v: f32) -> u32 {
   let sign = (bitcast<u32>(v) >> 24u) & 0x80u;
   let size = bitcast<u32>(v) & 0x7fffffffu;
@@ -80,7 +80,7 @@ fn f8e5m2_value(w: u32) -> f32 {
   return f16_value((w & 0xffu) << 8u);
 }
 
-// The bits of v as that, to the nearest, ties to even; what is too large is infinite.
+// The bits of v in this format, to the nearest, ties to even. Too large values become infinite.
 fn f8e5m2_bits(v: f32) -> u32 {
   let sign = (bitcast<u32>(v) >> 24u) & 0x80u;
   let size = bitcast<u32>(v) & 0x7fffffffu;
@@ -90,8 +90,8 @@ fn f8e5m2_bits(v: f32) -> u32 {
   return sign | min(f8_rounded(size, 2u, 113u), 0x7cu);
 }
 
-// The bits of a positive float32 with `digits` bits of mantissa, the smallest normal exponent
-// being `least` in float32's count.
+// The bits of a positive float32 rounded to `digits` bits of mantissa. `least` is the smallest
+// normal exponent, in float32's bias.
 fn f8_rounded(size: u32, digits: u32, least: u32) -> u32 {
   let exponent = size >> 23u;
   if (exponent < least) { // a multiple of the smallest number

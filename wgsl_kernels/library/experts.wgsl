@@ -1,11 +1,11 @@
-// Products in which each row names the matrix that it is multiplied with.
+// Products in which each row has an index of its matrix.
 //
-// Parameters as in product.wgsl, but for: 16.. sizes of the dims of the rows, 24.. strides of a,
+// Parameters as in product.wgsl, except: 16.. sizes of the dims of the rows, 24.. strides of a,
 // 32.. of the index; 52 tiles across; 54 the stride of b's matrices and 60 that of the bias's rows,
-// 55 how many there are, 56 the first and 57 the end of those bound here, 58 the status code, 59
-// offset of the index, or where the table's rows begin.
+// 55 the number of matrices, 56 the first and 57 the end of those bound here, 58 the status code,
+// 59 the offset of the index, or of the table's rows.
 
-// One row for each tile, whose matrix the index names.
+// One row per tile; the index chooses its matrix.
 fn index_enter(number: u32) -> vec3<u32> {
   let row = number / P(52u);
   var rest = row;
@@ -42,7 +42,7 @@ fn index_out_start(row: u32) -> u32 {
   return out_base;
 }
 
-// The rows of one matrix, which experts_sort.wgsl has put together.
+// The rows of one matrix, as experts_sort.wgsl grouped them.
 fn table_enter(number: u32) -> vec3<u32> {
   let slot = number / P(52u) * 3u;
   let expert = table[slot];

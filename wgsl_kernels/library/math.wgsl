@@ -1,31 +1,31 @@
-// Functions of float32 that the elementwise table names. _f: float32, _i and _u: integers.
+// Float32 functions of the elementwise table. _f: float32, _i and _u: integers.
 //
-// WGSL bounds most of its own functions too loosely (sin and cos absolutely, tanh and log near
-// one likewise), so these are polynomials of our own, fitted for the least largest relative
-// error, after a reduction of the argument. Errors in ulp are those that
-// tests/webgpu/test_accuracy.py bounds. Denormal results and arguments may count as zero.
+// WGSL's error bounds are too loose for most of its functions (those of sin, cos, tanh, and of log
+// near one are absolute). So these are minimax polynomials for the relative error, after a
+// reduction of the argument. tests/webgpu/test_accuracy.py bounds their errors in ulp. Denormal
+// results and arguments may count as zero.
 
-// Infinity, which a compiler may not see.
+// Infinity, hidden from the compiler.
 fn infinity() -> f32 { return from_bits(0x7f800000u); }
 
-// A nan, which a compiler may not see.
+// A nan, hidden from the compiler.
 fn not_a_number() -> f32 { return from_bits(0x7fc00000u); }
 
-// The size of `size` with the sign of `sign`.
+// The absolute value of `size` with the sign of `sign`.
 fn with_sign(size: f32, sign: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(size) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
-// Below zero, or minus zero.
+// Whether v is below zero, or minus zero.
 fn is_negative(v: f32) -> bool { return (bitcast<u32>(v) & 0x80000000u) != 0u; }
 
-// v with its low 12 bits cleared: products of two such are exact, whatever a compiler reorders.
+// v with its low 12 bits cleared. Products of two such numbers are exact in any order.
 fn top_half(v: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) & 0xfffff000u); }
 
 // 2 ** n for n from -126 to 127.
 fn power_of_two(n: i32) -> f32 { return bitcast<f32>(u32(n + 127) << 23u); }
 
-// v * 2 ** n in two steps, since 2 ** n alone may not be a float.
+// v * 2 ** n in two steps, because 2 ** n may be out of range.
 fn scaled(v: f32, n: i32) -> f32 {
   let half = n / 2;
   return v * power_of_two(half) * power_of_two(n - half);
@@ -47,7 +47,7 @@ fn exp_scaled(v: f32, n: i32) -> f32 {
 
 fn exp_f(v: f32) -> f32 { return select(exp_scaled(v, 0), v, is_nan(v)); }
 
-// As exp, with the 1 left out until the end.
+// exp(v) - 1; the 1 is left out until the end.
 fn expm1_f(v: f32) -> f32 {
   if (is_nan(v)) {
     return v;
@@ -87,7 +87,7 @@ fn log_parts(v: f32) -> vec2<f32> {
   return vec2<f32>(bitcast<f32>((up & 0x007fffffu) + 0x3f3504f3u) - 1.0, f32(k));
 }
 
-// What every logarithm gives for zero, negative numbers, infinity and nan; `found` for others.
+// The result of every logarithm for zero, negative numbers, infinity and nan; `found` for others.
 fn log_rules(v: f32, found: f32) -> f32 {
   let bits = bitcast<u32>(v);
   if (bits - 1u < 0x7f7fffffu) {
@@ -154,7 +154,7 @@ fn rsqrt_f(v: f32) -> f32 {
 
 fn reciprocal_f(v: f32) -> f32 { return div_f(1.0, v); }
 
-// a / b. Divisors that are tiny or huge are scaled: WGSL bounds the error for the others only.
+// a / b. Tiny and huge divisors are scaled, because WGSL bounds the error only for the others.
 fn div_f(a: f32, b: f32) -> f32 {
   let exponent = (bitcast<u32>(b) >> 23u) & 255u;
   if (exponent - 2u < 250u && is_finite(a)) {
@@ -252,7 +252,7 @@ fn gelu_tanh_f(v: f32) -> f32 {
   return select(select(found, not_a_number(), bitcast<u32>(v) == 0xff800000u), v, is_nan(v));
 }
 
-// What fmod gives, exactly: long division of the mantissas, eight bits at a time.
+// fmod, exactly: long division of the mantissas, eight bits at a time.
 fn fmod_f(a: f32, b: f32) -> f32 {
   if (!is_finite(a) || is_nan(b) || bitcast<u32>(b) << 1u == 0u) {
     return not_a_number();
@@ -300,15 +300,15 @@ fn floor_divide_f(a: f32, b: f32) -> f32 {
 
 // (high, low) of log2(v) to about 34 bits, for finite v above zero.
 //
-// log(1 + f) = 2 atanh(s) with s = f / (2 + f) in two floats; what follows s is small. The parts
-// are split by rounding to a grid: a compiler may undo sums that are subtracted again.
+// log(1 + f) = 2 atanh(s) with s = f / (2 + f) in two floats; the other terms are small. Parts are
+// split by rounding to a grid, because a compiler may cancel a sum that is subtracted again.
 fn log2_wide(v: f32) -> vec2<f32> {
   let p = log_parts(v);
   let f_top = round(p.x * 1024.0) * 0.0009765625;
   let d_top = 2.0 + f_top;
   let d = 2.0 + p.x;
   let s = top_half(p.x / d);
-  // What f - s * (2 + f) leaves; the products are exact or small.
+  // The remainder f - s * (2 + f); its products are exact or small.
   let left = (p.x - s * d_top) - s * (p.x - f_top);
   let s_rest = left / d;
   let z = (s + s_rest) * (s + s_rest);
@@ -335,7 +335,7 @@ fn pow_positive(a: f32, b: f32) -> f32 {
   return scaled(found, clamp(i32(k), -252, 252));
 }
 
-// As C's pow.
+// C's pow.
 fn pow_f(a: f32, b: f32) -> f32 {
   if (b == 0.0 || a == 1.0) {
     return 1.0;

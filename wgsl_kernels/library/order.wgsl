@@ -1,4 +1,4 @@
-// Numbers as unsigned integers of the same order: what argmax and sorting compare.
+// Numbers as unsigned integers of the same order, for argmax and sorting.
 
 // nan is the largest, and the two zeros are equal.
 fn key_f(v: f32) -> u32 {
@@ -16,10 +16,10 @@ fn key_i(v: i32) -> u32 { return bitcast<u32>(v) ^ 0x80000000u; }
 
 fn key_u(v: u32) -> u32 { return v; }
 
-// The order turned round for the smallest; a nan still comes before everything.
+// The reversed order, for argmin. A nan still comes first.
 fn turned(key: u32) -> u32 { return select(~key, key, key == 0xffffffffu); }
 
-// The larger key of two (key, index); of equal ones that with the lower index.
+// The larger key of two (key, index); of equal keys the one with the lower index.
 fn better(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
   return select(b, a, a.x > b.x || (a.x == b.x && a.y <= b.y));
 }

@@ -1,4 +1,4 @@
-// What the matrix products share.
+// Functions of the matrix products.
 //
 // Parameters: 0 rows and 1 columns of the result, 2 length of the sums, 3 batch dims, 4 offset of
 // a, 5 its stride of rows and 6 of k; 7 offset of b, 8 its stride of k and 9 of columns; 10 offset
@@ -7,17 +7,17 @@
 // 40.. of the result, 54.. of the bias; 48 to 50 see blocks.wgsl; 51 tiles down, 52 tiles across,
 // 53 workgroups.
 
-// Where row number `row` of the result begins.
+// The offset of row number `row` of the result.
 fn out_start(row: u32) -> u32 {
   return out_base + row * P(11u);
 }
 
-// How many rows there are.
+// The number of rows.
 fn row_end() -> u32 {
   return P(0u);
 }
 
-// The tile of a workgroup (row, column, and 0 for one too many); sets where its matrices begin.
+// The tile of a workgroup (row, column, and 0 for a surplus workgroup). Sets the matrices' offsets.
 fn enter(number: u32) -> vec3<u32> {
   let tiles = P(51u) * P(52u);
   var rest = number / tiles;
@@ -38,7 +38,7 @@ fn enter(number: u32) -> vec3<u32> {
   return vec3<u32>(tile / P(52u), tile % P(52u), u32(number < P(53u)));
 }
 
-// c and what four steps of k add to it: b's vectors along columns, a's along k.
+// c plus the products of four steps of k. b's vectors run along columns, a's along k.
 fn gain(c: mat4x4<f32>, b: mat4x4<f32>, a: mat4x4<f32>) -> mat4x4<f32> {
   return mat4x4<f32>(gain_row(c[0], b, a[0]), gain_row(c[1], b, a[1]), gain_row(c[2], b, a[2]),
                      gain_row(c[3], b, a[3]));
@@ -52,7 +52,7 @@ fn gain_row(c: vec4<f32>, b: mat4x4<f32>, a: vec4<f32>) -> vec4<f32> {
 
 var<workgroup> joining: array<vec4<f32>, SIZE>;
 
-// The sum of v over the LANES invocations that share it, right in the first ACROSS.
+// The sum of v over LANES invocations, valid in the first ACROSS.
 fn joined_lanes(v: vec4<f32>, lane: u32) -> vec4<f32> {
   var sum = v;
   workgroupBarrier();

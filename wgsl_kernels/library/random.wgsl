@@ -31,8 +31,8 @@ fn drawn_word(i: u32) -> u32 {
   return drawn(i >> 2u)[i & 3u];
 }
 
-// Normal number i by Box and Muller (1958), from words 2 i and 2 i + 1; half a step up keeps the
-// logarithm finite.
+// Normal number i by Box and Muller (1958), from words 2 i and 2 i + 1. Half a step is added so
+// that the logarithm is finite.
 fn drawn_normal(i: u32) -> f32 {
   let four = drawn(i >> 1u);
   let w = select(four.xy, four.zw, (i & 1u) == 1u) >> vec2<u32>(8u, 8u);

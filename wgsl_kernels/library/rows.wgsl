@@ -1,8 +1,8 @@
-// What kernels share that give a workgroup of LANES invocations to each row.
+// Functions of kernels that run a workgroup of LANES invocations per row.
 
 var<workgroup> lane_values: array<f32, LANES>;
 
-// The sum of `v` over all lanes; every lane calls it.
+// The sum of `v` over all lanes. Every lane must call it.
 fn sum_of_lanes(v: f32, lane: u32) -> f32 {
   lane_values[lane] = v;
   workgroupBarrier();
@@ -17,7 +17,7 @@ fn sum_of_lanes(v: f32, lane: u32) -> f32 {
   return sum;
 }
 
-// The largest `v` of all lanes, or nan where there is one; every lane calls it.
+// The largest `v` of all lanes, or nan if any is nan. Every lane must call it.
 fn top_of_lanes(v: f32, lane: u32) -> f32 {
   lane_values[lane] = v;
   workgroupBarrier();
@@ -32,14 +32,14 @@ fn top_of_lanes(v: f32, lane: u32) -> f32 {
   return top;
 }
 
-// exp(v - top) for a v that is at most top, and 0 for -inf.
+// exp(v - top) for v <= top; 0 for -inf.
 fn shifted_exp(v: f32, top: f32) -> f32 {
   return select(exp_f(v - top), 0.0, is_inf(v));
 }
 
 var<workgroup> gathered: array<acc, 256>;
 
-// What the lanes of a row of reduce.wgsl have together, in the first of them.
+// The reduction over the lanes of a row of reduce.wgsl, valid in the first lane.
 fn joined_in_row(a: acc, lane: u32) -> acc {
   let own = lane % LANES;
   gathered[lane] = a;
@@ -55,7 +55,7 @@ fn joined_in_row(a: acc, lane: u32) -> acc {
 
 var<workgroup> lane_sums: array<total, 256>;
 
-// The sum of the lanes of a row of scan.wgsl before this one, and that with its own.
+// The sums of a row of scan.wgsl before this lane, and including it.
 fn sums_in_row(sum: total, lane: u32) -> vec2<total> {
   let own = lane % LANES;
   lane_sums[lane] = sum;

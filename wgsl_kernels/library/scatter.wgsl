@@ -1,9 +1,9 @@
-// What the passes of a scatter share.
+// Functions of the passes of a scatter.
 //
-// Parameters: 3 offset of the index, 4 what one step of it moves, 5 dims, 6 size, 8.. sizes,
-// 16.. strides of the index, 24.. of the value, 32.. of the place.
+// Parameters: 3 offset of the index, 4 stride of the result along the dim, 5 dims, 6 size,
+// 8.. sizes, 16.. strides of the index, 24.. of the value, 32.. of the place.
 
-// Where one entry takes its value from and where it goes, row-major; ok: the index is in range.
+// An entry's source and destination, row-major. ok: whether the index is in range.
 struct Entry {
   index: i32,
   ok: bool,

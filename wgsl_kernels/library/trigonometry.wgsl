@@ -36,7 +36,7 @@ fn quarter_turns(v: f32) -> vec2<f32> {
   }
   let bits = bitcast<u32>(v);
   let m = (bits & 0x007fffffu) | 0x00800000u;
-  // The window begins where bits of 2/pi times m * 2 ** e stop counting whole turns.
+  // The window skips the bits of 2/pi whose products with m * 2 ** e are whole turns.
   let start = ((bits >> 23u) & 255u) + 30u - 150u;
   let p2 = wide_product(m, two_over_pi(start + 64u));
   let p1 = wide_product(m, two_over_pi(start + 32u));
@@ -46,7 +46,7 @@ fn quarter_turns(v: f32) -> vec2<f32> {
   var high = (w0 << 2u) | (w1 >> 30u);
   var low = (w1 << 2u) | (p2.x >> 30u);
   let over = (high & 0x80000000u) != 0u;
-  if (over) { // nearer to the next quarter: what is missing to it
+  if (over) { // nearer to the next quarter: use the distance to it
     quarter++;
     low = 0u - low;
     high = ~high + select(0u, 1u, low == 0u);

@@ -1,4 +1,4 @@
-// Arithmetic of 32-bit integers that the elementwise table names: by zero it gives zero.
+// 32-bit integer functions of the elementwise table. Division by zero gives zero.
 
 fn floor_divide_i(a: i32, b: i32) -> i32 {
   if (b == 0) {
@@ -47,7 +47,7 @@ fn pow_i(a: i32, b: i32) -> i32 {
   return bitcast<i32>(pow_u(bitcast<u32>(a), u32(b)));
 }
 
-// v without its fraction as an integer: the nearest that fits, and 0 for nan.
+// v truncated to an integer: out of range the nearest one, and 0 for nan.
 fn whole_i32(v: f32) -> i32 {
   if (is_nan(v)) {
     return 0;
@@ -72,7 +72,7 @@ fn whole_u32(v: f32) -> u32 {
   return u32(v);
 }
 
-// int64 is held in 32 bits: P(6) is the code that says a result was beyond them.
+// int64 is held in 32 bits. P(6) is the status code for a result out of range.
 fn kept_64(v: i32, over: bool) -> i32 {
   if (over) {
     note(P(6u), v, 0u);
@@ -90,7 +90,7 @@ fn sub_64(a: i32, b: i32) -> i32 {
   return kept_64(r, ((a ^ b) & (a ^ r)) < 0);
 }
 
-// |v| as an unsigned number: that of -2^31 is one.
+// |v| as an unsigned number, which can hold that of -2^31.
 fn size_u(v: i32) -> u32 {
   return select(bitcast<u32>(v), 0u - bitcast<u32>(v), v < 0);
 }
@@ -107,7 +107,7 @@ fn pow_64(a: i32, b: i32) -> i32 {
     return pow_i(a, b);
   }
   var out = 1;
-  for (var left = min(b, 33); left > 0; left--) { // 2 ** 32 is beyond already
+  for (var left = min(b, 33); left > 0; left--) { // 2 ** 32 is out of range already
     out = mul_64(out, a);
   }
   return out;

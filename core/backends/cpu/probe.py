@@ -1,4 +1,4 @@
-"""What a profile sees of the cpu device: each kernel's time by the host's clock."""
+"""The cpu device's probe: each kernel's time by the host's clock."""
 
 from __future__ import annotations
 
@@ -11,50 +11,61 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.backends import Operand, profiling
+from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.profiling import Event, Steps, cost, now
-from rushlight.core.dtype import DType, float32
-from rushlight.core.layout import Layout, Shape
+from rushlight.core.backends.protocol import Operand
+from rushlight.core.backends.readback import Readback
+from rushlight.core.basis.dtype import DType, float32
+from rushlight.core.basis.graph import Step
+from rushlight.core.basis.layout import Layout, Shape
 
-# An op that is running: its name, inputs, result and attributes.
+# A running op: its name, inputs, result and attributes.
 _Op = tuple[str, Sequence[Operand | None], Operand, Mapping[str, Any]]
 
 
 class Probe:
-    """Times the ops of the cpu device, those of captured plans too."""
+    """Times the ops of the cpu device, those of executables too."""
 
     timing, resolution = "host clock", 0.0
 
     def __init__(self, backend: Any, began: float) -> None:
         self.backend, self.began = backend, began
         self.events: list[Event] = []
-        self._coming: Iterator[_Op] = iter(())  # what the next message is about
+        self._next_ops: Iterator[_Op] = iter(())  # the ops of the next message
         self._depth, self.live = 0, False
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to record."""
         self.live = True
         self._run = self.backend.run
         self.backend.run = self._eager
         if simd.library is not None:
             simd.library.observer = self._message
-        profiling.watching.append(self._plan)
+        profiling.watching.append(self._executable)
 
     def stop(self) -> None:
-        """Watch no longer; calls that were bound meanwhile come here still, and pass."""
+        """Stop recording; calls that were bound meanwhile still come here and pass through."""
         self.live = False
         del self.backend.run
         if simd.library is not None:
             simd.library.observer = None
-        profiling.watching.remove(self._plan)
+        profiling.watching.remove(self._executable)
 
     def collect(self) -> Steps[None]:
-        """Nothing: every op has run when it returns."""
+        """Do nothing: every op is complete when it returns."""
         yield from ()
 
+    def read(self, asked: Any) -> Any:
+        """Never called, as nothing is requested."""
+        raise NotImplementedError
+
+    def begin(self, asked: Any) -> Readback[Any]:
+        """Never called, as nothing is requested."""
+        raise NotImplementedError
+
     def ceilings(self) -> Steps[tuple[float, float]]:
-        """Bytes and float32 operations a second, of a copy and a product by the best kernels."""
+        """Bytes and float32 operations per second of the best kernels: a copy and a product."""
         yield from ()
         nbytes, size = 32 << 20, 512
         flat, square = (nbytes // 4,), (size, size)
@@ -63,7 +74,7 @@ class Probe:
         return 2 * nbytes / copied, 2 * size**3 / done
 
     def _best(self, name: str, inputs: Sequence[Operand | None], out: Operand) -> float:
-        """Seconds of the quickest run of some within a tenth of a second, and at least three."""
+        """Seconds of the fastest of at least three runs, within a tenth of a second."""
         found: list[float] = []
         begun = now()
         while len(found) < 3 or now() - begun < 0.1:
@@ -75,15 +86,15 @@ class Probe:
     def _eager(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
-        """Run one op; what its kernel does not take of the time is the host's."""
+        """Run one op; time outside its kernel is the host's."""
         self._call((name, inputs, out, attrs), lambda: self._run(name, inputs, out, attrs))
 
     def _call(self, op: _Op, call: Callable[[], None]) -> None:
-        """Run what computes `op`: by a message to the C kernels, or by NumPy."""
-        if self._depth or not self.live:  # an op within one is a part of it
+        """Run `call`, which computes `op` by a message to the C kernels or by NumPy."""
+        if self._depth or not self.live:  # an op inside another one is a part of it
             call()
             return
-        before, self._coming = len(self.events), iter([op])
+        before, self._next_ops = len(self.events), iter([op])
         self._depth, began = 1, now()
         try:
             call()
@@ -101,15 +112,17 @@ class Probe:
         nbytes, operations = cost(*op)
         self.events.append(Event(op[0], kernel, began - self.began, took, nbytes, operations))
 
-    def _plan(self, calls: Sequence[Callable[[], None]], told: Sequence[Any]) -> None:
-        """Run the calls of a captured plan; told: the steps of each."""
+    def _executable(
+        self, calls: Sequence[Callable[[], None]], call_steps: Sequence[Sequence[Step]]
+    ) -> None:
+        """Run the calls of an executable; call_steps: the steps of each."""
         with np.errstate(all="ignore"):
-            for call, steps in zip(calls, told, strict=True):
+            for call, steps in zip(calls, call_steps, strict=True):
                 ops = [(s.name, s.inputs, s.out, s.attrs) for s in steps]
                 if len(ops) == 1:
                     self._call(ops[0], call)
                 else:
-                    self._coming = iter(ops)
+                    self._next_ops = iter(ops)
                     call()
 
     def _message(
@@ -130,10 +143,10 @@ class Probe:
                 single = array("q", [words[0], 4 + len(buffers) + len(record), count, 1])
                 single += buffers + record
                 began = now()
-                # It is the first of its message, and number i of the plan's.
+                # It is the first record of its message and number i of the executable.
                 library.run(single, [name], explain and partial(_at, explain, i))
                 took = now() - began
-                op = next(self._coming, None)
+                op = next(self._next_ops, None)
                 kernel = kernels[record[0]]
                 kernel = "C" if kernel == name else f"C {kernel}"
                 if op is None:

@@ -1,8 +1,8 @@
-"""The C kernels of simd_kernels: the library, messages to it, and what they say.
+"""The library of C kernels (simd_kernels), and the messages that run them.
 
-A message is an array of 64-bit words that rl.h describes: buffers by address and size, then
-records, each a kernel's number, its operands and its attributes. One op is a message of one
-record, a captured step a message of many.
+A message is an array of 64-bit words, described in rl.h: buffers by address and size, then records
+with a kernel's number, its operands and its attributes. One op is a message of one record; a
+captured step is a message of many.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rushlight.core import dtype as dtypes
-from rushlight.core.dtype import DType
-from rushlight.core.layout import Layout
+from rushlight.core.basis import dtype as dtypes
+from rushlight.core.basis.dtype import DType
 
 VERSION = 1
 # In the order of rl.h.
@@ -33,16 +32,8 @@ _REASONS = ("", "wrong version", "malformed", "no such kernel", "an operand leav
 _INDEX, _MEMORY = 5, 6
 
 
-class View(NamedTuple):
-    """An operand under another layout: the same memory seen as another shape."""
-
-    storage: Any
-    dtype: DType
-    layout: Layout
-
-
 class Record(NamedTuple):
-    """One call of a kernel: operands (storage, dtype, layout), the output first; None: left out."""
+    """One call of a kernel: operands (storage, dtype, layout), the output first; None: omitted."""
 
     kernel: str
     operands: tuple[Any, ...]
@@ -58,15 +49,17 @@ def bits(x: float) -> int:
 class _Numbers(dict[str, int]):
     def __missing__(self, kernel: str) -> int:
         raise RuntimeError(
-            f"the library of C kernels has no {kernel!r}: it is older than the package; build it "
-            "anew: python -m rushlight.simd_kernels.build"
+            f"the library of C kernels has no {kernel!r}: it is older than the package; rebuild "
+            "it: python -m rushlight.simd_kernels.build"
         )
 
 
 class Library:
     """The loaded kernels.
 
-    variant: the instructions in use. numbers: the kernels by name. encode: `rl_encode`, natively.
+    variant: the instruction set in use. numbers: the kernels' numbers by name. kinds: the dtypes of
+    each elementwise kernel: "f" for floats, "i" for integers, "fi" for both. encode: `rl_encode`,
+    natively.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,24 +68,26 @@ class Library:
         lib.rl_kernel_name.restype = lib.rl_variant.restype = ctypes.c_char_p
         found: int = lib.rl_version()
         if found != VERSION:
-            raise ImportError(f"{path} is of version {found}, not {VERSION}; build it anew")
+            raise ImportError(f"{path} is of version {found}, not {VERSION}; rebuild it")
         self.encode: Any = getattr(lib, "rl_encode", None)
         if self.encode is not None:
             self.encode.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_int64]
             self.encode.restype = None
         self.variant = self.limit(-1)
-        self.observer: Callable[..., None] | None = None  # of a profile: has the place of `run`
+        self.observer: Callable[..., None] | None = None  # a profile's replacement of `run`
         self.numbers: dict[str, int] = _Numbers()
         while name := lib.rl_kernel_name(len(self.numbers)):
             self.numbers[name.decode()] = len(self.numbers)
+        found_kinds = ((name, lib.rl_kernel_kinds(i)) for name, i in self.numbers.items())
+        self.kinds = {name: ("", "f", "i", "fi")[k] for name, k in found_kinds if k}
 
     def limit(self, highest: int) -> str:
-        """Use no later instructions than these (-1: the processor's); says which are in use."""
+        """Use instruction sets up to this one (-1: all of the CPU); returns the one in use."""
         self.variant = str(self._lib.rl_variant(highest), "ascii")
         return self.variant
 
     def set_threads(self, count: int) -> bool:
-        """Whether kernels may use `count` threads from now on."""
+        """Let kernels use `count` threads; returns whether that is possible."""
         return bool(self._lib.rl_set_threads(count))
 
     def message(self, records: Sequence[Record]) -> tuple[array[int], list[Any]]:
@@ -129,9 +124,9 @@ class Library:
     ) -> None:
         """Run a message; `names` are the ops of its records, for errors.
 
-        explain: is told the number of a record that met an index out of range, to say which.
-        IndexError for an index out of range, MemoryError where there is none for a kernel's own
-        use, RuntimeError for a message that the library refuses.
+        explain: called with the number of a record that found an index out of range, to raise an
+        error with the index. Raises IndexError for an index out of range, MemoryError if a kernel
+        gets no scratch memory, RuntimeError for a message that the library refuses.
         """
         if self.observer is not None:
             self.observer(words, names, explain)
@@ -146,7 +141,7 @@ class Library:
                 explain(place - 1)
             raise IndexError(f"{name}: an index is out of range")
         if reason == _MEMORY:
-            raise MemoryError(f"{name}: no memory for the kernel's own use")
+            raise MemoryError(f"{name}: no scratch memory for the kernel")
         raise RuntimeError(f"{name}: the kernel library refused a message: {_REASONS[reason]}")
 
 
@@ -155,7 +150,7 @@ def _place() -> Path:
 
 
 def _files() -> list[Path]:
-    """The libraries that might serve here, the best first."""
+    """The candidate libraries for this machine, the best first."""
     place = _place()
     if sys.platform == "emscripten":
         names = ["kernels.relaxed.wasm"] if _relaxed() else []
@@ -195,12 +190,12 @@ def _load() -> Library | None:
     return None
 
 
-problem = ""  # why a library that is there does not serve
+problem = ""  # why an existing library does not load
 library = _load()
 
 
 def in_use() -> str:
-    """Which kernels run: "C, AVX-512", "C, relaxed SIMD", ... or "NumPy" and why."""
+    """The kernels in use: "C, AVX-512", "C, relaxed SIMD", ... or "NumPy" with the reason."""
     if library is not None:
         return f"C, {library.variant}"
     asked = os.environ.get("RUSHLIGHT_KERNELS") == "numpy"

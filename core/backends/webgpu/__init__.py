@@ -2,22 +2,22 @@
 
 import sys
 
-from rushlight.core.backends.webgpu import tune
 from rushlight.core.backends.webgpu.backend import WebGpuBackend
-from rushlight.core.errors import DeviceError
+from rushlight.core.backends.webgpu.compiler import tune
+from rushlight.core.basis.errors import DeviceError
 
 __all__ = ["WebGpuBackend", "count_adapters", "open_backend", "open_backend_async"]
 
 
 def open_backend(index: int) -> WebGpuBackend:
-    """The backend of adapter `index`; DeviceError where there is none, with what to install."""
+    """The backend of adapter `index`; DeviceError with a hint if there is none."""
     if sys.platform == "emscripten":
-        from rushlight.core.backends.webgpu import browser
+        from rushlight.core.backends.webgpu.runtime import browser
 
         backend = WebGpuBackend(browser.open_port(index))
         browser._run(tune.recall_in_tab(backend))
         return backend
-    from rushlight.core.backends.webgpu import native
+    from rushlight.core.backends.webgpu.runtime import native
 
     backend = WebGpuBackend(native.open_port(index))
     tune.recall(backend)
@@ -25,10 +25,10 @@ def open_backend(index: int) -> WebGpuBackend:
 
 
 async def open_backend_async(index: int) -> WebGpuBackend:
-    """`open_backend` that waits without blocking."""
+    """`open_backend` without blocking."""
     if sys.platform != "emscripten":
         return open_backend(index)
-    from rushlight.core.backends.webgpu.browser import open_port_async
+    from rushlight.core.backends.webgpu.runtime.browser import open_port_async
 
     backend = WebGpuBackend(await open_port_async(index))
     await tune.recall_in_tab(backend)
@@ -36,12 +36,12 @@ async def open_backend_async(index: int) -> WebGpuBackend:
 
 
 def count_adapters() -> int:
-    """How many adapters there are; 0 where WebGPU cannot be asked."""
+    """The number of adapters; 0 if WebGPU is not available."""
     if sys.platform == "emscripten":
-        from rushlight.core.backends.webgpu.browser import has_webgpu
+        from rushlight.core.backends.webgpu.runtime.browser import has_webgpu
 
         return int(has_webgpu())
-    from rushlight.core.backends.webgpu.native import adapters
+    from rushlight.core.backends.webgpu.runtime.native import adapters
 
     try:
         return len(adapters())

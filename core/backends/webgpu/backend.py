@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from rushlight.core.backends import Bytes, Operand
-from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.elementwise import ELEMENTWISE
-from rushlight.core.backends.webgpu import access, blocks
+from rushlight.core.backends.passes.reusing import SharedBuffers
+from rushlight.core.backends.protocol import Bytes, Executable, Operand
+from rushlight.core.backends.readback import Readback
+from rushlight.core.backends.webgpu.codegen import access, blocks
 from rushlight.core.backends.webgpu.emit import Emitter
-from rushlight.core.backends.webgpu.plans import IN_PLACE, plan_of
-from rushlight.core.backends.webgpu.plans.map import move, scatter_narrow
-from rushlight.core.backends.webgpu.pool import Buffer, Pool
-from rushlight.core.backends.webgpu.port import Port
-from rushlight.core.backends.webgpu.recorder import Recorder, Slice
-from rushlight.core.backends.webgpu.status import Status
-from rushlight.core.dtype import DType, int64
-from rushlight.core.errors import DeviceError, DeviceLostError
+from rushlight.core.backends.webgpu.lowering import IN_PLACE, lowering_of
+from rushlight.core.backends.webgpu.lowering.map import move, scatter_narrow
+from rushlight.core.backends.webgpu.runtime.pool import Buffer, Pool
+from rushlight.core.backends.webgpu.runtime.port import Port
+from rushlight.core.backends.webgpu.runtime.recorder import Recorder, Slice
+from rushlight.core.backends.webgpu.runtime.status import Status
+from rushlight.core.basis.dtype import DType, int64
+from rushlight.core.basis.errors import DeviceError, DeviceLostError
+from rushlight.core.basis.graph import Graph
+
+if TYPE_CHECKING:
+    from rushlight.core.backends.profiling import Probe
+    from rushlight.core.backends.tuning import Tuner
+    from rushlight.core.backends.webgpu.runtime.streaming import WebGpuStream
 
 
 class WebGpuBackend:
     """One device of one adapter, behind a lock: threads may share it."""
+
+    asynchronous = True
+    min_element_width = 4
+    weights_layout: Literal["gguf", "planes"] = "planes"
 
     def __init__(self, port: Port) -> None:
         self.port = port
@@ -36,9 +47,9 @@ class WebGpuBackend:
     # Memory.
 
     def allocate(self, nbytes: int, dtype: DType, write: bool = False) -> Buffer:
-        """A buffer for `nbytes` bytes of elements; DeviceMemoryError where there is no room.
+        """A buffer for `nbytes` bytes of elements; DeviceMemoryError if there is no memory.
 
-        write: the host will write to it by itself, which comes before what waits to be submitted.
+        write: the host will write to it, which happens before all dispatches not yet submitted.
         """
         access.check_dtype("webgpu", dtype)
         with self.lock:
@@ -65,7 +76,7 @@ class WebGpuBackend:
             return buffer
 
     def write(self, buffer: Buffer, data: Bytes) -> None:
-        """Write `data` over the beginning of a buffer; the last word of it is filled with zeros."""
+        """Write `data` to the start of a buffer; its last word is padded with zeros."""
         with self.lock:
             self.check_alive("write", buffer)
             whole = data.size // 4 * 4
@@ -86,12 +97,12 @@ class WebGpuBackend:
         return _wide(data, cut, dtype)
 
     async def download_async(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
-        """`download` that waits without blocking."""
+        """`download` without blocking."""
         if dtype.kind == "q":
             return await self._blocks_async(buffer, start, stop, dtype)
         return await self.begin(buffer, start, stop, dtype)
 
-    def begin(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Coming[Bytes]:
+    def begin(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Readback[Bytes]:
         """Begin to read bytes start to stop of plain elements, as they are after pending work."""
         with self.lock:
             ranges, cut = self._ranges(buffer, start, stop, dtype)
@@ -99,7 +110,7 @@ class WebGpuBackend:
         return pending.then(lambda data: _wide(data, cut, dtype))
 
     def _blocks(self, buffer: Buffer, start: int, stop: int, dtype: DType) -> Bytes:
-        """Bytes start to stop of quantized blocks as a file has them."""
+        """Bytes start to stop of quantized blocks, in the file's layout."""
         self.check_alive("read", buffer)
         found = []
         for first, count in blocks.parts(self, start, stop, dtype):
@@ -124,14 +135,14 @@ class WebGpuBackend:
         return blocks.BlockWriter(self, numel, dtype)
 
     def emitter(self, op: str) -> Emitter:
-        """Records dispatches for `op`; hold the lock meanwhile."""
+        """An Emitter for `op`; the caller holds the lock."""
         return Emitter(op, self.recorder, self.pool, self.status)
 
     def check_alive(self, name: str, buffer: Buffer) -> None:
         """DeviceLostError for a buffer of a device that was closed."""
         if buffer.pool is not self.pool:
             raise DeviceLostError(
-                f"{name}: this tensor was on a device that has been closed or lost since",
+                f"{name}: this tensor was on a device that was closed or lost",
                 hint="load the model or make the tensor again",
             )
 
@@ -147,25 +158,43 @@ class WebGpuBackend:
     # The device itself.
 
     def synchronize(self) -> None:
-        """Wait for all pending work; raises what went wrong in it."""
+        """Wait for all pending work; raises its errors."""
         with self.lock:
             self.recorder.flush()
             self.port.check()
             self.status.check()
 
     async def synchronize_async(self) -> None:
-        """`synchronize` that waits without blocking."""
+        """`synchronize` without blocking."""
         with self.lock:
             pending = self.status.read_async(self.status.slice())
         await pending
 
     def info(self) -> Mapping[str, Any]:
-        """The adapter: vendor, device, driver, limits (as WebGPU names them) and features."""
+        """The adapter: vendor, device, driver, limits (by WebGPU's names) and features."""
         return {
             **self.port.info,
             "limits": dict(self.port.limits),
             "features": sorted(self.port.features),
         }
+
+    def probe(self, began: float) -> Probe:
+        """A probe that times each dispatch, by timestamps if the adapter has them."""
+        from rushlight.core.backends.webgpu.probe import Probe
+
+        return Probe(self, began)
+
+    def tuner(self) -> Tuner:
+        """The choices among kernels, and the file or storage in which they are saved."""
+        from rushlight.core.backends.webgpu.compiler.tune import WebGpuTuner
+
+        return WebGpuTuner(self)
+
+    def weight_stream(self) -> WebGpuStream:
+        """The stream of downloaded bytes into buffers of the GPU, in a tab."""
+        from rushlight.core.backends.webgpu.runtime.streaming import WebGpuStream
+
+        return WebGpuStream(self)
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Refuse to hold more than `nbytes` bytes; ValueError for a negative number."""
@@ -173,6 +202,14 @@ class WebGpuBackend:
             raise ValueError(f"set_memory_budget: {nbytes} bytes; it must not be negative")
         with self.lock:
             self.pool.budget = nbytes
+
+    def trim(self) -> None:
+        """Free the memory that is kept for reuse, unless the device is lost."""
+        if self.port.lost is None:
+            with self.lock:
+                self.recorder.flush()
+                self.pool.trim(0)
+                self.recorder.flush()  # drops the bind groups of destroyed buffers
 
     def close(self) -> None:
         """Destroy the device; its tensors are lost."""
@@ -182,17 +219,17 @@ class WebGpuBackend:
     # Ops.
 
     def supports(self, name: str) -> bool:
-        """Whether there is a plan for the op `name`."""
-        return plan_of(name) is not None
+        """Whether there is a lowering for the op `name`."""
+        return lowering_of(name) is not None
 
     def run(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
         """Record the op `name` into `out`, which may be the first input."""
-        plan = plan_of(name)
-        if plan is None:
+        lowering = lowering_of(name)
+        if lowering is None:
             raise DeviceError(
-                f"{name}: webgpu has no kernel for it", hint="move the tensors with .to('cpu')"
+                f"{name}: webgpu does not support this op", hint="move the tensors with .to('cpu')"
             )
         for x in (*inputs, out):
             if x is not None:
@@ -205,6 +242,12 @@ class WebGpuBackend:
                     self.check_alive(name, x.buffer)
             self.emit(self.emitter(name), inputs, out, attrs)
 
+    def compile(self, graph: Graph, pool: SharedBuffers) -> Executable:
+        """The graph as one command list, which "fuse" and "merge" shorten."""
+        from rushlight.core.backends.webgpu.compiler.replay import WebGpuExecutable
+
+        return WebGpuExecutable(self, graph, pool)
+
     def emit(
         self,
         e: Emitter,
@@ -212,25 +255,25 @@ class WebGpuBackend:
         out: Operand,
         attrs: Mapping[str, Any],
     ) -> None:
-        """Have the emitter's op record its dispatches; hold the lock meanwhile."""
-        plan = plan_of(e.op)
-        assert plan is not None, e.op
+        """Record the dispatches of the emitter's op; the caller holds the lock."""
+        lowering = lowering_of(e.op)
+        assert lowering is not None, e.op
         if 0 in out.layout.shape:
             return
         choices = self.recorder.choices
         choices.asked.clear()
         if e.op in IN_PLACE or not _needs_copy(e.op, inputs, out):
-            plan(e, inputs, out, attrs)
+            lowering(e, inputs, out, attrs)
         else:
             made = e.temporary(out.layout.shape, out.dtype)
-            plan(e, inputs, made, attrs)
+            lowering(e, inputs, made, attrs)
             store(e, made, out)
         if choices.asked:
             choices.note(e.op, inputs, out, attrs)
 
 
 def _held(nbytes: int, dtype: DType) -> int:
-    """Bytes on the device for bytes of elements: int64 is held in 32 bits."""
+    """Bytes on the device for `nbytes` bytes of elements: int64 is held in 32 bits."""
     return nbytes // 2 if dtype is int64 else nbytes
 
 
@@ -240,9 +283,9 @@ def _wide(data: Bytes, cut: tuple[int, int], dtype: DType) -> Bytes:
 
 
 def _needs_copy(name: str, inputs: Sequence[Operand | None], out: Operand) -> bool:
-    """Whether a plan cannot write to `out` itself: it is read too, or lies across words."""
+    """Whether a lowering cannot write to `out` directly: it is also an input, or not aligned."""
     if out.dtype.kind == "q":
-        return False  # only `copy` makes blocks, in a buffer of their own
+        return False  # only `copy` makes blocks, in a new buffer
     narrow = access.per_word(out.dtype) > 1
     aligned = out.layout.is_contiguous and out.layout.offset % access.per_word(out.dtype) == 0
     if name in ELEMENTWISE or name in ("copy", "cast", "full"):
@@ -258,13 +301,13 @@ def _needs_copy(name: str, inputs: Sequence[Operand | None], out: Operand) -> bo
 
 
 def _partial(out: Operand) -> bool:
-    """Whether the last word of `out` may hold elements that are not its own."""
+    """Whether the last word of `out` may hold elements of other tensors."""
     per = access.per_word(out.dtype)
     return out.layout.numel % per != 0 and out.layout.extent[1] * (4 // per) < out.buffer.nbytes
 
 
 def store(e: Emitter, made: Operand, out: Operand) -> None:
-    """Copy a temporary over `out`, whatever its layout."""
+    """Copy a temporary to `out`, of any layout."""
     if access.per_word(out.dtype) == 1:
         move(e, made, out)
     else:

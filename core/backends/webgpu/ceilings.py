@@ -1,4 +1,4 @@
-"""What an adapter can do at most, measured: bytes it copies and operations it does in a second."""
+"""Measuring an adapter's ceilings: bytes copied and operations computed per second."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.backends.profiling import Steps, now
 from rushlight.core.backends.webgpu.emit import grid
-from rushlight.core.backends.webgpu.recorder import Slice
-from rushlight.core.errors import DeviceMemoryError
+from rushlight.core.backends.webgpu.runtime.recorder import Slice
+from rushlight.core.basis.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.backend import WebGpuBackend
@@ -24,9 +24,9 @@ class _Own(NamedTuple):
 
 
 def measure(backend: WebGpuBackend) -> Steps[tuple[float, float]]:
-    """Bytes and float32 operations a second; asks for ranges that are to be read.
+    """Bytes and float32 operations per second; yields ranges to read.
 
-    DeviceMemoryError where there is no room for it.
+    DeviceMemoryError if there is no memory for it.
     """
     on_cpu = backend.port.info["type"] == "CPU"
     most = backend.port.limits["maxStorageBufferBindingSize"]
@@ -41,10 +41,10 @@ def measure(backend: WebGpuBackend) -> Steps[tuple[float, float]]:
 def _seconds(
     backend: WebGpuBackend, file: str, access: str, nbytes: int, lanes: int, rounds: int
 ) -> Steps[float]:
-    """Seconds of a dispatch: what many take longer than one."""
+    """Seconds of a dispatch: the time of many minus the time of one."""
     port, pool = backend.port, backend.pool
     if pool.budget is not None and pool.used + len(access) * nbytes > pool.budget:
-        raise DeviceMemoryError("profile: the memory budget leaves no room to measure in")
+        raise DeviceMemoryError("profile: the memory budget leaves no memory for measuring")
     # Not the pool's, which would keep them.
     buffers = [_Own(port.buffer(nbytes), nbytes) for _ in access]
     bindings: Any = [Slice(buffer, 0, nbytes) for buffer in buffers]  # type: ignore[arg-type]

@@ -1,23 +1,23 @@
-"""What a plan works with: operands, temporaries, bindings within the limits, and dispatches."""
+"""The Emitter: a lowering's interface for temporaries, bindings and dispatches."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.backends import Operand
-from rushlight.core.backends.webgpu import access
-from rushlight.core.backends.webgpu.pool import Pool
-from rushlight.core.backends.webgpu.recorder import Kernel, Recorder, Slice
-from rushlight.core.backends.webgpu.status import Status
-from rushlight.core.dtype import DType
-from rushlight.core.errors import DeviceError, DeviceMemoryError
-from rushlight.core.layout import Layout, Shape
+from rushlight.core.backends.protocol import Operand
+from rushlight.core.backends.webgpu.codegen import access
+from rushlight.core.backends.webgpu.runtime.pool import Pool
+from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Recorder, Slice
+from rushlight.core.backends.webgpu.runtime.status import Status
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import DeviceError, DeviceMemoryError
+from rushlight.core.basis.graph import TensorView
+from rushlight.core.basis.layout import Layout, Shape
 from rushlight.wgsl_kernels import compose
 
-# What every plan is given: its operands, None for one left out, and the attributes of the op.
+# The arguments of every lowering: operands, None for an omitted one, and the op's attributes.
 Inputs = Sequence[Operand | None]
 Attrs = Mapping[str, Any]
 
@@ -26,21 +26,12 @@ _AXIS = 65535
 # Rounds that the loops of an invocation may go on a CPU: llvmpipe ends them after 65535, without a
 # word.
 ROUNDS = 1 << 15
-MOST_DIMS = 8  # that a kernel's parameters hold sizes and strides of
+MOST_DIMS = 8  # the most dims whose sizes and strides a kernel's parameters hold
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An operand that a plan made: a temporary, or another view of one it was given."""
-
-    buffer: Any
-    layout: Layout
-    dtype: DType
-
-
-def view(x: Operand, layout: Layout, dtype: DType | None = None) -> Value:
+def view(x: Operand, layout: Layout, dtype: DType | None = None) -> TensorView:
     """The memory of `x` under another layout."""
-    return Value(x.buffer, layout, dtype or x.dtype)
+    return TensorView(x.buffer, layout, dtype or x.dtype)
 
 
 def bits(value: float) -> int:
@@ -69,7 +60,7 @@ def grid(groups: int) -> tuple[int, int, int]:
 
 
 class Emitter:
-    """Records the dispatches of one op. Plans get one and keep nothing."""
+    """Records the dispatches of one op."""
 
     def __init__(self, op: str, recorder: Recorder, pool: Pool, status: Status) -> None:
         self.op, self.recorder, self.pool = op, recorder, pool
@@ -84,7 +75,7 @@ class Emitter:
 
     @property
     def at_once(self) -> int:
-        """Invocations that a CPU runs together: SwiftShader four, llvmpipe eight."""
+        """Invocations that a software adapter runs at once: SwiftShader four, llvmpipe eight."""
         return 4 if "swiftshader" in self.recorder.port.info["device"].lower() else 8
 
     def few_lanes(self, length: int) -> bool:
@@ -96,27 +87,27 @@ class Emitter:
 
     @property
     def binding_limit(self) -> int:
-        """Bytes that one binding may have."""
+        """The most bytes of one binding."""
         return self.limits["maxStorageBufferBindingSize"]
 
     def pick(self, guess: str, *key: str | int) -> str:
         """The choice among several kernels for a class of operands; see tune.py."""
         return self.recorder.choices.pick(key, guess)
 
-    def temporary(self, shape: Sequence[int], dtype: DType) -> Value:
-        """A contiguous value with any content, freed when the plan lets go of it."""
+    def temporary(self, shape: Sequence[int], dtype: DType) -> TensorView:
+        """A contiguous temporary with any content, freed when it has no references."""
         layout = Layout.contiguous(shape)
         nbytes = -(-layout.numel * access.width(dtype) // 4) * 4
         try:
-            return Value(self.pool.take(max(nbytes, 4)), layout, dtype)
+            return TensorView(self.pool.take(max(nbytes, 4)), layout, dtype)
         except DeviceMemoryError as error:
             raise error.during(self.op) from None
 
     def bind(self, x: Operand, layout: Layout | None = None) -> tuple[Slice, int]:
-        """What to bind for `x`, and where in it the first element lies (in elements).
+        """The slice to bind for `x`, and the position of the first element in it, in elements.
 
-        The whole buffer where it fits, so that bind groups are found again; else the extent of
-        the layout. DeviceError naming op and size where that is over the limit, too.
+        The slice is the whole buffer if it fits, so that bind groups are reused, else the extent of
+        the layout. DeviceError with op and size if that exceeds the limit too.
         """
         layout, buffer = layout or x.layout, x.buffer
         if buffer.nbytes <= self.binding_limit:

@@ -1,4 +1,4 @@
-"""What a profile sees of a webgpu device: timestamps of each dispatch, and what the host does."""
+"""A webgpu device's probe: timestamps of each dispatch, and the host's work."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import Bytes, Operand, debugging
-from rushlight.core.backends.coming import Coming
 from rushlight.core.backends.profiling import Event, Label, Steps, cost, credit, now
+from rushlight.core.backends.protocol import Bytes, Operand
+from rushlight.core.backends.readback import Readback
+from rushlight.core.backends.registry import debugging
 from rushlight.core.backends.webgpu.ceilings import measure
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _STEPS = (100_000, 65_536)  # nanoseconds that browsers round timestamps to
 
 
 class Probe:
-    """Times what one device does.
+    """Times the dispatches of one device.
 
     Without timestamps every dispatch is submitted by itself and waited for, as in `rl.debug`.
     """
@@ -43,7 +44,7 @@ class Probe:
         self.live = False
 
     def start(self) -> None:
-        """Begin to watch what comes from now on."""
+        """Begin to record."""
         with self.backend.lock:
             self.backend.recorder.flush()
             self.live = True
@@ -60,7 +61,7 @@ class Probe:
             self.backend.recorder.labels = []
 
     def stop(self) -> None:
-        """Submit what waits, and watch no longer."""
+        """Submit the waiting dispatches and stop recording."""
         with self.backend.lock:
             try:
                 self.backend.recorder.flush()
@@ -106,7 +107,7 @@ class Probe:
     def _op(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
-        """Record one op; what it costs is its largest dispatch's."""
+        """Record one op; its cost is added to its largest dispatch."""
         if not self.live:
             self._run(name, inputs, out, attrs)
             return
@@ -120,12 +121,21 @@ class Probe:
                 labels, recorder.labels = recorder.labels, before
             credit(labels, cost(name, inputs, out, attrs))
 
+    def read(self, asked: Any) -> Any:
+        """The contents of the ranges that `collect` or `ceilings` asks for; blocks."""
+        return self.port.read(asked)
+
+    def begin(self, asked: Any) -> Readback[Any]:
+        """`read`, begun at once."""
+        begun: Readback[Any] = self.port.begin(asked)
+        return begun
+
     def ceilings(self) -> Steps[tuple[float, float]]:
-        """Bytes and float32 operations a second."""
+        """Bytes and float32 operations per second."""
         return measure(self.backend)
 
     def collect(self) -> Steps[None]:
-        """Asks for the timestamps, and makes events of them."""
+        """Request the timestamps and make events of them."""
         labels = [op for ops in self._batches for op in ops]
         if not labels:
             return
@@ -158,10 +168,10 @@ def _resolution(ticks: npt.NDArray[np.uint64]) -> float:
     return next((step * 1e-9 for step in _STEPS if not np.any(ticks % np.uint64(step))), 0.0)
 
 
-class _Watched(Coming[Any]):
-    """Values on their way, the wait for which counts."""
+class _Watched(Readback[Any]):
+    """A readback whose waiting time is recorded."""
 
-    def __init__(self, probe: Probe, source: Coming[Any]) -> None:
+    def __init__(self, probe: Probe, source: Readback[Any]) -> None:
         self.probe, self.source = probe, source
 
     def wait(self) -> Any:

@@ -1,2 +1,2 @@
-// client.d.ts: in a built site the runtime lies beside the pages; here it is web/.
-export * from "../../../web/client.js";
+// client.d.ts: the types of ../rushlight/client.js, which is in web/ in a checkout.
+export * from "../../../web/page/client.js";

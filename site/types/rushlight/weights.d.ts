@@ -1,2 +1,2 @@
-// weights.d.ts: in a built site the runtime lies beside the pages; here it is web/.
-export * from "../../../web/weights.js";
+// weights.d.ts: the types of ../rushlight/weights.js, which is in web/ in a checkout.
+export * from "../../../web/loading/weights.js";

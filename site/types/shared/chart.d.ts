@@ -1,2 +1,2 @@
-// chart.d.ts: Chart.js, which the build puts beside timing.js. It gives itself as a global.
+// chart.d.ts: Chart.js, which the build puts beside timing.js. It defines a global.
 export {};

@@ -1,4 +1,4 @@
-// marked.d.ts: what the pages use of marked, which the build puts beside them.
+// marked.d.ts: the used part of marked, which the build puts beside the pages.
 export class Marked {
   constructor(options: {
     gfm: boolean;

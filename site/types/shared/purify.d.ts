@@ -1,4 +1,4 @@
-// purify.d.ts: what the pages use of DOMPurify, which the build puts beside them.
+// purify.d.ts: the used part of DOMPurify, which the build puts beside the pages.
 declare const DOMPurify: {
   sanitize(
     html: string,

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.site.build import build
+from rushlight.site.builder.build import build
 
 SIZE = 512
 LAYERS = 2

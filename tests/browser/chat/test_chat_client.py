@@ -57,6 +57,20 @@ def test_chat_and_generate_give_what_python_gives(page: Any, chain_native: Any) 
     assert found == ["A", " rushlight", " is a", " **cheap**"]
 
 
+def test_a_pipeline_streams_and_gives_the_whole(page: Any, chain_native: Any) -> None:
+    found = page.evaluate(
+        """async (ask) => {
+          const pipe = await rl.pipeline("chat", m, { maxNewTokens: 4 });
+          const ids = [];
+          const pieces = await all(pipe.stream(ask, { onToken: ({ id }) => ids.push(id) }));
+          return [pieces, await pipe(ask), ids.length, m.tasks];
+        }""",
+        ASK,
+    )
+    pieces = list(chain_native.chat(ASK, max_new_tokens=4))
+    assert found == [pieces, "".join(pieces), 4, ["text-generation", "chat"]]
+
+
 def test_a_seed_draws_what_python_draws(page: Any, chain_native: Any) -> None:
     seeds = range(6)
     found = page.evaluate(
@@ -139,7 +153,7 @@ def test_a_mask_of_tokens(page: Any, chain_native: Any) -> None:
     free, masked, again, wrong = found
     assert len(free) == 3 and masked == again and free[0] not in masked and masked
     assert wrong == (
-        f"generate: token_mask is (1,); it must be ({vocab},), a truth value for each token"
+        f"generate: token_mask is (1,); it must be ({vocab},), a boolean for each token"
     )
 
 
@@ -196,12 +210,12 @@ def test_a_long_prompt_stops_while_it_is_read(page: Any) -> None:
     ("body", "words"),
     [
         ("m.generate('a', { temperature: -1 })", "temperature is -1"),
-        ("m.generate('a', { maxNewTokens: 2.5 })", "max_new_tokens is 2.5"),
+        ("m.generate('a', { maxNewTokens: 2.5 })", "maxNewTokens is 2.5"),
         ("m.generate('a', { topP: 0 })", "top_p is 0"),
-        ("m.generate('a', { heat: 1 })", 'no option "heat"'),
+        ("m.generate('a', { heat: 1 })", "'heat' is not supported; supported: maxNewTokens, "),
         ("m.generate('')", "prompt is empty"),
         ("m.generate('a'.repeat(2100))", "the prompt has 2100 tokens, the context holds 2000"),
-        ("(await rl.load('/models/tiny/')).generate('a')", "a bert model does not generate"),
+        ("(await rl.load('/models/tiny/')).generate('a')", "text-generation is not supported"),
     ],
 )
 def test_errors_are_readable(page: Any, body: str, words: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub import resolve
-from rushlight.site.build import build
+from rushlight.core.io.hub.names import resolve
+from rushlight.site.builder.build import build
 
 READY = 'html[data-state="ready"]'
 CHAIN = "/models/chain/chain.gguf"
@@ -48,6 +48,53 @@ def settle(page: Any, **settings: object) -> None:
 
 # An answer to "clock" that goes on until it is stopped.
 ENDLESS = {"maxNewTokens": 10**7, "overflow": "shift"}
+
+
+# --- pictures, for screenshots.py ----------------------------------------------------------------
+
+
+def talk_of_candles(page: Any, longest: int) -> None:
+    """An answer of the model, the likeliest one, so that pictures stay alike."""
+    settle(page, temperature=0, maxNewTokens=longest)
+    before = page.get_attribute("html", "data-round")
+    page.fill("#draft", "Write a short poem about a candle.")
+    page.press("#draft", "Enter")
+    page.wait_for_selector(
+        f'{READY}:not([data-round="{before}"]) .assistant .under', timeout=600_000
+    )
+    page.wait_for_function("document.getElementById('used-says').innerText.includes('of')")
+
+
+def pictures(studio: Any) -> None:
+    """The page with an answer, on the CPU and on WebGPU, and what its timing shows."""
+    page = studio.open("chat/?device=cpu")
+    talk_of_candles(page, 100)
+    studio.rest(page)
+    studio.keep(page, "chat-desktop")
+    page.emulate_media(color_scheme="dark")
+    studio.keep(page, "chat-dark")
+    studio.resize(page, phone=True)
+    page.emulate_media(color_scheme="light")
+    studio.rest(page, show="messages")
+    studio.keep(page, "chat-phone")
+
+    page = studio.open("chat/?device=webgpu")
+    talk_of_candles(page, 40)
+    studio.rest(page)
+    studio.keep(page, "chat-webgpu")
+
+    page = studio.open("chat/?device=webgpu&timing")
+    talk_of_candles(page, 16)
+    page.wait_for_selector("#timing-found:visible")
+    studio.rest(page, show="panel-timing")
+    studio.keep(page, "timing-desktop")
+    studio.resize(page, phone=True)
+    page.emulate_media(color_scheme="dark")
+    studio.rest(page, show="panel-timing")
+    studio.keep(page, "timing-phone-dark")
+    page.evaluate("document.getElementById('panel-model').open = true")
+    studio.rest(page)
+    studio.keep(page, "chat-webgpu-phone-dark")
 
 
 # --- one page, with conversations that go on from test to test -----------------------------------
@@ -98,7 +145,7 @@ def test_an_answer_streams_into_the_page_as_markdown(chat: Any) -> None:
     chat.wait_for_function("document.getElementById('used-says').innerText.includes('of 2,000')")
 
 
-def test_what_a_model_writes_is_harmless(chat: Any) -> None:
+def test_markup_in_an_answer_is_harmless(chat: Any) -> None:
     say(chat, "evil")
     body = chat.locator(".assistant .body")
     text = body.inner_text()
@@ -271,7 +318,7 @@ def test_a_context_that_is_full_says_so(chat: Any) -> None:
     chat.evaluate("document.getElementById('defaults').click()")
 
 
-def test_keyboard_and_names(chat: Any) -> None:
+def test_keyboard_and_names(chat: Any, nameless: Any) -> None:
     chat.focus(".skip")
     chat.keyboard.press("Enter")
     assert chat.evaluate("document.activeElement.id") == "draft"
@@ -283,26 +330,15 @@ def test_keyboard_and_names(chat: Any) -> None:
     chat.keyboard.press("Enter")
     done(chat, before)
     assert chat.locator(".user .body").all_inner_texts() == ["one\nlight"]
-    nameless = chat.evaluate(
-        """() => [...document.querySelectorAll("button, input, select, textarea, a")]
-          .filter((e) => !(e.textContent || "").trim() && !e.getAttribute("aria-label") &&
-            !(e.labels && e.labels.length) && !e.hidden)
-          .map((e) => e.outerHTML)"""
-    )
-    assert nameless == []
+    assert nameless(chat) == []
 
 
-def test_a_phone_and_the_dark(chat: Any) -> None:
+def test_a_phone_needs_no_sideways_scrolling(chat: Any) -> None:
     say(chat, "evil")
     chat.set_viewport_size({"width": 360, "height": 740})
     widths = chat.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     chat.set_viewport_size({"width": 1280, "height": 900})
     assert widths[0] <= widths[1]
-    colour = "getComputedStyle(document.body).backgroundColor"
-    light = chat.evaluate(colour)
-    chat.click("#theme")
-    assert chat.evaluate(colour) != light
-    chat.click("#theme")
 
 
 def test_a_model_from_a_local_file(chat: Any, chain: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_stopped_answer_has_no_figures(
     page.press("#draft", "Enter")
     page.wait_for_function("document.querySelector('.assistant .body')?.innerText.includes('tock')")
     done(page, lambda: page.click("#stop"))
-    assert page.inner_text("#timing-says") == "It did not come to its end."
+    assert page.inner_text("#timing-says") == "The job did not complete, so there is no timing."
     say(page, "light")
     page.wait_for_selector("#timing-found:visible")
 

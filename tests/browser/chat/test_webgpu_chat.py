@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.hub import resolve
-from rushlight.site.build import build
+from rushlight.core.io.hub.names import resolve
+from rushlight.site.builder.build import build
 
 READY = 'html[data-state="ready"]'
 LIGHT = "A rushlight is a cheap light:\n\nrush\nfat\n\nNo wax."
@@ -188,9 +188,9 @@ def test_a_page_of_its_own_generates_on_webgpu_without_waiting_in_python(
         f"""
 import rushlight as rl
 m = await rl.models.load_async("{url}models/chain/chain.gguf", device="webgpu")
-weight = m.state_dict()["model.layers.0.self_attn.q_proj.weight"]
+weight = m.state_dict()["model.layers.0.self_attn.q_proj.weight"].storage
 tokens = [t async for t in m.tokens_async("a light", max_new_tokens=4)]
-[str(m.device), weight.storage.packing, [t.id for t in tokens], "".join(t.text for t in tokens)]
+[str(m.device), weight.weights_layout, [t.id for t in tokens], "".join(t.text for t in tokens)]
 """
     )
     expected = list(chain_native.tokens("a light", max_new_tokens=4))

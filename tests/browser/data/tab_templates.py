@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.core.errors import FormatError
-from rushlight.core.io.template import load_template
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.template import load_template
 
 HERE = Path(__file__).parent
 CASES = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))

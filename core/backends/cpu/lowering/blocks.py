@@ -1,0 +1,69 @@
+"""Lowerings of ops over block-quantized weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends.cpu.simd import CODES, Record
+from rushlight.core.backends.registry import get_linear_mode
+from rushlight.core.basis.dtype import float32
+
+# The quantized types with C kernels.
+KERNELS = frozenset(dtype for dtype in CODES if dtype.kind == "q")
+
+
+def _plain(x: Any) -> bool:
+    """Whether an operand is float32 with a contiguous last dim."""
+    layout = x.layout
+    return x.dtype is float32 and 0 < layout.ndim <= 8 and (
+        layout.strides[-1] == 1 or layout.shape[-1] < 2
+    )  # fmt: skip
+
+
+def _linear(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, weight, bias = inputs
+    return _product("blocks_linear", out, x, weight, bias, None)
+
+
+def _experts(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, weight, index, bias = inputs
+    return _product("blocks_linear", out, x, weight, bias, index)
+
+
+def _linear_t(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    grad, weight, *index = inputs
+    return _product("blocks_linear_t", out, grad, weight, None, *index or (None,))
+
+
+def _product(kernel: str, out: Any, x: Any, weight: Any, bias: Any, index: Any) -> Record | None:
+    if (
+        weight.dtype not in KERNELS
+        or not all(_plain(t) for t in (out, x, bias) if t is not None)
+        or any(t is not None and t.storage is out.storage for t in (x, bias, index))
+        or (index is not None and index.layout.ndim > 8)
+    ):
+        return None
+    return Record(kernel, (out, x, weight, bias, index), (int(get_linear_mode() == "fast"),))
+
+
+def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    weight, index = inputs
+    fits = weight.dtype in KERNELS and _plain(out) and index.layout.ndim <= 8
+    return Record("blocks_widen", (out, weight, index)) if fits else None
+
+
+def _cast(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x = inputs[0]
+    fits = x.dtype in KERNELS and _plain(out) and x.layout.ndim <= 8
+    return Record("blocks_widen", (out, x, None)) if fits else None
+
+
+LOWERINGS = {
+    "linear": _linear,
+    "linear_t": _linear_t,
+    "linear_experts": _experts,
+    "linear_experts_t": _linear_t,
+    "embedding": _embedding,
+    "cast": _cast,
+}

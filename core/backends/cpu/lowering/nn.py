@@ -1,0 +1,56 @@
+"""Lowerings of softmax, normalisation, rotary positions and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends.cpu.lowering.elementwise import FLOATS, WHOLE, apart
+from rushlight.core.backends.cpu.simd import Record, bits
+
+
+def _floats(name: str, *attrs: Callable[[Mapping[str, Any]], int]) -> Any:
+    def lower(inputs: Sequence[Any], out: Any, given: Mapping[str, Any]) -> Record | None:
+        if not all(x is None or x.dtype in FLOATS for x in inputs) or not apart(inputs, out):
+            return None
+        return Record(name, (out, *inputs), tuple(a(given) for a in attrs))
+
+    return lower
+
+
+def _eps(attrs: Mapping[str, Any]) -> int:
+    return bits(attrs["eps"])
+
+
+def _dim(attrs: Mapping[str, Any]) -> int:
+    return int(attrs["dim"])
+
+
+def _attention(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    q, k, v, bias, _, *places = inputs
+    good = all(x is None or x.dtype in FLOATS for x in (q, k, v, bias)) and all(
+        x is None or x.dtype in WHOLE for x in places
+    )
+    window, softcap = attrs["window"], attrs["softcap"]
+    if not good or softcap == 0 or not apart(inputs, out):
+        return None
+    told = (bits(attrs["scale"]), int(attrs["causal"]), -1 if window is None else window,
+            bits(softcap or 0.0))  # fmt: skip
+    return Record("attention", (out, *inputs), told)
+
+
+def _cache_write(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    cache, values, offsets = inputs
+    good = cache.storage is out.storage and values.dtype is out.dtype and offsets.dtype in WHOLE
+    return Record("cache_write", (out, values, offsets)) if good and apart(inputs, out) else None
+
+
+LOWERINGS: dict[str, Any] = {
+    "softmax": _floats("softmax", _dim),
+    "log_softmax": _floats("log_softmax", _dim),
+    "layer_norm": _floats("layer_norm", _eps),
+    "rms_norm": _floats("rms_norm", _eps),
+    "attention": _attention,
+    "cache_write": _cache_write,
+    "rope": _floats("rope", lambda attrs: int(attrs["interleaved"])),
+}

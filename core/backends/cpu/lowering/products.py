@@ -1,0 +1,96 @@
+"""Lowerings of matrix products of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.backends.cpu.simd import Record
+from rushlight.core.basis.dtype import DTYPES, float32
+from rushlight.core.basis.graph import TensorView
+
+_FLOATS = [d for d in DTYPES.values() if d.kind == "f" and d.name != "float64"]
+
+
+def _fits(out: Any, *inputs: Any) -> bool:
+    return (
+        out.dtype in _FLOATS
+        and out.layout.ndim <= 8
+        and all(x is None or (x.dtype in _FLOATS and x.storage is not out.storage) for x in inputs)
+    )
+
+
+def _matmul(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    return Record("product", (out, *inputs)) if _fits(out, *inputs) else None
+
+
+def _turned(weight: Any) -> TensorView:
+    dims = (*range(weight.layout.ndim - 2), weight.layout.ndim - 1, weight.layout.ndim - 2)
+    return TensorView(weight.storage, weight.layout.permute(dims), weight.dtype)
+
+
+def _rows(out: Any, x: Any, weight: Any, *bias: Any) -> Record | None:
+    """x (..., k) @ weight (k, n): one product of all rows if they can be viewed as a matrix."""
+    if not _fits(out, x, weight, *bias):
+        return None
+    k, n = weight.layout.shape
+    shape = x.layout.shape
+    rows = out.layout.numel // n if n else 0
+    seen, made = x.layout.reshape((rows, k)) if n else None, out.layout.reshape((rows, n))
+    if seen is not None and made is not None:
+        x, out = TensorView(x.storage, seen, x.dtype), TensorView(out.storage, made, out.dtype)
+    else:  # a batch of products with one weight
+        layout = weight.layout.expand((*shape[:-2], k, n))
+        weight = TensorView(weight.storage, layout, weight.dtype)
+    return Record("product", (out, x, weight, *bias))
+
+
+def _linear(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, weight, bias = inputs
+    return _rows(out, x, _turned(weight), bias)
+
+
+def _linear_t(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    return _rows(out, *inputs)
+
+
+def _experts(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, weight, index, *bias = inputs
+    if not _fits(out, x, weight, *bias):
+        return None
+    if bias:  # linear_experts has a bias or None; linear_experts_t has no such input
+        weight = _turned(weight)
+    return Record("product_experts", (out, x, weight, index, *bias))
+
+
+def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    weight, index = inputs
+    fits = out.layout.ndim <= 8 and weight.dtype in _FLOATS
+    return Record("embedding", (out, weight, index)) if fits else None
+
+
+def _conv(kernel: str) -> Any:
+    def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+        # The second input is the weight, or a gradient if the weight is the result.
+        second = inputs[1].layout
+        fits = _fits(out, *inputs) and second.is_contiguous
+        # Without channels, filters or elements NumPy's kernel runs.
+        empty = any(x is not None and 0 in x.layout.shape[1:] for x in (out, *inputs))
+        empty |= 0 in second.shape and 0 in second.strides
+        if empty or not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
+            return None
+        sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
+        return Record(kernel, (out, *inputs), sizes)
+
+    return lower
+
+
+LOWERINGS = {
+    **{name: _conv(name) for name in ("conv2d", "conv2d_input", "conv2d_weight")},
+    "matmul": _matmul,
+    "linear": _linear,
+    "linear_t": _linear_t,
+    "linear_experts": _experts,
+    "linear_experts_t": _experts,
+    "embedding": _embedding,
+}

@@ -1,0 +1,1 @@
+"""Every op in NumPy: used without C kernels, and the reference that they are tested against."""

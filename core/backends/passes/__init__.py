@@ -1,0 +1,1 @@
+"""Passes over a graph that every device applies before it compiles the graph."""

@@ -1,0 +1,254 @@
+"""The devices by name, and settings for all of them: seeds, debug mode, threads, precision.
+
+`device("cpu")` returns the one Device object of that name; its backend module is imported on first
+use. This is the only module that knows the backends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from rushlight.core.backends.protocol import Backend
+
+
+class Generator:
+    """State of the random numbers of a device: a 64-bit seed and an offset in blocks of four."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._lock = threading.Lock()
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart from `seed` (modulo 2**64)."""
+        self.seed, self.offset = seed % 2**64, 0
+        return self
+
+    def reserve(self, words: int) -> tuple[int, int]:
+        """Seed and offset for `words` 32-bit random words; no other call gets the same ones."""
+        with self._lock:
+            offset = self.offset
+            self.offset += -(-words // 4)
+            return self.seed, offset
+
+
+class Device:
+    """A device such as `cpu` or `meta`; there is one object per device, so compare with `is`."""
+
+    def __init__(self, type: str, index: int) -> None:
+        self.type, self.index = type, index
+        self.generator = Generator(_default_seed[0])
+        # Constants that ops keep on the device. A reset drops them, as each would hold the
+        # closed device.
+        self.constants: dict[Any, Any] = {}
+        self._backend: Backend | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def backend(self) -> Backend:
+        """The device's backend, made on first use."""
+        if self._backend is None:
+            with self._lock:
+                if self._backend is None:
+                    self._backend = _make_backend(self)
+        return self._backend
+
+    async def _adopt(self, opening: Awaitable[Backend]) -> None:
+        """Use the backend that is being opened, unless another thread opened one first."""
+        backend = await opening
+        with self._lock:
+            if self._backend is None:
+                self._backend = backend
+                return
+        backend.close()
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """The device's name and kernels; on webgpu the adapter's limits and features."""
+        return self.backend.info()
+
+    def synchronize(self) -> None:
+        """Wait for all pending work; raises DeviceError if it failed.
+
+        On webgpu an index out of range raises IndexError here or at a read.
+        """
+        if self._backend is not None:
+            self._backend.synchronize()
+
+    async def synchronize_async(self) -> None:
+        """`synchronize()` without blocking."""
+        if self._backend is not None:
+            await self._backend.synchronize_async()
+
+    def set_memory_budget(self, nbytes: int | None) -> None:
+        """Refuse tensors beyond `nbytes` bytes in total with DeviceMemoryError; None: no bound.
+
+        The budget is checked before the device allocates. On cpu it is not supported: ValueError.
+        """
+        self.backend.set_memory_budget(nbytes)
+
+    def reset(self) -> None:
+        """Close the device and reopen it at its next use, for instance after it was lost.
+
+        Its tensors are lost; using one raises DeviceLostError. The cpu device is unchanged.
+        """
+        with self._lock:
+            if self._backend is not None and self.type == "webgpu":
+                self._backend.close()
+                self._backend = None
+                self.constants.clear()
+
+    def __repr__(self) -> str:
+        return f"device({str(self)!r})"
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.index}" if self.index else self.type
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device, (str(self),))
+
+
+def _make_backend(dev: Device) -> Backend:
+    if dev.type == "meta":
+        from rushlight.core.backends.meta import MetaBackend
+
+        return MetaBackend()
+    if dev.type == "webgpu":
+        from rushlight.core.backends.webgpu import open_backend
+
+        return open_backend(dev.index)
+    from rushlight.core.backends.cpu.backend import CpuBackend
+
+    return CpuBackend()
+
+
+debugging = [False]
+_PRECISIONS = ("exact", "fast")
+_activation_precision = ["exact"]  # of all threads
+_precision_here: ContextVar[str | None] = ContextVar("activation_precision", default=None)
+KINDS = ("cpu", "meta", "webgpu")
+_default_seed = [0]
+_devices: dict[tuple[str, int], Device] = {}
+_devices_lock = threading.Lock()
+
+
+def device(name: str | Device) -> Device:
+    """The device `name` ("cpu", "webgpu", "webgpu:1", "meta"); a Device is returned as it is.
+
+    Raises ValueError with the supported devices.
+    """
+    if isinstance(name, Device):
+        return name
+    kind, _, index = str(name).partition(":")
+    wrong = kind not in KINDS or (":" in str(name) and not index.isdecimal())
+    if wrong or (kind != "webgpu" and int(index or 0) != 0):
+        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}")
+    with _devices_lock:
+        return _devices.setdefault((kind, int(index or 0)), Device(kind, int(index or 0)))
+
+
+# The device whose buffers are the process's memory: tensors from Python values are made there.
+HOST = device("cpu")
+
+
+async def device_async(name: str | Device) -> Device:
+    """`device(name)`, opened now instead of on its first use.
+
+    In a browser without JSPI (Safari) await this once before the webgpu device is used; elsewhere
+    it is optional. DeviceError if there is no adapter.
+    """
+    found = device(name)
+    if found.type == "webgpu" and found._backend is None:
+        from rushlight.core.backends.webgpu import open_backend_async
+
+        await found._adopt(open_backend_async(found.index))
+    else:
+        _ = found.backend
+    return found
+
+
+def manual_seed(seed: int) -> None:
+    """Restart the random numbers of every device from `seed`, also of devices used later."""
+    with _devices_lock:
+        _default_seed[0] = seed
+        for dev in _devices.values():
+            dev.generator.manual_seed(seed)
+
+
+def devices() -> list[Device]:
+    """The devices of this machine that compute: cpu, and one webgpu device per adapter.
+
+    If WebGPU is not available (wgpu-py is missing, or the tab has none) the list is cpu only;
+    `device("webgpu").info` says why. A browser without JSPI is only checked for WebGPU, not for an
+    adapter; `await device_async("webgpu")` checks for one.
+    """
+    from rushlight.core.backends.webgpu import count_adapters
+
+    return [device("cpu"), *(device(f"webgpu:{i}") for i in range(count_adapters()))]
+
+
+@contextmanager
+def debug(enabled: bool = True) -> Iterator[None]:
+    """Within this context webgpu submits every op by itself and waits for it.
+
+    A device error then names exactly one op, at the line that ran it. This is slow.
+    """
+    before, debugging[0] = debugging[0], enabled
+    try:
+        yield
+    finally:
+        debugging[0] = before
+
+
+def set_num_threads(count: int) -> None:
+    """Let the cpu device's C kernels use `count` threads; the default is the number of cores.
+
+    Results do not depend on it. The tab has one thread. NumPy's products use the setting of their
+    library (OPENBLAS_NUM_THREADS). ValueError for a count below 1 or above 64.
+    """
+    from rushlight.core.backends.cpu import simd
+
+    simd.set_threads(count)
+
+
+def get_num_threads() -> int:
+    """The number of threads that the cpu device's C kernels may use."""
+    from rushlight.core.backends.cpu import simd
+
+    return simd.threads[0]
+
+
+def set_linear_mode(mode: str) -> None:
+    """Set how `linear` multiplies with block-quantized weights: "exact" (default) or "fast".
+
+    exact: activations stay float32. fast: each 32 activations are rounded to 16-bit integers
+    (llama.cpp uses 8 bits) if the device has such a kernel; else as exact. Generation has its own
+    setting (its option `linear`), and `linear_mode` sets the mode for a block of code. ValueError
+    for another mode.
+    """
+    _activation_precision[0] = _checked(mode)
+
+
+def get_linear_mode() -> str:
+    """The mode of `linear_mode` in this context, else that of `set_linear_mode`."""
+    return _precision_here.get() or _activation_precision[0]
+
+
+@contextmanager
+def linear_mode(mode: str) -> Iterator[None]:
+    """Within this context `linear` runs in this mode; see `set_linear_mode`."""
+    token = _precision_here.set(_checked(mode))
+    try:
+        yield
+    finally:
+        _precision_here.reset(token)
+
+
+def _checked(mode: str) -> str:
+    if mode not in _PRECISIONS:
+        known = ", ".join(_PRECISIONS)
+        raise ValueError(f"linear mode {mode!r} is not supported; supported: {known}")
+    return mode

@@ -1,0 +1,1 @@
+"""Lines of WGSL that depend on dtypes and layouts."""

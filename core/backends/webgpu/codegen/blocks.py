@@ -1,0 +1,280 @@
+"""Quantized blocks on the device: planes of whole words, one after another in a buffer.
+
+A GGUF block of 18 or 34 bytes cannot be read as words, so a kernel splits uploaded bytes into
+planes. Another kernel joins them again, byte for byte. Types with their own kernels have planes of
+scales, fifth bits and packed words. Any other type has one plane of whole blocks, each padded to
+words.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rushlight.core.backends.protocol import Bytes, Operand
+from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, grid
+from rushlight.core.backends.webgpu.runtime.pool import Buffer
+from rushlight.core.backends.webgpu.runtime.recorder import Slice
+from rushlight.core.basis.dtype import DType, uint32
+from rushlight.core.basis.errors import DeviceError
+from rushlight.core.basis.graph import TensorView
+from rushlight.core.basis.layout import Layout
+from rushlight.core.basis.quantized import q4_0, q4_1, q5_0, q5_1, q8_0
+
+if TYPE_CHECKING:
+    from rushlight.core.backends.webgpu.backend import WebGpuBackend
+
+# Bytes of the staging buffer; a whole number of groups of every dtype.
+STAGING = 8 << 20
+# Blocks that are repacked together: their bytes and scales are whole words.
+GROUP = 64
+
+
+class Plane(NamedTuple):
+    """One plane: bytes per block, and their offset in a block of the file."""
+
+    nbytes: int
+    start: int
+
+
+# The types that shaders read by kernels of their own (wgsl_kernels/library/blocks.wgsl), and their
+# planes in their order in the buffer: scales, fifth bits, packed words.
+PLANES: dict[DType, tuple[Plane, ...]] = {
+    q4_0: (Plane(2, 0), Plane(16, 2)),
+    q4_1: (Plane(4, 0), Plane(16, 4)),
+    q5_0: (Plane(2, 0), Plane(4, 2), Plane(16, 6)),
+    q5_1: (Plane(4, 0), Plane(4, 4), Plane(16, 8)),
+    q8_0: (Plane(2, 0), Plane(32, 2)),
+}
+
+
+def planes_of(dtype: DType) -> tuple[Plane, ...]:
+    """The planes of a quantized type."""
+    return PLANES.get(dtype) or (Plane(-(-dtype.itemsize // 4) * 4, 0),)
+
+
+def allocate(backend: WebGpuBackend, numel: int, dtype: DType) -> Buffer:
+    """A buffer with planes for `numel` elements; `planes` says where they begin."""
+    nbytes, starts = places(numel, dtype)
+    buffer = backend.pool.take(nbytes)
+    buffer.planes = starts
+    return buffer
+
+
+def places(numel: int, dtype: DType) -> tuple[int, tuple[int, ...]]:
+    """Bytes of a buffer for `numel` elements, and where its planes begin."""
+    count, at, starts = numel // dtype.block, 0, []
+    for plane in planes_of(dtype):
+        starts.append(at)
+        at += -(-count * plane.nbytes // ALIGN) * ALIGN
+    return max(at, 4), tuple(starts)
+
+
+def plane_value(x: Operand, index: int, layout: Layout, dtype: DType) -> TensorView:
+    """The rows of `layout` in one plane of `x`, as elements of `dtype` (2 or 4 bytes wide)."""
+    size = 2 if dtype.itemsize == 2 else 4
+    per, block = planes_of(x.dtype)[index].nbytes // size, x.dtype.block  # elements per block
+    start = x.buffer.planes[index] // size
+    shape = (*layout.shape[:-1], layout.shape[-1] // block * per)
+    strides = (*(s // block * per for s in layout.strides[:-1]), 1)
+    return TensorView(x.buffer, Layout(shape, strides, start + layout.offset // block * per), dtype)
+
+
+def _reach(plane: Plane, dtype: DType, layout: Layout) -> tuple[int, int]:
+    """The bytes of a plane that `layout` reaches, from a block on whose offset can be bound."""
+    first, last = layout.extent
+    step = ALIGN // math.gcd(ALIGN, plane.nbytes)
+    low = first // dtype.block // step * step * plane.nbytes
+    return low, -(-(-(-last // dtype.block) * plane.nbytes) // 16) * 16
+
+
+def plane_slices(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], list[int]]:
+    """Each plane's part that `layout` reaches, and how block numbers shift: scales, highs, quants.
+
+    Whole planes where they fit, so that bind groups are found again.
+    """
+    planes = planes_of(x.dtype)
+    starts = [*x.buffer.planes, x.buffer.nbytes]
+    slices, shifts = [], []
+    for k, plane in enumerate(planes):
+        low, high = 0, starts[k + 1] - starts[k]
+        if high > e.binding_limit:
+            low, end = _reach(plane, x.dtype, layout)
+            high = min(end, high)
+        if high - low > e.binding_limit:
+            raise DeviceError(
+                f"{e.op}: a {x.dtype.name} operand of shape {layout.shape} spans {high - low} "
+                f"bytes, the adapter binds {e.binding_limit} at once",
+                hint="split the tensor along its rows, or compute on cpu",
+            )
+        slices.append(Slice(x.buffer, starts[k] + low, max(high - low, 4)))
+        shifts.append(-(low // plane.nbytes) & 0xFFFFFFFF)
+    if len(planes) == 2:
+        shifts.insert(1, 0)
+    return slices, shifts
+
+
+def planes_fit(e: Emitter, x: Operand, layout: Layout) -> bool:
+    """Whether `plane_slices` would accept this part of `x`."""
+    if x.buffer.nbytes <= e.binding_limit:
+        return True
+    reach = (_reach(plane, x.dtype, layout) for plane in planes_of(x.dtype))
+    return all(high - low <= e.binding_limit for low, high in reach)
+
+
+def _pack(
+    e: Emitter, dtype: DType, planes: Buffer, staging: Buffer, first: int, count: int
+) -> None:
+    """Move `count` blocks from the start of `staging` to the planes, from number `first` on."""
+    raw_words = min(dtype.itemsize * count // 4 + 1, staging.nbytes // 4)
+    staged, _ = e.bind(TensorView(staging, Layout.contiguous((raw_words,)), uint32))
+    for k, plane in enumerate(planes_of(dtype)):
+        per = max(plane.nbytes // 4, 1)
+        pairs = plane.nbytes == 2
+        words = -(-count // 2) if pairs else count * per
+        start = planes.planes[k] // 4 + (first // 2 if pairs else first * per)
+        bound, at = e.bind(TensorView(planes, Layout((words,), (1,), start), uint32))
+        if dtype in PLANES:
+            parameters = [words, at, per, plane.start // 2, dtype.itemsize // 2, int(pairs), count]
+            kernel = e.kernel("blocks_pack", "rw")
+        else:
+            parameters = [words, at, 4 * per, 0, dtype.itemsize, dtype.itemsize, count]
+            kernel = e.kernel("blocks_fill", "rw")
+        e.dispatch(kernel, [staged, bound], parameters, grid(-(-words // 64)))
+
+
+def _groups_at_once(backend: WebGpuBackend, dtype: DType) -> int:
+    """Groups of blocks that can be staged and bound, as in the file and in each plane."""
+    widest = max(dtype.itemsize, *(plane.nbytes for plane in planes_of(dtype)))
+    limit = backend.port.limits["maxStorageBufferBindingSize"]
+    return min(STAGING // (GROUP * dtype.itemsize), limit // (GROUP * widest))
+
+
+class BlockWriter:
+    """Fills the planes of a new buffer from the bytes of a GGUF tensor, piece by piece.
+
+    `write` takes pieces of any size. Code that can write to GPU memory by itself puts up to
+    `capacity` bytes at the start of `staging` and calls `commit` instead; its pieces must be
+    multiples of `step` bytes, but for the last. `buffer` is complete when all has been given.
+    """
+
+    def __init__(self, backend: WebGpuBackend, numel: int, dtype: DType) -> None:
+        self.backend, self.dtype = backend, dtype
+        self.blocks = numel // dtype.block
+        self.step = GROUP * dtype.itemsize
+        with backend.lock:
+            self.buffer = allocate(backend, numel, dtype)
+            groups = min(_groups_at_once(backend, dtype), -(-self.blocks // GROUP))
+            self.capacity = max(groups, 1) * self.step
+            self.staging = backend.pool.take(self.capacity, write=True)
+        self.done = 0  # blocks in the planes
+        self._rest = np.empty(0, np.uint8)
+
+    @property
+    def missing(self) -> int:
+        """Bytes that are still to come."""
+        return (self.blocks - self.done) * self.dtype.itemsize - self._rest.size
+
+    def write(self, data: Bytes) -> None:
+        """Write the next bytes; ValueError for more than the tensor has."""
+        if data.size > self.missing:
+            raise ValueError(
+                f"{self.dtype.name}: {data.size} more bytes, the tensor misses {self.missing}"
+            )
+        last = data.size == self.missing
+        if self._rest.size:
+            data = np.concatenate([self._rest, data])
+        at = 0
+        while data.size - at >= self.capacity or (last and at < data.size):
+            piece = data[at : at + self.capacity]
+            at += piece.size
+            self._put(piece)
+        whole = (data.size - at) // self.step * self.step
+        if whole and not last:
+            self._put(data[at : at + whole])
+            at += whole
+        self._rest = data[at:].copy()
+
+    def _put(self, piece: Bytes) -> None:
+        with self.backend.lock:
+            padded = piece
+            if piece.size % 4:
+                padded = np.zeros(-(-piece.size // 4) * 4, np.uint8)
+                padded[: piece.size] = piece
+            self.backend.recorder.write(self.staging, padded)
+            self._rest = np.empty(0, np.uint8)
+            self.commit(piece.size)
+
+    def commit(self, nbytes: int) -> None:
+        """Repack the first `nbytes` bytes of `staging`, which are the next of the tensor."""
+        count = nbytes // self.dtype.itemsize
+        if nbytes > self.capacity or nbytes > self.missing or nbytes % self.dtype.itemsize:
+            raise ValueError(f"{self.dtype.name}: {nbytes} bytes cannot be taken at once")
+        if nbytes % self.step and nbytes != self.missing:
+            raise ValueError(f"{self.dtype.name}: {nbytes} bytes are no multiple of {self.step}")
+        with self.backend.lock:
+            e = self.backend.emitter("to")
+            _pack(e, self.dtype, self.buffer, self.staging, self.done, count)
+            self.done += count
+
+
+def upload(backend: WebGpuBackend, data: Bytes, dtype: DType) -> Buffer:
+    """A buffer with the planes of the GGUF bytes `data`."""
+    writer = BlockWriter(backend, data.size // dtype.itemsize * dtype.block, dtype)
+    if data.size:
+        writer.write(data)
+    return writer.buffer
+
+
+def parts(backend: WebGpuBackend, start: int, stop: int, dtype: DType) -> list[tuple[int, int]]:
+    """Bytes start to stop of the file's form as (first block, blocks) small enough to stage."""
+    first, last = start // dtype.itemsize, stop // dtype.itemsize
+    step = _groups_at_once(backend, dtype) * GROUP
+    begin = first // 2 * 2  # scales lie two to a word
+    return [(b, min(step, last - b)) for b in range(begin, last, step)] if last > first else []
+
+
+def cut(found: list[Bytes], start: int, stop: int, dtype: DType) -> Bytes:
+    """Bytes start to stop, of parts that may begin one block earlier."""
+    if not found:
+        return np.empty(0, np.uint8)
+    whole = found[0] if len(found) == 1 else np.concatenate(found)
+    skip = start - start // dtype.itemsize // 2 * 2 * dtype.itemsize
+    return whole[skip : skip + stop - start]
+
+
+def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype: DType) -> Slice:
+    """Record the kernel that joins blocks as in the file; returns the slice to read."""
+    nbytes = -(-count * dtype.itemsize // 4) * 4
+    raw = backend.pool.take(nbytes)
+    e = backend.emitter("to")
+    layout = Layout((count * dtype.block,), (1,), first * dtype.block)
+    slices, shifts = plane_slices(e, TensorView(buffer, layout, dtype), layout)
+    planes = planes_of(dtype)
+    if dtype not in PLANES:
+        start = (first + shifts[0] & 0xFFFFFFFF) * planes[0].nbytes
+        parameters = [
+            nbytes // 4,
+            0,
+            dtype.itemsize,
+            start,
+            planes[0].nbytes,
+            dtype.itemsize,
+            count,
+        ]
+        kernel = e.kernel("blocks_fill", "rw")
+        given = [slices[0], Slice(raw, 0, raw.nbytes)]
+        e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
+        return Slice(raw, 0, nbytes)
+    halves = count * dtype.itemsize // 2
+    scale, quants = planes[0].nbytes // 2, planes[-1].nbytes // 2
+    parameters = [0] * 51
+    parameters[0:6] = [halves, first, dtype.itemsize // 2, scale, len(planes) - 2, quants]
+    parameters[48:51] = shifts
+    bindings = [slices[0], slices[-2] if len(planes) == 3 else slices[-1], slices[-1]]
+    kernel = e.kernel("blocks_unpack", "rrrw")
+    given = [*bindings, Slice(raw, 0, raw.nbytes)]
+    e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
+    return Slice(raw, 0, nbytes)

@@ -1,0 +1,119 @@
+"""Lowering of running sums: sums within parts, sums of the parts, then both added."""
+
+from __future__ import annotations
+
+from rushlight.core.backends.protocol import Operand
+from rushlight.core.backends.webgpu.codegen import access
+from rushlight.core.backends.webgpu.emit import (
+    Attrs,
+    Emitter,
+    Inputs,
+    fill,
+    grid,
+    view,
+    word,
+)
+from rushlight.core.backends.webgpu.lowering.map import emit_map, move
+from rushlight.core.backends.webgpu.lowering.reduce import WIDE
+from rushlight.core.backends.webgpu.runtime.recorder import Kernel
+from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.graph import TensorView
+from rushlight.core.basis.layout import Layout
+from rushlight.wgsl_kernels import compose
+
+
+def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Sums of the elements up to each, along `dim`."""
+    x = inputs[0]
+    assert x is not None
+    dim = attrs["dim"]
+    wide = WIDE[access.value_type(x.dtype)]
+    narrow = access.per_word(out.dtype) > 1
+    made: Operand = e.temporary(out.layout.shape, wide) if narrow else out
+    _scan(e, x, x.layout, made, made.layout, dim)
+    if narrow:
+        emit_map(e, "a", [made], out, e.op)
+    if out.dtype is int64 and x.layout.shape[dim] > 1:
+        # Up to the first that went beyond 32 bits all sums are exact, so it is found by adding
+        # each element to the sum before it again.
+        n = x.layout.shape[dim]
+        sums = TensorView(out.buffer, out.layout.slice(dim, 0, n - 1), int64)
+        given = TensorView(x.buffer, x.layout.slice(dim, 1, n), int64)
+        rest = e.temporary(given.layout.shape, int64)
+        code = e.status.code(e.op, "overflow")
+        emit_map(e, "add_64(a, b)", [given, sums], rest, e.op, extra=[code], notes=True)
+
+
+def _scan(e: Emitter, x: Operand, at: Layout, out: Operand, to: Layout, dim: int) -> None:
+    if not (e.fits(x, at) and e.fits(out, to)):
+        far = to if e.fits(x, at) else at
+        d = max(range(at.ndim), key=lambda d: far.strides[d] * (far.shape[d] > 1))
+        half = at.shape[d] // 2
+        if d != dim:
+            for a, b in ((0, half), (half, at.shape[d])):
+                _scan(e, x, at.slice(d, a, b), out, to.slice(d, a, b), dim)
+            return
+        if half:
+            # Rows in two parts: the second goes on from the last sums of the first.
+            _scan(e, x, at.slice(dim, 0, half), out, to.slice(dim, 0, half), dim)
+            rest = to.slice(dim, half, at.shape[dim])
+            _scan(e, x, at.slice(dim, half, at.shape[dim]), out, rest, dim)
+            end = TensorView(out.buffer, to.slice(dim, half - 1, half), out.dtype)
+            last = e.temporary(end.layout.shape, out.dtype)
+            move(e, end, last)
+            sums = TensorView(out.buffer, rest, out.dtype)
+            carried = view(last, last.layout.expand(rest.shape))
+            emit_map(e, "a + b", [sums, carried], sums, "scan_add")
+            return
+    n = at.shape[dim]
+    others = [d for d in range(len(at.shape)) if d != dim]
+    sizes, (steps, to_steps) = e.walk(
+        tuple(at.shape[d] for d in others),
+        [tuple(v.strides[d] for d in others) for v in (at, to)],
+    )
+    rows = at.numel // n
+    # On a CPU barriers are slow, so each invocation has its own part.
+    lanes, each = (1, 64) if e.on_cpu else (256 if n > 256 else 16 if n > 8 else 2, 4)
+    part = lanes * each
+    parts = -(-n // part)
+    source, first = e.bind(x, at)
+    target, begin = e.bind(out, to)
+    p = [0] * 42
+    p[0:9] = [
+        rows, begin, first, n, parts, word(at.strides[dim]), to.strides[dim], 0, len(sizes)
+    ]  # fmt: skip
+    fill(p, 10, sizes, steps)
+    fill(p, 34, to_steps)
+    kind = access.value_type(x.dtype)
+    lines = [f"alias total = {kind};", access.writer(1, out.dtype)]
+    totals = e.temporary((rows, parts), WIDE[kind]) if parts > 1 else None
+    bindings = [source, target]
+    if totals is None:
+        keep = "fn keep(unit: u32, v: total) {}"
+    else:
+        keep = (
+            "@group(0) @binding(2) var<storage, read_write> kept: array<total>;\n"
+            "fn keep(unit: u32, v: total) { kept[unit] = v; }"
+        )
+        bindings.append(e.bind(totals)[0])
+    # Workgroup memory is only there where it is used: SwiftShader compiles it slowly.
+    ends = "sums_in_row(v, lane)" if lanes > 1 else "vec2<total>(total(0), v)"
+    cut = [
+        f"const LANES = {lanes}u;", f"const EACH = {each}u;",
+        f"fn ends(v: total, lane: u32) -> vec2<total> {{ return {ends}; }}",
+    ]  # fmt: skip
+    text = compose("scan", access.reader("x", 0, x.dtype), *lines, *cut, keep)
+    kernel = Kernel(text, "r" + "w" * (len(bindings) - 1), "scan")
+    e.dispatch(kernel, bindings, p, grid(-(-rows * parts * lanes // 256)))
+    if totals is None:
+        return
+    sums = e.temporary((rows, parts), totals.dtype)
+    _scan(e, totals, totals.layout, sums, sums.layout, 1)
+    before, start = e.bind(sums)
+    q = list(p)
+    q[0:7] = [rows * n, begin, start, n, parts, part, to.strides[dim]]
+    kernel = e.kernel("scan_add", "rw", access.reader("t", 0, sums.dtype), *lines)
+    e.dispatch(kernel, [before, target], q, grid(-(-rows * n // 64)))
+
+
+LOWERINGS = {"cumsum": cumsum}

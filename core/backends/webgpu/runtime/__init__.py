@@ -1,0 +1,1 @@
+"""The device itself: implementations of WebGPU, memory, and the order of commands."""

@@ -1,0 +1,160 @@
+"""Buffers of the webgpu device, and the pool that reuses freed ones."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import insort
+from collections import OrderedDict, deque
+
+from rushlight.core.backends.webgpu.runtime.port import Port
+from rushlight.core.basis.errors import DeviceMemoryError
+
+# Freed bytes that are kept; beyond them the least recently used buffer is destroyed first.
+BOUND = 256 << 20
+_STEP = 256
+
+
+def size_class(nbytes: int) -> int:
+    """`nbytes` rounded up to one of four sizes per power of two, at least 256."""
+    if nbytes <= _STEP:
+        return _STEP
+    step = max(_STEP, 1 << ((nbytes - 1).bit_length() - 3))
+    return -(-nbytes // step) * step
+
+
+class Buffer:
+    """Memory on the device; it returns to its pool when it has no references."""
+
+    __slots__ = ("handle", "nbytes", "pool", "planes", "__weakref__")
+
+    def __init__(self, pool: Pool, handle: int, nbytes: int) -> None:
+        self.pool, self.handle, self.nbytes = pool, handle, nbytes
+        self.planes: tuple[int, ...] = ()  # where the planes of quantized blocks begin, in bytes
+
+    @property
+    def buffer(self) -> Buffer:
+        """The buffer itself, so that a view of a temporary can use it as its storage."""
+        return self
+
+    def __del__(self) -> None:
+        # Only recorded, as the garbage collector may run at any time.
+        self.pool.dead.append((self.handle, self.nbytes))
+
+
+class Virtual:
+    """Memory of a graph during compilation; it gets a buffer at the end.
+
+    handle: negative, as no buffer has it.
+    """
+
+    __slots__ = ("handle", "nbytes", "planes")
+    _handles = itertools.count(-1, -1)
+
+    def __init__(self, nbytes: int) -> None:
+        self.handle, self.nbytes = next(self._handles), nbytes
+        self.planes: tuple[int, ...] = ()
+
+    @property
+    def buffer(self) -> Virtual:
+        """The memory itself, as for Buffer."""
+        return self
+
+
+class Virtuals:
+    """Replaces the pool while a graph is compiled: returns `Virtual` memory."""
+
+    def take(self, nbytes: int) -> Virtual:
+        """Memory of at least `nbytes` bytes, with any content."""
+        return Virtual(size_class(nbytes))
+
+
+class Pool:
+    """Allocates buffers and reuses freed ones. `budget` bounds the allocated bytes."""
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.dead: deque[tuple[int, int]] = deque()
+        self.free: OrderedDict[int, int] = OrderedDict()  # handle -> size, the oldest first
+        self.by_size: dict[int, list[int]] = {}  # size -> handles in order
+        self.pending: set[int] = set()  # handles that dispatches still to be submitted use
+        self.used = self.kept = 0
+        self.bound = BOUND
+        self.budget: int | None = None
+        self.forget: list[int] = []  # destroyed handles whose bind groups are to be forgotten
+
+    def take(self, nbytes: int, write: bool = False) -> Buffer:
+        """A buffer of at least `nbytes` bytes, with any content.
+
+        It is always the lowest free handle, so that a repeated step gets the same buffers and their
+        bind groups. Dispatches run in order, so later ones may reuse buffers of pending ones. A
+        write of the host runs before all of them, so with `write` such buffers are not used.
+        DeviceMemoryError beyond the budget or the device's largest buffer.
+        """
+        size = size_class(nbytes)
+        self.collect()
+        most = self.port.limits["maxBufferSize"]
+        if nbytes > most:
+            raise DeviceMemoryError(
+                f"webgpu: a buffer of {nbytes} bytes exceeds the adapter's largest, {most}",
+                hint="split the tensor, or keep it on the cpu device",
+            )
+        size = min(size, most // 4 * 4)
+        if self.budget is not None and self.used + size > self.budget:
+            raise DeviceMemoryError(
+                f"webgpu: {size} bytes more than the {self.used} in use exceed the memory budget "
+                f"of {self.budget}",
+                hint='free tensors, or raise it: rl.device("webgpu").set_memory_budget(...)',
+            )
+        waiting = self.by_size.get(size, [])
+        if write and self.pending:
+            handle = next((h for h in waiting if h not in self.pending), 0)
+        else:
+            handle = waiting[0] if waiting else 0
+        if handle:
+            waiting.remove(handle)
+            del self.free[handle]
+            self.kept -= size
+        else:
+            handle = self._make(size)
+        self.used += size
+        return Buffer(self, handle, size)
+
+    def _make(self, size: int) -> int:
+        """A new buffer; if memory is short, kept buffers are destroyed first."""
+        try:
+            return self.port.buffer(size)
+        except DeviceMemoryError:
+            if not self._drop(0):
+                raise
+            self.port.check()  # their memory is free once the work that uses them is done
+            return self.port.buffer(size)
+
+    def collect(self) -> None:
+        """Recover the buffers without references."""
+        while self.dead:
+            handle, size = self.dead.popleft()
+            self.used -= size
+            self.kept += size
+            self.free[handle] = size
+            insort(self.by_size.setdefault(size, []), handle)
+
+    def trim(self, bound: int | None = None) -> None:
+        """Destroy freed buffers beyond the bound that no pending work uses."""
+        self.collect()
+        if self.kept > (self.bound if bound is None else bound):
+            self._drop(self.bound if bound is None else bound)
+
+    def _drop(self, bound: int) -> int:
+        """Destroy kept buffers, the longest unused first, down to `bound` bytes; how many."""
+        gone = 0
+        for handle, size in list(self.free.items()):
+            if self.kept <= bound:
+                break
+            if handle not in self.pending:
+                del self.free[handle]
+                self.by_size[size].remove(handle)
+                self.kept -= size
+                self.port.free(handle)
+                self.forget.append(handle)
+                gone += 1
+        return gone

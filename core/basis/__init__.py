@@ -1,0 +1,1 @@
+"""The lowest layer: dtypes, layouts, errors, and graphs of ops."""

@@ -1,0 +1,132 @@
+"""The table of dtypes, and which dtype two of them promote to.
+
+A dtype says how elements lie in memory: `block` elements take `itemsize` bytes. Plain dtypes
+have a block of one; the quantized ones, whose rows are in quantized.py, have more.
+bfloat16 and the two float8 types have no NumPy type of their own: they are stored as unsigned
+integers and computed in float32.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis import quantized
+from rushlight.core.basis.element import DType as DType
+
+
+def _row(name: str, kind: str, store: Any, encoded: bool = False, gguf: int | None = None) -> DType:
+    numpy = np.dtype(store)
+    return DType(name, kind, numpy.itemsize, numpy, encoded=encoded, gguf=gguf)
+
+
+bool_ = _row("bool", "b", np.bool_)
+uint8 = _row("uint8", "u", np.uint8)
+int8 = _row("int8", "i", np.int8, gguf=24)
+int16 = _row("int16", "i", np.int16, gguf=25)
+int32 = _row("int32", "i", np.int32, gguf=26)
+uint32 = _row("uint32", "u", np.uint32)
+int64 = _row("int64", "i", np.int64, gguf=27)
+float16 = _row("float16", "f", np.float16, gguf=1)
+bfloat16 = _row("bfloat16", "f", np.uint16, encoded=True, gguf=30)
+float32 = _row("float32", "f", np.float32, gguf=0)
+float64 = _row("float64", "f", np.float64, gguf=28)
+float8_e4m3fn = _row("float8_e4m3fn", "f", np.uint8, encoded=True)
+float8_e5m2 = _row("float8_e5m2", "f", np.uint8, encoded=True)
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        bool_, uint8, int8, int16, int32, uint32, int64,
+        float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2,
+        *(d for d in vars(quantized).values() if type(d) is DType),
+    )
+}  # fmt: skip
+
+from_safetensors: dict[str, DType] = {
+    "BOOL": bool_, "U8": uint8, "I8": int8, "I16": int16, "I32": int32, "U32": uint32,
+    "I64": int64, "F16": float16, "BF16": bfloat16, "F32": float32, "F64": float64,
+    "F8_E4M3": float8_e4m3fn, "F8_E5M2": float8_e5m2,
+}  # fmt: skip
+
+_NUMPY = {d.numpy: d for d in DTYPES.values() if not d.encoded and d.kind != "q"}
+_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32}
+_BITS = {uint8: 8, int8: 8, int16: 16, int32: 32, uint32: 32, int64: 64}
+_SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
+
+
+def as_dtype(value: Any) -> DType:
+    """The DType that `value` names: a DType, its name, a NumPy dtype, or bool, int or float.
+
+    Raises TypeError for anything else and names the supported dtypes.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    if value is float:  # as in torch and NumPy, though a Python float by itself gives float32
+        return float64
+    if isinstance(value, type) and value in _PYTHON:
+        return _PYTHON[value]
+    try:
+        return _NUMPY[np.dtype(value)]
+    except (TypeError, KeyError):
+        raise TypeError(
+            f"dtype {value!r} is not supported; supported: {', '.join(DTYPES)}"
+        ) from None
+
+
+copyreg.pickle(DType, lambda dtype: (as_dtype, (dtype.name,)))  # each row exists once
+
+
+def of_scalar(value: bool | int | float) -> DType:
+    """The default dtype of a Python scalar: bool, int64 or float32."""
+    return _PYTHON[bool if isinstance(value, bool) else int if isinstance(value, int) else float]
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest dtype that holds both, by torch's rules.
+
+    float16 with bfloat16 gives float32. uint32 with a signed type gives int64 (torch leaves it
+    undefined). Raises TypeError for float8 with anything but itself, and for quantized blocks.
+    """
+    if a is b:
+        return a
+    for d in (a, b):
+        if d.kind == "q" or d in (float8_e4m3fn, float8_e5m2):
+            how = "dequantize() the blocks" if d.kind == "q" else "convert one with .to()"
+            raise TypeError(f"no promotion between {a.name} and {b.name}; {how}")
+    if a.category != b.category:
+        return a if a.category > b.category else b
+    if a.kind == "f":
+        if a.itemsize == b.itemsize:
+            return float32  # float16 and bfloat16: neither holds the other
+        return a if a.itemsize > b.itemsize else b
+    bits_a, bits_b = _BITS[a], _BITS[b]
+    if a.kind == b.kind:
+        return a if bits_a >= bits_b else b
+    unsigned, signed = (bits_a, bits_b) if a.kind == "u" else (bits_b, bits_a)
+    return _SIGNED[max(signed, 2 * unsigned)]
+
+
+def result_type(*operands: tuple[DType, int]) -> DType:
+    """The dtype of an op on operands given as (dtype, rank), by torch's rules.
+
+    rank is 2 for a tensor with dims, 1 for a 0-d tensor, 0 for a Python scalar. An operand of lower
+    rank counts only if its category (bool < integer < floating) is higher.
+    """
+    best: dict[int, DType] = {}
+    for dtype, rank in operands:
+        best[rank] = promote_types(best[rank], dtype) if rank in best else dtype
+    result: DType | None = None
+    for rank in sorted(best, reverse=True):
+        other = best[rank]
+        if result is None:
+            result = other
+        elif other.kind != "q" and result.kind != "q" and other.category > result.category:
+            # A scalar that raises the category gives that category's default dtype.
+            result = float32 if rank == 0 and other.kind == "f" else other
+    assert result is not None, "result_type needs an operand"
+    return result

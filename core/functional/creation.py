@@ -1,0 +1,102 @@
+"""Tensors like another one, linspace, the identity and triangles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.backends import Device
+from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.ops.common import Scalar
+from rushlight.core.ops.creation import arange, full
+from rushlight.core.ops.declare import method, public
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+def full_like(x: Tensor, fill_value: Scalar, *, dtype: DType | str | None = None) -> Tensor:
+    """A tensor of one value with the shape, device and (unless given) dtype of `x`."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=x.device)
+
+
+@public
+@method()
+def zeros_like(x: Tensor, *, dtype: DType | str | None = None) -> Tensor:
+    """Zeros with the shape, device and (unless given) dtype of `x`."""
+    return full_like(x, 0, dtype=dtype)
+
+
+@public
+@method()
+def ones_like(x: Tensor, *, dtype: DType | str | None = None) -> Tensor:
+    """Ones with the shape, device and (unless given) dtype of `x`."""
+    return full_like(x, 1, dtype=dtype)
+
+
+@public
+def empty_like(x: Tensor, *, dtype: DType | str | None = None) -> Tensor:
+    """A tensor to write to, with the shape, device and (unless given) dtype of `x`."""
+    return full_like(x, 0, dtype=dtype)
+
+
+@public
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DType | str = float32,
+    device: Device | str = "cpu",
+) -> Tensor:
+    """`steps` values evenly spaced from `start` to `end`, both included."""
+    if steps < 0:
+        raise ValueError(f"linspace: steps is {steps}; it must not be negative")
+    gap = (end - start) / (steps - 1) if steps > 1 else 0.0
+    found = as_dtype(dtype)
+    # As in torch, integers are truncated from float64, which not every device has, and narrow
+    # floats are rounded once.
+    if not found.is_floating_point:
+        return linspace(start, end, steps, dtype=float64).to(found).to(device)
+    wide = float64 if found is float64 else float32
+    ramp = arange(steps, dtype=wide, device=device)
+    # The upper half counts down from the end, so that both ends are exact.
+    low, high = ramp * gap + start, (ramp - (steps - 1)) * gap + end
+    return (low.where(ramp < (steps + 1) // 2, high) if steps > 1 else low).to(found)
+
+
+@public
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | str = float32,
+    device: Device | str = "cpu",
+) -> Tensor:
+    """Ones on the diagonal of an (n, m) matrix of zeros; m defaults to n."""
+    rows = arange(n, device=device).unsqueeze(1)
+    cols = arange(n if m is None else m, device=device)
+    return (rows == cols).to(dtype)
+
+
+@public
+@method()
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The last two dims' lower triangle, zeros above `diagonal`; same shape."""
+    return x.masked_fill(_below(x, diagonal).logical_not(), 0)
+
+
+@public
+@method()
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The last two dims' upper triangle, zeros below `diagonal`; same shape."""
+    return x.masked_fill(_below(x, diagonal - 1), 0)
+
+
+def _below(x: Tensor, diagonal: int) -> Tensor:
+    if x.ndim < 2:
+        raise ValueError(f"tril/triu: shape {x.shape} has fewer than two dims")
+    rows = arange(x.shape[-2], device=x.device).unsqueeze(1)
+    cols = arange(x.shape[-1], device=x.device)
+    return cols - rows <= diagonal

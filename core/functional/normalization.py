@@ -1,0 +1,83 @@
+"""Group and batch normalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.ops.declare import network
+from rushlight.core.ops.norm import layer_norm
+from rushlight.core.tensor import autograd
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+@network
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Zero mean and unit variance over groups of channels (Wu and He, 2018); same shape.
+
+    input: (n, channels, ...); weight and bias (channels,) scale and shift. ValueError if the groups
+    do not divide the channels.
+    """
+    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise ValueError(f"group_norm: {num_groups} groups do not divide dim 1 of {input.shape}")
+    size = input.numel() // max(input.shape[0] * num_groups, 1)
+    rows = input.reshape(input.shape[0], num_groups, size)
+    out = layer_norm(rows, size, eps=eps).reshape(*input.shape)
+    if weight is not None:
+        out = out * _per_channel(input, weight)
+    return out if bias is None else out + _per_channel(input, bias)
+
+
+@network
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float | Tensor = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Zero mean and unit variance per channel (Ioffe and Szegedy, 2015); same shape.
+
+    input: (n, channels, ...). Training uses the batch's mean and variance and moves the running
+    values (channels,) toward them by `momentum`, in place. Otherwise the running values are used.
+    ValueError for one value per channel in training, or for missing running values otherwise.
+    """
+    if training:
+        dims = (0, *range(2, input.ndim))
+        count = input.numel() // max(input.shape[1], 1)
+        if count < 2:
+            raise ValueError(f"batch_norm: {input.shape} gives one value per channel to train on")
+        mean = input.mean(dims, True)
+        var = (input - mean).square().mean(dims, True)
+        with autograd.no_grad():
+            for running, now, scale in (
+                (running_mean, mean, 1.0),
+                (running_var, var, count / (count - 1)),
+            ):
+                if running is not None:
+                    flat = now.detach().reshape(-1).to(running.dtype)
+                    running.mul_(1 - momentum).add_(flat * (momentum * scale))
+    elif running_mean is None or running_var is None:
+        raise ValueError("batch_norm: running values are missing; only training can omit them")
+    else:
+        mean, var = _per_channel(input, running_mean), _per_channel(input, running_var)
+    scale_ = (var + eps).rsqrt()
+    if weight is not None:
+        scale_ = scale_ * _per_channel(input, weight)
+    out = (input - mean) * scale_
+    return out if bias is None else out + _per_channel(input, bias)
+
+
+def _per_channel(x: Tensor, part: Tensor) -> Tensor:
+    """A (channels,) tensor reshaped to broadcast along dim 1 of `x`."""
+    return part.to(x.dtype).reshape(1, -1, *[1] * (x.ndim - 2))

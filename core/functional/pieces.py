@@ -1,0 +1,114 @@
+"""Splitting, stacking, rolling and repeating tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.layout import as_shape, normalize_dim
+from rushlight.core.ops.creation import sizes
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.movement import dim_of, expand, narrow, reshape, squeeze, unsqueeze
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of `split_size` elements each along `dim` (or of the sizes given)."""
+    d = dim_of("split", dim, x)
+    if isinstance(split_size, int):
+        if split_size <= 0:
+            raise ValueError(f"split: split_size is {split_size}; it must be positive")
+        whole, rest = divmod(x.shape[d], split_size)
+        lengths = [split_size] * whole + [rest] * bool(rest or not whole)
+    else:
+        lengths = list(split_size)
+        if sum(lengths) != x.shape[d]:
+            raise ValueError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
+    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    return tuple(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+
+
+@public
+@method()
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` views of equal size along `dim`; the last may be smaller."""
+    if chunks <= 0:
+        raise ValueError(f"chunk: chunks is {chunks}; it must be positive")
+    d = dim_of("chunk", dim, x)
+    return split(x, max(1, -(-x.shape[d] // chunks)), d)
+
+
+@public
+@method()
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of each element along `dim`, without that dim."""
+    d = dim_of("unbind", dim, x)
+    return tuple(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
+
+
+@public
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors, all of one shape, along a new dim at `dim`."""
+    if not tensors:
+        raise ValueError("stack: no tensors to join")
+    for x in tensors[1:]:
+        if x.shape != tensors[0].shape:
+            raise ValueError(f"stack: shapes {tensors[0].shape} and {x.shape} differ")
+    d = normalize_dim("stack", dim, tensors[0].shape, extra=1)
+    return cat([unsqueeze(x, d) for x in tensors], d)
+
+
+@public
+@method()
+def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """A copy with the elements moved by `shifts` along `dims`; the last wrap to the front.
+
+    One shift for each dim; without `dims` the tensor is rolled as if it were flat.
+    """
+    if dims is None:
+        return roll(x.reshape(-1), shifts, 0).reshape(*x.shape)
+    moves, along = as_shape("roll", (shifts,)), as_shape("roll", (dims,))
+    if len(moves) != len(along):
+        raise ValueError(f"roll: shifts {moves} and dims {along} differ in number")
+    for shift, dim in zip(moves, along, strict=True):
+        d = normalize_dim("roll", dim, x.shape)
+        n = x.shape[d]
+        k = shift % n if n else 0
+        x = cat([narrow(x, d, n - k, k), narrow(x, d, 0, n - k)], d)
+    return x
+
+
+@public
+@method()
+def repeat(x: Tensor, *repeats: Any) -> Tensor:
+    """The tensor tiled: `repeats` times along each dim; more repeats than dims add leading dims."""
+    times = sizes("repeat", repeats)
+    if len(times) < x.ndim:
+        raise ValueError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
+    shape = (1,) * (len(times) - x.ndim) + x.shape
+    paired = [n for pair in zip([1] * len(shape), shape, strict=True) for n in pair]
+    tiled = [n for pair in zip(times, shape, strict=True) for n in pair]
+    out = expand(reshape(x, *paired), *tiled)
+    return _copied(x, reshape(out, *(r * n for r, n in zip(times, shape, strict=True))))
+
+
+@public
+@method()
+def repeat_interleave(x: Tensor, repeats: int, dim: int) -> Tensor:
+    """Every element of `dim` repeated `repeats` times in place."""
+    d = dim_of("repeat_interleave", dim, x)
+    if repeats < 0:
+        raise ValueError(f"repeat_interleave: repeats is {repeats}; it must not be negative")
+    shape = (*x.shape[: d + 1], repeats, *x.shape[d + 1 :])
+    return _copied(x, reshape(expand(unsqueeze(x, d + 1), *shape),
+                              *x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :]))  # fmt: skip
+
+
+def _copied(x: Tensor, out: Tensor) -> Tensor:
+    # Repeating once needs no copy, but the result must not share memory with x.
+    return out.clone() if out.storage is x.storage else out

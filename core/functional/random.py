@@ -1,0 +1,46 @@
+"""Random permutations, random tensors like another one, and dropout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.backends import Device, Generator
+from rushlight.core.basis.dtype import uint32
+from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.random import rand, randint, randn
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+def randperm(n: int, *, device: Device | str = "cpu", generator: Generator | None = None) -> Tensor:
+    """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words."""
+    words = randint(0, 2**32, (n,), dtype=uint32, device=device, generator=generator)
+    return words.argsort()
+
+
+@public
+def rand_like(x: Tensor) -> Tensor:
+    """Uniform numbers in [0, 1) with the shape, dtype and device of `x`."""
+    return rand(x.shape, dtype=x.dtype, device=x.device)
+
+
+@public
+def randn_like(x: Tensor) -> Tensor:
+    """Normal numbers with the shape, dtype and device of `x`."""
+    return randn(x.shape, dtype=x.dtype, device=x.device)
+
+
+@public
+@network
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p is {p}; it must be from 0 to 1")
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0
+    keep = rand(x.shape, device=x.device) >= p
+    return x * (keep.to(x.dtype) * (1 / (1 - p)))

@@ -1,0 +1,32 @@
+"""Downloads with resume, hash check and progress: files, members of wheels and of npm packages.
+
+It uses the standard library only, because the build hook loads this folder by its path.
+"""
+
+from rushlight.core.io.hub.fetch.http import (
+    FetchError,
+    HashError,
+    Progress,
+    cache_dir,
+    download,
+    file_hash,
+)
+from rushlight.core.io.hub.fetch.packages import (
+    npm_members,
+    package_file,
+    wheel_member,
+    wheel_members,
+)
+
+__all__ = [
+    "FetchError",
+    "HashError",
+    "Progress",
+    "cache_dir",
+    "download",
+    "file_hash",
+    "npm_members",
+    "package_file",
+    "wheel_member",
+    "wheel_members",
+]

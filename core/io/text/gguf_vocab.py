@@ -1,0 +1,160 @@
+"""The vocabulary of a GGUF file's metadata, with checks of every list.
+
+The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+
+PREFIX = "tokenizer.ggml."
+# Token types.
+UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
+_MOST_TOKENS = 1 << 21
+_LONGEST = 1024  # characters of a token whose merges are searched
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The checked lists of a file."""
+
+    model: str
+    pre: str
+    tokens: list[str]
+    types: list[int]  # empty, or one per token
+    ids: dict[str, int]
+
+    def special(self) -> list[tuple[int, int]]:
+        """(id, type) of the tokens that are matched in a text first."""
+        wanted = (UNKNOWN, CONTROL, USER_DEFINED)
+        return [(i, kind) for i, kind in enumerate(self.types) if kind in wanted]
+
+
+def of_type(key: str, value: Any, kind: type) -> Any:
+    """`value` of the key `key`; FormatError unless it is of type `kind`."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise FormatError(f"{key} is a {type(value).__name__}, not {kind.__name__}")
+    return value
+
+
+def flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
+    """A flag; `default` if the file does not have it."""
+    value = metadata.get(PREFIX + key)
+    return default if value is None else bool(of_type(PREFIX + key, value, bool))
+
+
+def _texts(metadata: Mapping[str, Any], key: str) -> list[str]:
+    value = metadata.get(PREFIX + key)
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise FormatError(f"{PREFIX}{key} is missing or not a list of strings")
+    if len(value) > 2 * _MOST_TOKENS:
+        raise FormatError(f"{PREFIX}{key} has {len(value)} entries, which is too many")
+    texts = list(value)
+    if set(map(type, texts)) - {str}:
+        raise FormatError(f"{PREFIX}{key} has an entry that is not a string")
+    return texts
+
+
+def _numbers(metadata: Mapping[str, Any], key: str, count: int) -> list[Any]:
+    """The numbers of an optional list, one per token."""
+    value = metadata.get(PREFIX + key)
+    if value is None:
+        return []
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(numbers, list) or set(map(type, numbers)) - {int, float}:
+        raise FormatError(f"{PREFIX}{key} is not a list of numbers")
+    if len(numbers) < count:
+        raise FormatError(f"{PREFIX}{key} has {len(numbers)} entries for {count} tokens")
+    return numbers[:count]
+
+
+def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
+    """The lists of a file; FormatError for a missing, malformed or too large one."""
+    model = of_type(f"{PREFIX}model", metadata.get(f"{PREFIX}model"), str)
+    pre = of_type(f"{PREFIX}pre", metadata.get(f"{PREFIX}pre", ""), str)
+    tokens = _texts(metadata, "tokens")
+    if not tokens or len(tokens) > _MOST_TOKENS:
+        raise FormatError(f"{PREFIX}tokens has {len(tokens)} entries, from 1 to {_MOST_TOKENS}")
+    tokens = [token or f"[EMPTY_{i}]" for i, token in enumerate(tokens)]
+    ids = {token: i for i, token in enumerate(tokens)}
+    if len(ids) != len(tokens):
+        twice = next(token for i, token in enumerate(tokens) if ids[token] != i)
+        raise FormatError(f"{PREFIX}tokens has {twice!r} more than once")
+    return Vocabulary(model, pre, tokens, _numbers(metadata, "token_type", len(tokens)), ids)
+
+
+def special_id(metadata: Mapping[str, Any], vocabulary: Vocabulary, key: str) -> int | None:
+    """A special token's id; None if the file names none."""
+    value = metadata.get(PREFIX + key)
+    if value is None:
+        return None
+    if not 0 <= of_type(PREFIX + key, value, int) < len(vocabulary.tokens):
+        raise FormatError(
+            f"{PREFIX}{key} is {value}, out of range for {len(vocabulary.tokens)} tokens"
+        )
+    return int(value)
+
+
+def merges(
+    metadata: Mapping[str, Any], vocabulary: Vocabulary
+) -> list[str] | list[tuple[str, str]]:
+    """The pairs to merge, in order, both parts and their result in the vocabulary.
+
+    Where the split is unambiguous, the pairs are the file's own strings, with a space between the
+    parts, which are in memory already.
+    """
+    known, texts = vocabulary.ids, _texts(metadata, "merges")
+    # A part may start with a space, but not be empty.
+    if all(
+        (at := text.find(" ", 1)) > 0
+        and (left := text[:at]) in known
+        and (right := text[at + 1 :]) in known
+        and left + right in known
+        for text in texts
+    ):
+        if all(text.count(" ") == 1 for text in texts):
+            return list(dict.fromkeys(texts))
+        pairs = [(text[:at], text[at + 1 :]) for text in texts if (at := text.find(" ", 1))]
+        return list(dict.fromkeys(pairs))
+    for i, text in enumerate(texts):
+        left, _, right = text[1:].partition(" ")
+        left = text[:1] + left
+        if not right:
+            raise FormatError(
+                f"{PREFIX}merges[{i}] is {text!r}, not two tokens with a space between"
+            )
+        for token in (left, right, left + right):
+            if token not in known:
+                raise FormatError(f"{PREFIX}merges[{i}] is {text!r}; {token!r} is not a token")
+    raise AssertionError("unreachable")
+
+
+def scored_merges(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """SentencePiece's merges, which the file implies: any two tokens that form a third.
+
+    It merges the neighbours whose result has the highest score: a merge ranks by its result.
+    """
+    tokens, ids = vocabulary.tokens, vocabulary.ids
+    scores = _numbers(metadata, "scores", len(tokens))
+    if not scores:
+        raise FormatError(f"{PREFIX}scores: a llama vocabulary has one per token")
+    if any(score != score for score in scores):
+        raise FormatError(f"{PREFIX}scores has a score that is not a number")
+    types = vocabulary.types or [1] * len(tokens)
+    made = [i for i, kind in enumerate(types) if kind not in (UNKNOWN, CONTROL, BYTE)]
+    ranked: list[tuple[float, int, int, int, str, str]] = []
+    for i in made:
+        token = tokens[i]
+        if len(token) > _LONGEST:
+            raise FormatError(f"{PREFIX}tokens[{i}] has {len(token)} characters, too many")
+        for at in range(1, len(token)):
+            left, right = token[:at], token[at:]
+            if left in ids and right in ids:
+                # Equal scores are ordered by the longer left part first, as in transformers.
+                ranked.append((-scores[i], i, -at, ids[left], left, right))
+    ranked.sort()
+    return [(left, right) for *_, left, right in ranked]

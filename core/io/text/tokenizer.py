@@ -1,0 +1,335 @@
+"""Tokenizers: text to ids with offsets and back, equal in a Python process and in a tab.
+
+A Python process uses the `tokenizers` package; a tab uses `@huggingface/tokenizers` with our
+adapter (web/tokenizer/tokenizer.js), which gives the same ids, offsets and special mask.
+Truncation and padding are done here, for both.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rushlight.core.basis.errors import BlockingReadError, FormatError
+from rushlight.core.basis.jsontext import parse_json
+
+_TAB = sys.platform == "emscripten"
+# Common names of padding tokens, for files that name none.
+_PAD_NAMES = ("[PAD]", "<pad>")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The tokens of one text.
+
+    `offsets[i]` is the range of the text, in code points, that token i comes from; (0, 0) for
+    tokens that were added around the text. `special[i]` is true for added tokens, but not for a
+    special token that is written in the text.
+    """
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    special: list[bool]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Tokenizer(ABC):
+    """A tokenizer.json's tokenizer. Made by `load_tokenizer`; all methods are synchronous.
+
+    `pad_id` is the id that pads shorter rows of a batch; None if no file names one.
+    `vocab_size` counts the vocabulary with the added tokens.
+    """
+
+    vocab_size: int
+    pad_id: int | None
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool = True, max_length: int | None = None
+    ) -> Encoding:
+        """The tokens of `text`, with the special tokens of the file's template around them.
+
+        Longer results are cut to `max_length` tokens at the end of the text; special tokens are
+        kept. Raises ValueError for a lone surrogate in `text` and for a `max_length` below the
+        number of special tokens.
+        """
+        _check_text("encode", text)
+        (encoding,) = self._encode([text], add_special_tokens)
+        return _truncated(encoding, max_length)
+
+    def encode_batch(
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = True,
+        max_length: int | None = None,
+    ) -> list[Encoding]:
+        """`encode` for several texts at once, without padding (see `pad_batch`)."""
+        if isinstance(texts, str):
+            raise TypeError("encode_batch: texts is one str; give a list of them, or use encode")
+        rows = list(texts)
+        for text in rows:
+            _check_text("encode_batch", text)
+        return [_truncated(e, max_length) for e in self._encode(rows, add_special_tokens)]
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of `ids`; ids without a token are skipped.
+
+        Raises ValueError for an id that is negative or does not fit in 32 bits.
+        """
+        numbers = [int(i) for i in ids]
+        for number in numbers:
+            _check_id("decode", number)
+        return self._decode(numbers, skip_special_tokens)
+
+    @abstractmethod
+    def token_to_id(self, token: str) -> int | None:
+        """The id of `token`, or None."""
+
+    @abstractmethod
+    def id_to_token(self, id: int) -> str | None:
+        """The token with this id as the vocabulary spells it, or None."""
+
+    @abstractmethod
+    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]: ...
+
+    @abstractmethod
+    def _decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
+
+
+class NativeTokenizer(Tokenizer):
+    """A tokenizer.json through the `tokenizers` package."""
+
+    def __init__(self, tokenizer_json: bytes, tokenizer_config: bytes | None = None) -> None:
+        from tokenizers import Tokenizer as Package
+
+        try:
+            self._package = Package.from_buffer(bytes(tokenizer_json))
+        except Exception as error:  # the package raises plain Exception for every error
+            raise FormatError(f"tokenizer.json: {error}") from error
+        padding = self._package.padding
+        self._package.no_padding()
+        self._package.no_truncation()
+        self.vocab_size = self._package.get_vocab_size(with_added_tokens=True)
+        named = padding["pad_id"] if padding else None
+        self.pad_id = _pad_id(self, named, tokenizer_config)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of `token`, or None."""
+        _check_text("token_to_id", token)
+        found: int | None = self._package.token_to_id(token)
+        return found
+
+    def id_to_token(self, id: int) -> str | None:
+        """The token with this id as the vocabulary spells it, or None."""
+        found: str | None = self._package.id_to_token(_check_id("id_to_token", id))
+        return found
+
+    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
+        # A single text does not use the package's thread pool, which does not survive a fork.
+        if len(texts) == 1:
+            rows = [self._package.encode(texts[0], add_special_tokens=add_special_tokens)]
+        else:
+            rows = self._package.encode_batch(texts, add_special_tokens=add_special_tokens)
+        return [Encoding(r.ids, r.offsets, [m == 1 for m in r.special_tokens_mask]) for r in rows]
+
+    def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        text: str = self._package.decode(ids, skip_special_tokens=skip_special_tokens)
+        return text
+
+
+class TabTokenizer(Tokenizer):
+    """A tokenizer.json in the tab; `made` is the result of createTokenizer in tokenizer.js."""
+
+    def __init__(self, made: Any, tokenizer_config: bytes | None = None) -> None:
+        self._made = made
+        self.vocab_size = int(made.vocabSize)
+        self.pad_id = _pad_id(self, made.padId, tokenizer_config)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of `token`, or None."""
+        _check_text("token_to_id", token)
+        found: int | None = self._made.tokenToId(token)
+        return found
+
+    def id_to_token(self, id: int) -> str | None:
+        """The token with this id as the vocabulary spells it, or None."""
+        found: str | None = self._made.idToToken(_check_id("id_to_token", id))
+        return found
+
+    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
+        answer = self._made.encodeBatch(_to_js(texts), add_special_tokens)
+        return unpack_rows(answer.to_py().tolist())
+
+    def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        text: str = self._made.decode(_to_js(ids), skip_special_tokens)
+        return text
+
+
+def unpack_rows(numbers: Sequence[int]) -> list[Encoding]:
+    """The encodings in a row of integers as web/tokenizer/tokenizer.js packs them.
+
+    Each is its count n, then n ids, n starts, n ends and n special flags.
+    """
+    rows: list[Encoding] = []
+    at = 0
+    while at < len(numbers):
+        n, at = numbers[at], at + 1
+        ids, starts, ends, special = (numbers[at + k * n : at + (k + 1) * n] for k in range(4))
+        offsets = list(zip(starts, ends, strict=True))
+        rows.append(Encoding(list(ids), offsets, [flag == 1 for flag in special]))
+        at += 4 * n
+    return rows
+
+
+def pad_batch(
+    encodings: Sequence[Encoding], pad_id: int, *, length: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(ids, mask), both (n, length): rows filled with `pad_id` on the right, mask False there.
+
+    `length` is that of the longest row unless given. Raises ValueError for a row that is longer.
+    """
+    longest = max(map(len, encodings), default=0)
+    width = longest if length is None else length
+    if longest > width:
+        raise ValueError(f"pad_batch: a row has {longest} tokens, more than length {width}")
+    ids = np.full((len(encodings), width), pad_id, dtype=np.int64)
+    mask = np.zeros((len(encodings), width), dtype=np.bool_)
+    for row, encoding in enumerate(encodings):
+        ids[row, : len(encoding)] = encoding.ids
+        mask[row, : len(encoding)] = True
+    return ids, mask
+
+
+def load_tokenizer(tokenizer_json: bytes, tokenizer_config: bytes | None = None) -> Tokenizer:
+    """A tokenizer from the bytes of tokenizer.json; tokenizer_config.json names the padding token.
+
+    The file's truncation and padding settings are ignored; the arguments of `encode` and
+    `pad_batch` decide. Raises FormatError for a broken file and, in a tab, for models other than
+    WordPiece, byte-level BPE and SentencePiece's BPE. In a tab the first call imports JavaScript
+    modules, which needs JSPI; without it BlockingReadError points to `load_tokenizer_async`.
+    """
+    if not _TAB:
+        return NativeTokenizer(tokenizer_json, tokenizer_config)
+    if _imported is None:
+        from pyodide.ffi import can_run_sync, run_sync  # type: ignore[import-not-found]
+
+        if not can_run_sync():
+            raise BlockingReadError(
+                "load_tokenizer has to wait for JavaScript modules, which needs JSPI here",
+                hint="await load_tokenizer_async(...) once; later calls do not wait",
+            )
+        run_sync(import_modules())
+    return _make(tokenizer_json, tokenizer_config)
+
+
+async def load_tokenizer_async(
+    tokenizer_json: bytes, tokenizer_config: bytes | None = None
+) -> Tokenizer:
+    """`load_tokenizer` for tabs without JSPI; works in a Python process too."""
+    if not _TAB:
+        return NativeTokenizer(tokenizer_json, tokenizer_config)
+    await import_modules()
+    return _make(tokenizer_json, tokenizer_config)
+
+
+# (our adapter's module, @huggingface/tokenizers), once imported.
+_imported: tuple[Any, Any] | None = None
+
+
+async def import_modules() -> None:
+    """Import the JavaScript of the tab's tokenizer; later `load_tokenizer` does not wait."""
+    global _imported
+    if _imported is not None:
+        return
+    from rushlight.web import import_js
+
+    _imported = (await import_js("tokenizer.js"), await import_js("tokenizers.js"))
+
+
+def _make(tokenizer_json: bytes, tokenizer_config: bytes | None) -> TabTokenizer:
+    from pyodide.ffi import JsException
+
+    assert _imported is not None
+    adapter, library = _imported
+    try:
+        made = adapter.createTokenizer(library, _to_js(bytes(tokenizer_json)))
+    except JsException as error:
+        reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
+        raise FormatError(f"tokenizer.json: {reason}") from error
+    return TabTokenizer(made, tokenizer_config)
+
+
+def _to_js(value: Any) -> Any:
+    from pyodide.ffi import to_js
+
+    return to_js(value)
+
+
+def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | None) -> int | None:
+    """The padding id: tokenizer.json's, else that of the config's token or a common name."""
+    if named is not None:
+        return int(named)
+    if tokenizer_config is not None:
+        try:
+            config = parse_json(tokenizer_config, "tokenizer_config.json", depth=16)
+            token = config.get("pad_token")
+        except AttributeError as error:
+            raise FormatError(f"tokenizer_config.json: {error}") from error
+        if isinstance(token, dict):  # an added token with its properties
+            token = token.get("content")
+        if isinstance(token, str):
+            return tokenizer.token_to_id(token)
+    return next((i for t in _PAD_NAMES if (i := tokenizer.token_to_id(t)) is not None), None)
+
+
+def _truncated(encoding: Encoding, max_length: int | None) -> Encoding:
+    """`encoding` cut to `max_length` by dropping the last tokens that are not special."""
+    if max_length is None or len(encoding) <= max_length:
+        return encoding
+    room = max_length - sum(encoding.special)
+    if room < 0:
+        raise ValueError(
+            f"encode: max_length {max_length} has no room for the {sum(encoding.special)} special "
+            "tokens; raise it or pass add_special_tokens=False"
+        )
+    kept: list[int] = []
+    for i, special in enumerate(encoding.special):
+        if special or room > 0:
+            kept.append(i)
+            room -= not special
+    return Encoding(
+        [encoding.ids[i] for i in kept],
+        [encoding.offsets[i] for i in kept],
+        [encoding.special[i] for i in kept],
+    )
+
+
+def _check_text(caller: str, text: str) -> None:
+    """Raise unless `text` is a str that UTF-8 can write."""
+    if not isinstance(text, str):
+        raise TypeError(f"{caller}: a text must be a str, not {type(text).__name__}")
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        raise ValueError(
+            f"{caller}: the text has a lone surrogate U+{code:04X} at index {error.start}, which "
+            'is not a character; text.encode("utf-8", "replace").decode() replaces it'
+        ) from None
+
+
+def _check_id(caller: str, id: int) -> int:
+    """`id`; raises ValueError if it is outside the range of ids."""
+    if not 0 <= id < 2**32:
+        raise ValueError(f"{caller}: {id} is not a token id; ids are from 0 to {2**32 - 1}")
+    return id

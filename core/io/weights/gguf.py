@@ -1,0 +1,276 @@
+"""The GGUF format, versions 2 and 3: metadata, and a table of tensors, quantized ones as stored.
+
+A file is a magic, counts, key-value pairs, one row per tensor, and aligned data:
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Every length is checked against the
+source before anything is allocated for it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.dtype import DTYPES
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
+from rushlight.core.io.weights.source import Source, open_source
+from rushlight.core.io.weights.table import Entry, Table
+from rushlight.core.tensor.tensor import Tensor
+
+MAGIC = b"GGUF"
+MAX_DIMS = 4
+MAX_HEADER = 1 << 30
+_WINDOW = 1 << 20
+_DEPTH = 4  # the deepest nesting of arrays
+
+# The tensor types of the dtype table by ggml's numbers, and ggml's names of others.
+TYPES = {dtype.gguf: dtype for dtype in DTYPES.values() if dtype.gguf is not None}
+_NAMES = {
+    9: "q8_1", 10: "q2_k", 11: "q3_k", 12: "q4_k", 13: "q5_k", 14: "q6_k", 15: "q8_k",
+    16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs", 19: "iq1_s", 20: "iq4_nl", 21: "iq3_s",
+    22: "iq2_s", 23: "iq4_xs", 29: "iq1_m", 34: "tq1_0", 35: "tq2_0", 39: "mxfp4", 40: "nvfp4",
+    41: "q1_0",
+}  # fmt: skip
+# Metadata value types with a fixed size, as NumPy reads them.
+_NUMBERS = {
+    0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "|b1", 10: "<u8",
+    11: "<i8", 12: "<f8",
+}  # fmt: skip
+_UINT32, _STRING, _ARRAY = 4, 8, 9
+_ALIGNMENT = "general.alignment"
+_LENGTH = struct.Struct("<Q")
+
+
+class TruncatedError(FormatError):
+    """The source ends within the header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gguf:
+    """A file's metadata (numbers, strings, lists and NumPy arrays by key) and its tensors.
+
+    An entry's shape is in row-major order, the reverse of the file's. `header` is the offset of the
+    tensors' bytes.
+    """
+
+    metadata: dict[str, Any]
+    table: Table
+    header: int
+
+
+class _Cursor:
+    """Reads a source from front to back, in windows."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.at = source, 0
+        self.window = b""
+        self.begin = 0
+
+    def need(self, n: int) -> int:
+        """Load the next `n` bytes into the window; returns their position in it."""
+        if n > min(self.source.size, MAX_HEADER) - self.at:
+            raise TruncatedError(
+                f"{self.source.name}: {n} bytes at {self.at} lie past the end of a file of "
+                f"{self.source.size}"
+            )
+        start = self.at - self.begin
+        if start + n > len(self.window):
+            self.window = bytes(self.source.read(self.at, max(n, _WINDOW)))
+            self.begin, start = self.at, 0
+            if len(self.window) < n:
+                raise TruncatedError(
+                    f"{self.source.name} ends at byte {self.at + len(self.window)}, in its header"
+                )
+        return start
+
+    def take(self, n: int) -> bytes:
+        """The next `n` bytes."""
+        start = self.need(n)
+        self.at += n
+        return self.window[start : start + n]
+
+    def number(self, form: str) -> Any:
+        """One number in struct's notation."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def text(self) -> str:
+        """A string: its length in bytes, then UTF-8."""
+        return _decoded(self.take(self.number("<Q")))
+
+    def name(self, what: str) -> str:
+        """A name, which must be UTF-8."""
+        raw = self.take(self.number("<Q"))
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise FormatError(
+                f"{self.source.name}: the name of a {what}, {raw[:40]!r}, is not UTF-8"
+            ) from None
+
+    def texts(self, count: int) -> list[str]:
+        """`count` strings, in a tight loop over each window, as there may be a million."""
+        found: list[str] = []
+        length = _LENGTH.unpack_from
+        while len(found) < count:
+            start = self.need(8)
+            self.need(8 + length(self.window, start)[0])
+            start, window = self.at - self.begin, self.window
+            last = len(window) - 8
+            while start <= last and len(found) < count:
+                end = start + 8 + length(window, start)[0]
+                if end > len(window):
+                    break
+                found.append(_decoded(window[start + 8 : end]))
+                start = end
+            self.at = self.begin + start
+        return found
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        # Vocabularies hold parts of characters, whose bytes must be kept.
+        return raw.decode("utf-8", "surrogateescape")
+
+
+def read_gguf(source: Source) -> Gguf:
+    """Metadata and table of a GGUF file; does not read the tensors.
+
+    Raises FormatError, with the key or tensor and the value, for a file that does not follow the
+    format or holds a tensor type that is not supported.
+    """
+    cursor = _Cursor(source)
+    if source.size < 24 or bytes(cursor.take(4)) != MAGIC:
+        raise FormatError(f"{source.name} is not a GGUF file: it does not begin with GGUF")
+    version = cursor.number("<I")
+    if version not in (2, 3):
+        swapped = version in (2 << 24, 3 << 24)
+        raise FormatError(
+            f"{source.name}: GGUF version {version} is not supported"
+            + (" (the file is big-endian)" if swapped else "; supported: 2, 3")
+        )
+    tensors, pairs = cursor.number("<Q"), cursor.number("<Q")
+    if tensors * 24 + pairs * 13 > source.size:
+        raise TruncatedError(
+            f"{source.name}: {tensors} tensors and {pairs} keys cannot be in {source.size} bytes"
+        )
+    metadata: dict[str, Any] = {}
+    for _ in range(pairs):
+        key = cursor.name("key")
+        if key in metadata:
+            raise FormatError(f"{source.name}: key {key!r:.100} occurs twice")
+        kind = cursor.number("<I")
+        if key == _ALIGNMENT and kind != _UINT32:
+            raise FormatError(f"{source.name}: {key} has a value of type {kind}, not uint32")
+        metadata[key] = _value(cursor, kind, key, 0)
+    rows = [_row(cursor) for _ in range(tensors)]
+    alignment = metadata.get(_ALIGNMENT, 32)
+    if alignment.bit_count() != 1:
+        raise FormatError(f"{source.name}: {_ALIGNMENT} is {alignment}, not a power of two")
+    base = -(-cursor.at // alignment) * alignment
+    return Gguf(metadata, _table(source, rows, base, alignment), base)
+
+
+def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
+    if kind == _STRING:
+        return cursor.text()
+    if kind in _NUMBERS:
+        form = np.dtype(_NUMBERS[kind])
+        return np.frombuffer(cursor.take(form.itemsize), form)[0].item()
+    if kind != _ARRAY:
+        raise FormatError(f"{cursor.source.name}: key {key!r:.100} has a value of type {kind}")
+    inner, count = cursor.number("<I"), cursor.number("<Q")
+    if inner in _NUMBERS:
+        form = np.dtype(_NUMBERS[inner])
+        return np.frombuffer(bytes(cursor.take(count * form.itemsize)), form)
+    if count * 8 > cursor.source.size - cursor.at:
+        raise TruncatedError(f"{cursor.source.name}: key {key!r:.100} says it has {count} values")
+    if inner == _STRING:
+        return cursor.texts(count)
+    if depth == _DEPTH:
+        raise FormatError(f"{cursor.source.name}: key {key!r:.100} nests too deep")
+    return [_value(cursor, inner, key, depth + 1) for _ in range(count)]
+
+
+def _row(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
+    """Name, shape (rows first), type number and offset of one tensor."""
+    name, dims = cursor.name("tensor"), cursor.number("<I")
+    if dims > MAX_DIMS:
+        raise FormatError(f"{cursor.source.name}: tensor {name!r:.100} has {dims} dims")
+    shape = struct.unpack(f"<{dims}Q", cursor.take(8 * dims))[::-1]
+    return name, shape, cursor.number("<I"), cursor.number("<Q")
+
+
+def _table(
+    source: Source, rows: list[tuple[str, tuple[int, ...], int, int]], base: int, alignment: int
+) -> Table:
+    entries: dict[str, Entry] = {}
+    for name, shape, kind, offset in rows:
+        where = f"{source.name}: tensor {name!r:.100}"
+        if name in entries:
+            raise FormatError(f"{where} occurs twice")
+        if kind not in TYPES:
+            supported = ", ".join(TYPES[n].name for n in sorted(TYPES))
+            raise FormatError(
+                f"{where}: {_NAMES.get(kind, f'type {kind}')} is not supported; "
+                f"supported: {supported}"
+            )
+        if math.prod(max(n, 1) for n in shape) >= 1 << 60:
+            raise FormatError(f"{where} of shape {shape} is larger than any memory")
+        dtype, columns = TYPES[kind], shape[-1] if shape else 1
+        if columns % dtype.block:
+            raise FormatError(
+                f"{where} of shape {shape}: {columns} columns are not a whole number of "
+                f"{dtype.name} blocks of {dtype.block}"
+            )
+        nbytes = math.prod(shape) // dtype.block * dtype.itemsize
+        if offset % alignment:
+            raise FormatError(
+                f"{where}: {nbytes} bytes at {base + offset} do not fit an alignment of {alignment}"
+            )
+        if base + offset + nbytes > source.size:
+            raise FormatError(
+                f"{where}: {nbytes} bytes at {base + offset} do not fit a file of {source.size}",
+                hint="the end of the file is missing; download it again",
+            )
+        entries[name] = Entry(name, dtype, shape, base + offset, nbytes)
+    return Table(dict(sorted(entries.items(), key=lambda item: item[1].offset)), {})
+
+
+def gguf_in(place: Path) -> Path | None:
+    """`place` if it is a GGUF file, or the GGUF file in a folder without a config.json.
+
+    Raises FormatError for a folder that holds several.
+    """
+    if place.is_file():
+        with place.open("rb") as file:
+            return place if file.read(4) == MAGIC else None
+    found = sorted(place.glob("*.gguf"))
+    if not found or (place / "config.json").exists():
+        return None
+    if len(found) > 1:
+        names = ", ".join(p.name for p in found)
+        raise FormatError(f"{place} holds several GGUF files: {names}", hint="pass one of them")
+    return found[0]
+
+
+def load_gguf(
+    source: str | os.PathLike[str] | Source, device: str = "cpu"
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """(tensors by the file's own names, metadata) of a GGUF file.
+
+    Quantized tensors keep their blocks. On `cpu` a tensor is a view of the mapped file. Raises
+    FormatError for a file that does not follow the format.
+    """
+    opened = open_source(source) if isinstance(source, str | os.PathLike) else source
+    gguf = read_gguf(opened)
+    steps = load_schedule([gguf.table], [destination_for(opened)])
+    tensors = {n: t.to(device) for n, t in run_schedule(steps, [opened])}
+    return tensors, gguf.metadata

@@ -1,0 +1,1 @@
+"""jit: capture a function's ops and replay them. README.md beside this file says how."""

@@ -1,0 +1,48 @@
+"""Decorators that declare public names: `rl.NAME`, a method, `rl.nn.functional.NAME`.
+
+The declaration is the only list of a public name. `core/functional/declared.py` makes the public
+functions and the methods of Tensor from all declarations; tools/stubs.py writes their types.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+PUBLIC: dict[str, Function] = {}  # rl.NAME
+NETWORK: dict[str, Function] = {}  # rl.nn.functional.NAME
+METHODS: dict[str, Function] = {}  # Tensor.NAME
+
+
+def _enter(table: dict[str, Function], name: str, fn: Function) -> None:
+    if name in table:
+        raise ValueError(f"{fn.__module__}: {name} is already declared in {table[name].__module__}")
+    table[name] = fn
+
+
+def public(fn: F) -> F:
+    """Declare `fn` as rl.NAME, under its own name; its module's `import *` exports it too."""
+    _enter(PUBLIC, fn.__name__, fn)
+    vars(sys.modules[fn.__module__]).setdefault("__all__", []).append(fn.__name__)
+    return fn
+
+
+def network(fn: F) -> F:
+    """Declare `fn` as rl.nn.functional.NAME."""
+    _enter(NETWORK, fn.__name__, fn)
+    return fn
+
+
+def method(*names: str) -> Callable[[F], F]:
+    """Declare a method of Tensor, under the function's name or these: "add", "__add__"."""
+
+    def enter(fn: F) -> F:
+        for name in names or (fn.__name__,):
+            _enter(METHODS, name, fn)
+        return fn
+
+    return enter

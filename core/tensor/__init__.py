@@ -1,0 +1,1 @@
+"""Tensors: storage, the one call path of ops, and autograd."""

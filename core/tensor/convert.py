@@ -1,0 +1,91 @@
+"""Tensors from Python numbers, nested lists, NumPy arrays and DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.backends import Device
+from rushlight.core.basis.dtype import DType, float32, float64, of_scalar
+from rushlight.core.jit import capture
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor on cpu that shares memory with any object that has `__dlpack__`."""
+    return from_numpy(np.from_dlpack(source))
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | str | None = None,
+    device: Device | str = "cpu",
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor with a copy of `data`: a number, nested lists, a NumPy array or a tensor.
+
+    Python floats give float32, ints int64, bools bool; arrays keep their dtype.
+    """
+    if isinstance(data, Tensor):
+        out = data.detach().clone()
+    else:
+        array = _array(data)
+        out = from_numpy(array)
+        if capture.active:
+            capture.made_from_values(out)
+        if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
+            dtype = float32
+    out = out.to(dtype=dtype, device=device).detach()
+    out.is_view = False
+    return out.requires_grad_() if requires_grad else out
+
+
+def _array(data: Any) -> npt.NDArray[Any]:
+    if isinstance(data, (np.ndarray, np.generic)):
+        return np.array(data, order="C")
+    if isinstance(data, (bool, int, float)):
+        # Python floats stay float64 until the dtype is known, so no digits are lost.
+        return np.array(data, np.float64 if isinstance(data, float) else of_scalar(data).numpy)
+    try:
+        array = np.array(_plain(data), order="C")
+    except ValueError as error:
+        raise ValueError(f"tensor: the lists differ in length: {error}") from None
+    if array.dtype.kind == "i" and isinstance(_leaf(data), int):
+        return array.astype(np.int64)  # NumPy's own default has 32 bits in the tab
+    if array.dtype.kind not in "buif":
+        raise TypeError(
+            f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"
+        )
+    return array
+
+
+def _plain(data: Any) -> Any:
+    """Nested sequences, with their tensors replaced by arrays."""
+    if isinstance(data, Tensor):
+        return data.detach().host_values()
+    return [_plain(d) for d in data] if isinstance(data, (list, tuple)) else data
+
+
+def _leaf(data: Any) -> Any:
+    """The first element of nested lists."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
+def _holds_float64(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic)) or (
+        isinstance(leaf, Tensor) and leaf.dtype is float64
+    )
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Device | str = "cpu") -> Tensor:
+    """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes."""
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
+    if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
+        return from_numpy(data).to(dtype=dtype, device=device)
+    return tensor(data, dtype=dtype, device=device)

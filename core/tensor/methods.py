@@ -1,0 +1,75 @@
+"""Methods of Tensor that are not declared by an op: dtype conversions, and sizes and strides.
+
+The methods that ops declare (core/ops/declare.py) are inherited.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core import ops
+from rushlight.core.basis import dtype as _d
+from rushlight.core.functional.declared import Declared
+
+if TYPE_CHECKING:
+    from rushlight.core.basis.layout import Shape
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _reversed(x: Tensor) -> Tensor:
+    """A view with all dims in reverse order."""
+    return ops.permute(x, *range(x.ndim - 1, -1, -1))
+
+
+def _swapped(x: Tensor) -> Tensor:
+    """A view with the last two dims exchanged."""
+    return ops.transpose(x, -1, -2)
+
+
+def _cpu(x: Tensor) -> Tensor:
+    """On the cpu device."""
+    return x.to("cpu")
+
+
+def _as(dtype: _d.DType) -> Callable[[Tensor], Tensor]:
+    def call(x: Tensor) -> Tensor:
+        return x.to(dtype)
+
+    call.__doc__ = f"The elements as {dtype.name}; the tensor itself if that is its dtype."
+    return call
+
+
+class Methods(Declared):
+    """Sizes and strides of a tensor, and conversions to other dtypes."""
+
+    __slots__ = ()
+
+    cpu = _cpu
+    T, mT = property(_reversed), property(_swapped)
+
+    # Conversions to another dtype.
+    double, half, bfloat16 = _as(_d.float64), _as(_d.float16), _as(_d.bfloat16)
+    long, short = _as(_d.int64), _as(_d.int16)
+    float, int, bool = _as(_d.float32), _as(_d.int32), _as(_d.bool_)
+
+    def dim(self) -> builtins.int:
+        """Number of dims."""
+        return self.ndim
+
+    def size(self, dim: builtins.int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self) -> Shape:
+        """The step to the next element of each dim, in elements."""
+        return self.layout.strides
+
+    def storage_offset(self) -> builtins.int:
+        """The position of the first element in the storage, in elements."""
+        return self.layout.offset
+
+    def is_contiguous(self) -> builtins.bool:
+        """Whether the elements lie row-major without gaps."""
+        return self.layout.is_contiguous

@@ -1,0 +1,327 @@
+"""Op, the registry of ops, and the one call path: infer, run, record for autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.backends import Device
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import DeviceMemoryError
+from rushlight.core.basis.layout import Layout, Shape
+from rushlight.core.jit import capture
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.storage import Storage
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+REGISTRY: dict[str, Op] = {}
+_tensor: list[Callable[..., Tensor]] = []
+
+
+class Meta:
+    """Shape and dtype of a value without the value: arguments and result of `infer`."""
+
+    __slots__ = ("dtype", "layout")
+
+    def __init__(self, dtype: DType, layout: Layout) -> None:
+        self.dtype = dtype
+        self.layout = layout
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the dims."""
+        return self.layout.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dims."""
+        return len(self.layout.shape)
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self.layout.numel
+
+    def fresh(self, shape: Sequence[int] | None = None, dtype: DType | None = None) -> Meta:
+        """A new contiguous Meta; shape and dtype default to this one's."""
+        layout = Layout.contiguous(self.shape if shape is None else shape)
+        return Meta(dtype or self.dtype, layout)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A gradient rule's first argument: the op's attributes, shapes and dtypes."""
+
+    attrs: Mapping[str, Any]
+    inputs: tuple[Meta | None, ...]
+    out: Meta
+    needs: tuple[bool, ...]
+
+
+Uses = int | str  # the index of an input, or "out"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A gradient rule: `fn(context, grad, *saved)`, and the values to save for it."""
+
+    fn: Callable[..., Any]
+    uses: tuple[Uses, ...] = ()
+
+
+def rule(fn: Callable[..., Any], *uses: Uses) -> Rule:
+    """A gradient rule that uses the inputs with these indices, or "out", the op's result."""
+    return Rule(fn, uses)
+
+
+def bind_tensor_class(make: Callable[..., Tensor]) -> None:
+    """Register the function that makes a Tensor; called once, by the module that defines it."""
+    _tensor[:] = [make]
+
+
+class Op:
+    """A primitive: a name that backends know, a shape rule and gradient rules.
+
+    infer(*inputs, **attrs) -> Meta: dtype and layout of the result for checked arguments. grads:
+    one Rule or None per input; or `joint`: one Rule that returns a tuple of the gradients that
+    `context.needs` asks for. view: the result shares the first input's Storage.
+    differentiable=False: results never need a gradient (integers, booleans, random draws). blocks:
+    the indices of the inputs that may be block-quantized. register=False: not an op of the library.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        infer: Callable[..., Meta],
+        grads: Sequence[Rule | None] = (),
+        joint: Rule | None = None,
+        view: bool = False,
+        differentiable: bool = True,
+        blocks: Sequence[int] = (),
+        register: bool = True,
+    ) -> None:
+        if name in REGISTRY:
+            raise ValueError(f"op {name!r} already exists")
+        self.name = name
+        self.infer = infer
+        self.grads = tuple(grads)
+        self.joint = joint
+        self.view = view
+        self.differentiable = differentiable
+        self.blocks = frozenset(blocks)
+        if register:
+            REGISTRY[name] = self
+
+    def __call__(
+        self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
+    ) -> Tensor:
+        """Run on `inputs` (None for an omitted one) and return the result."""
+        where = self._device(inputs, device)
+        meta = self.infer(*inputs, **attrs)
+        if self.view:
+            first = inputs[0]
+            assert first is not None
+            out = _tensor[0](first.storage, meta.dtype, meta.layout)
+            out.follow(first)
+            if capture.active:
+                capture.view_taken(first, out)
+        else:
+            if meta.dtype.kind == "q" and 0 not in self.blocks:
+                raise TypeError(
+                    f"{self.name}: making {meta.dtype.name} blocks is not supported; "
+                    "dequantize() a tensor of blocks first"
+                )
+            nbytes = meta.dtype.nbytes(meta.layout.numel)
+            try:
+                storage = Storage.allocate(where, nbytes, meta.dtype)
+            except DeviceMemoryError as error:
+                raise error.during(self.name) from None
+            out = _tensor[0](storage, meta.dtype, meta.layout)
+            if capture.active:
+                capture.op_runs(self.name, inputs, out, attrs)
+            where.backend.run(self.name, inputs, out, attrs)
+        if autograd.is_grad_enabled():
+            self._check_current(inputs)
+            self.record(out, inputs, attrs)
+        return out
+
+    def inplace(self, target: Tensor, *others: Tensor | None, **attrs: Any) -> Tensor:
+        """Write the result over `target`, the first input, and return `target`.
+
+        Raises RuntimeError where the write would make a gradient wrong: on a leaf that needs one,
+        or through a view while gradients are recorded.
+        """
+        inputs = (target, *others)
+        where = self._device(inputs, None)
+        meta = self.infer(*inputs, **attrs)
+        self._check_writable(target, meta)
+        needs = tuple(t is not None and t.requires_grad for t in inputs)
+        record = autograd.is_grad_enabled() and target.dtype.kind == "f" and any(needs)
+        if record:
+            self._check_current(inputs)
+            self._check_recordable(target)
+            edges = [autograd.edge_of(t) for t in inputs]
+            saved = self._saved(inputs, needs)
+            if 0 in saved:  # save the values before the write, with their history
+                saved[0] = target.clone()
+            before = {key: autograd.version_of(t) for key, t in saved.items()}
+        elif autograd.is_grad_enabled() and target.frozen_view:
+            raise RuntimeError(
+                f"{self.name}_: this view of a tensor that needs a gradient was taken under "
+                "no_grad; write to it under no_grad too"
+            )
+        if capture.active:
+            capture.op_runs(self.name, inputs, target, attrs, True, record)
+        where.backend.run(self.name, inputs, target, attrs)
+        target.storage.version += 1
+        if record:
+            target.storage.history += 1
+            node = autograd.Node(self, self._context(target, inputs, attrs, needs), edges, saved)
+            node.versions.update(before)
+            target.rebase(node)
+            if self._uses_out(needs):
+                assert node.saved is not None
+                node.saved["out"] = target.detach()
+                node.versions["out"] = autograd.version_of(target)
+        return target
+
+    def gradients(
+        self, node: autograd.Node, grad: Tensor, needs: tuple[bool, ...]
+    ) -> tuple[Tensor | None, ...]:
+        """Gradients with respect to the inputs, None where not needed."""
+        context = node.context
+        if self.joint is not None:
+            told = Context(context.attrs, context.inputs, context.out, needs)
+            saved = [
+                node.unpack(u) if isinstance(u, str) or context.inputs[u] is not None else None
+                for u in self.joint.uses
+            ]
+            result: tuple[Tensor | None, ...] = tuple(self.joint.fn(told, grad, *saved))
+            return result
+        found: list[Tensor | None] = []
+        for i, needed in enumerate(needs):
+            r = self.grads[i] if needed else None
+            found.append(None if r is None else r.fn(context, grad, *map(node.unpack, r.uses)))
+        return tuple(found)
+
+    def _device(self, inputs: Sequence[Tensor | None], device: Device | None) -> Device:
+        for i, t in enumerate(inputs):
+            if t is not None and t.dtype.kind == "q" and i not in self.blocks:
+                raise TypeError(
+                    f"{self.name}: {t.dtype.name} blocks (shape {t.shape}) are not supported; "
+                    "dequantize() the tensor first"
+                )
+            if t is not None and t.storage.device is not device:
+                if device is not None:
+                    raise ValueError(self._apart(device, t.storage.device, inputs))
+                device = t.storage.device
+        assert device is not None, f"{self.name} has neither a tensor input nor a device"
+        return device
+
+    def _apart(self, a: Device, b: Device, inputs: Sequence[Tensor | None]) -> str:
+        if "meta" not in (a.type, b.type):
+            return f"{self.name}: tensors on {a} and {b}; move one with .to({str(a)!r})"
+        bare = [(i, t) for i, t in enumerate(inputs) if t is not None and t.device.type == "meta"]
+        return (
+            f"{self.name}: input {bare[0][0]} of shape {bare[0][1].shape} is on the meta device "
+            f"and has no values, another is on {a if b.type == 'meta' else b}; if it belongs to a "
+            "module, call the module's .init_() or load weights into it"
+        )
+
+    def record(
+        self, out: Tensor, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
+    ) -> None:
+        """Attach a node to `out` if an input needs a gradient."""
+        needs = tuple(t is not None and t.requires_grad for t in inputs)
+        if not (self.differentiable and out.dtype.kind == "f" and any(needs)):
+            return
+        saved = self._saved(inputs, needs)
+        if self._uses_out(needs):
+            saved["out"] = out.detach()
+        edges = [autograd.edge_of(t) for t in inputs]
+        out.node = autograd.Node(self, self._context(out, inputs, attrs, needs), edges, saved)
+        out.requires_grad = True
+
+    def _context(
+        self,
+        out: Tensor,
+        inputs: Sequence[Tensor | None],
+        attrs: Mapping[str, Any],
+        needs: tuple[bool, ...],
+    ) -> Context:
+        metas = tuple(None if t is None else Meta(t.dtype, t.layout) for t in inputs)
+        return Context(attrs, metas, Meta(out.dtype, out.layout), needs)
+
+    def _rules(self, needs: tuple[bool, ...]) -> list[Rule]:
+        if self.joint is not None:
+            return [self.joint]
+        rules = [r for r, needed in zip(self.grads, needs, strict=False) if needed and r]
+        if len(rules) < sum(needs):
+            index = next(
+                i for i, n in enumerate(needs) if n and (i >= len(self.grads) or not self.grads[i])
+            )
+            raise RuntimeError(f"{self.name}: input {index} has no gradient; pass it detached")
+        return rules
+
+    def _saved(
+        self, inputs: Sequence[Tensor | None], needs: tuple[bool, ...]
+    ) -> dict[Uses, Tensor]:
+        saved: dict[Uses, Tensor] = {}
+        for r in self._rules(needs):
+            for u in r.uses:
+                if isinstance(u, int):
+                    value = inputs[u]
+                    if value is not None:
+                        saved[u] = value
+        return saved
+
+    def uses(self, needs: tuple[bool, ...]) -> set[Uses]:
+        """The values that gradient rules need if these inputs need a gradient."""
+        return {u for r in self._rules(needs) for u in r.uses}
+
+    def _uses_out(self, needs: tuple[bool, ...]) -> bool:
+        return any("out" in r.uses for r in self._rules(needs))
+
+    def _check_current(self, inputs: Sequence[Tensor | None]) -> None:
+        for t in inputs:
+            if t is not None and not t.is_current:
+                raise RuntimeError(
+                    f"{self.name}: a tensor of shape {t.shape} shares memory with one that was "
+                    "modified in place while grads were recorded; take the view again after the "
+                    "write"
+                )
+
+    def _check_writable(self, target: Tensor, meta: Meta) -> None:
+        if meta.shape != target.shape:
+            raise ValueError(
+                f"{self.name}_: the result has shape {meta.shape}, which does not fit in place "
+                f"into {target.shape}"
+            )
+        if meta.dtype is not target.dtype:
+            raise TypeError(
+                f"{self.name}_: the result is {meta.dtype.name}, which does not fit in place "
+                f"into {target.dtype.name}"
+            )
+        if target.layout.repeats:
+            raise RuntimeError(
+                f"{self.name}_: several elements of this expanded tensor share one position "
+                "in memory; clone() it before writing"
+            )
+
+    def _check_recordable(self, target: Tensor) -> None:
+        if target.requires_grad and target.node is None:
+            raise RuntimeError(
+                f"{self.name}_: a leaf that requires grad cannot be written to while grads are "
+                "recorded; do it under rl.no_grad()"
+            )
+        if target.is_view:
+            raise RuntimeError(
+                f"{self.name}_: writing through a view is not differentiated; assign to the "
+                "tensor itself, as in x[i] = value, or use the out-of-place op"
+            )
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"

@@ -1,0 +1,57 @@
+"""Storage: the memory that a tensor and its views share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.core.backends import Device
+from rushlight.core.basis.dtype import DType
+from rushlight.core.jit import capture
+
+
+class Storage:
+    """A buffer on a device, shared by every view of it.
+
+    version counts in-place writes: a gradient rule that saved a value compares it.
+    history counts in-place writes that autograd recorded: views taken before are out of date.
+    moves counts how often a tensor left this storage for another: executables compare it.
+    """
+
+    __slots__ = (
+        "_address",
+        "buffer",
+        "device",
+        "history",
+        "moves",
+        "nbytes",
+        "version",
+        "__weakref__",
+    )
+
+    def __init__(self, device: Device, buffer: Any, nbytes: int) -> None:
+        self.device = device
+        self.buffer = buffer
+        self.nbytes = nbytes
+        self.version = 0
+        self.history = 0
+        self.moves = 0
+        self._address: int | None = None
+        if capture.active:
+            capture.storage_made(self)
+
+    @property
+    def weights_layout(self) -> str:
+        """The layout of quantized blocks in the buffer: see `Backend.weights_layout`."""
+        return self.device.backend.weights_layout
+
+    @property
+    def address(self) -> int:
+        """The address of a buffer in the process's memory, for C kernels."""
+        if self._address is None:  # slow to ask for, and constant
+            self._address = self.buffer.__array_interface__["data"][0]
+        return self._address
+
+    @staticmethod
+    def allocate(device: Device, nbytes: int, dtype: DType) -> Storage:
+        """A storage of `nbytes` bytes, not initialised."""
+        return Storage(device, device.backend.allocate(nbytes, dtype), nbytes)

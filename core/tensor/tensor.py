@@ -1,0 +1,344 @@
+"""Tensor: a Storage, a layout and a dtype on a device, with the ops as methods."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import ops
+from rushlight.core.backends import HOST, KINDS, Device
+from rushlight.core.backends import device as _device
+from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
+from rushlight.core.basis.errors import BlockingReadError, CaptureError
+from rushlight.core.basis.layout import Layout, Shape
+from rushlight.core.jit import capture
+from rushlight.core.tensor import autograd, op
+from rushlight.core.tensor.op import Context, Meta, Op, rule
+from rushlight.core.tensor.printing import format_tensor
+from rushlight.core.tensor.reading import Reading
+from rushlight.core.tensor.storage import Storage
+
+
+class Tensor(Reading):
+    """An array of one dtype on one device; views share its Storage.
+
+    Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like. Operators and methods are
+    the functions of the same name, with the tensor as first argument.
+    """
+
+    __slots__ = (
+        "_grad", "_stamp", "frozen_view", "is_view", "node", "requires_grad", "storage",
+        "__weakref__",
+    )  # fmt: skip
+    __hash__ = object.__hash__
+    __array_priority__ = 1000  # `array * tensor` calls our operator, not NumPy's
+
+    def __init__(self, storage: Storage, dtype: DType, layout: Layout) -> None:
+        super().__init__(dtype, layout)
+        self.storage = storage
+        self.requires_grad = False
+        self._grad: Tensor | None = None
+        self.node: autograd.Node | None = None
+        self.is_view = False
+        self.frozen_view = False
+        self._stamp: int | None = storage.history
+
+    @staticmethod
+    def from_buffer(buffer: Any, dtype: DType | str, shape: Sequence[int]) -> Tensor:
+        """Wrap bytes (an array of uint8, a memoryview, ...) without a copy, on cpu.
+
+        The bytes are row-major elements of any dtype. ValueError where the size does not fit.
+        """
+        found, layout = as_dtype(dtype), Layout.contiguous(shape)
+        if (layout.shape[-1] if layout.shape else 1) % found.block:
+            raise ValueError(
+                f"from_buffer: the last dim of {layout.shape} is not a whole number of "
+                f"{found.name} blocks of {found.block}"
+            )
+        data = np.frombuffer(buffer, np.uint8)
+        need = found.nbytes(layout.numel)
+        if data.size != need:
+            raise ValueError(
+                f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
+                f"buffer has {data.size}"
+            )
+        cpu = _device("cpu")
+        return Tensor(Storage(cpu, cpu.backend.upload(data, found), need), found, layout)
+
+    # State that autograd and the ops use.
+
+    @property
+    def buffer(self) -> Any:
+        """The backend's buffer."""
+        return self.storage.buffer
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the elements."""
+        return self.storage.device
+
+    @property
+    def is_current(self) -> bool:
+        """False if a recorded in-place write made this view's history out of date."""
+        return self._stamp is None or self._stamp == self.storage.history
+
+    def follow(self, base: Tensor) -> None:
+        """Mark this new tensor as a view of `base`."""
+        self.is_view = True
+        self._stamp = base._stamp
+        if not autograd.is_grad_enabled():
+            self.frozen_view = base.requires_grad or base.frozen_view
+
+    def rebase(self, node: autograd.Node) -> None:
+        """Make `node` the history, after a recorded in-place write."""
+        if self.node is not None and any(t is self for t in self.node.retained):
+            # retain_grad applies to the tensor's new value.
+            self.node.retained = [t for t in self.node.retained if t is not self]
+            node.retained.append(self)
+        self.node, self.requires_grad, self._stamp = node, True, self.storage.history
+
+    def rejoin(self, node: autograd.Node) -> Tensor:
+        """An alias with `node` as its history: for an output that a gradient rule saved."""
+        out = Tensor(self.storage, self.dtype, self.layout)
+        out.node, out.requires_grad, out._stamp = node, True, None
+        return out
+
+    # Autograd.
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward` summed for this leaf, of its shape; None before that."""
+        if capture.active:
+            capture.grad_used(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if capture.active:
+            capture.grad_used(self)
+        self._grad = value
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self.node is None
+
+    @property
+    def grad_fn(self) -> autograd.Node | None:
+        """The recorded op that made this tensor."""
+        return self.node
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set whether `backward` fills in `.grad` of this leaf; returns the tensor."""
+        if requires_grad and self.dtype.kind != "f":
+            raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
+        if not requires_grad and self.node is not None:
+            raise RuntimeError("requires_grad: only a leaf can be switched off; use detach()")
+        if self.requires_grad and not requires_grad:
+            capture.retry_refused()
+        if capture.active and self.requires_grad is not requires_grad:
+            capture.requires_grad_set(self)
+        self.requires_grad = requires_grad
+        return self
+
+    def detach(self) -> Tensor:
+        """A tensor of the same memory without history; no gradient flows through it."""
+        out = Tensor(self.storage, self.dtype, self.layout)
+        out.is_view, out._stamp = True, None
+        if capture.active:
+            capture.view_taken(self, out)
+        return out
+
+    def retain_grad(self) -> None:
+        """Make `backward` fill in `.grad` although this is not a leaf."""
+        if self.node is not None:
+            self.node.retained.append(self)
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+    ) -> None:
+        """Add to `.grad` of every leaf that this tensor was computed from.
+
+        gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
+        """
+        autograd.backward([self], [gradient], retain_graph=retain_graph, create_graph=create_graph)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor cannot be iterated over")
+        return iter(self.unbind(0))
+
+    def __repr__(self) -> str:
+        notes = []
+        # An empty tensor shows no number, so its dtype is named.
+        if self.dtype is not float32 and not (self.dtype in (int64, bool_) and self.numel()):
+            notes.append(f"dtype={self.dtype!r}")
+        if self.device is not HOST:
+            notes.append(f"device='{self.device}'")
+        if self.node is not None:
+            notes.append(f"grad_fn={self.node!r}")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        hidden = self.device.type == "meta" or self.dtype.kind == "q"
+        try:
+            values = None if hidden else self.host_values()
+        except (BlockingReadError, CaptureError):
+            values = None
+            dtype = f"dtype={self.dtype!r}"  # no number is shown that would tell the dtype
+            notes = list(dict.fromkeys([dtype, *notes, "values not read"]))
+        return format_tensor(values, self.shape, notes)
+
+    # Dtype, device and memory.
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take."""
+        return self.dtype.nbytes(self.numel())
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """This tensor in another dtype, on another device, or both; itself where nothing changes.
+
+        Arguments may be a dtype, a device, or a tensor whose dtype and device are taken.
+        """
+        if len(args) == 1 and args[0] is self.dtype and dtype is device is None:
+            return self
+        for a in args:
+            if isinstance(a, Tensor):
+                dtype, device = a.dtype, a.device
+            elif isinstance(a, Device):
+                device = a
+            elif isinstance(a, str) and a.partition(":")[0] in KINDS:
+                device = a
+            else:
+                dtype = a
+        # Where both change, the host converts: it has every dtype.
+        out, there = self, self.device if device is None else _device(device)
+        if there is HOST and there is not self.device:
+            out = _transfer(out, there)
+        if dtype is not None and as_dtype(dtype) is not out.dtype:
+            out = ops.cast(out, as_dtype(dtype))
+        return out if there is out.device else _transfer(out, there)
+
+    async def cpu_async(self) -> Tensor:
+        """`detach().cpu()` without blocking: before saving, in every browser."""
+        if self.device is HOST:
+            return self.detach()
+        data = np.ascontiguousarray(await self._stored_async()).reshape(-1).view(np.uint8)
+        return Tensor.from_buffer(data.copy(), self.dtype, self.shape)
+
+    def dequantize(self) -> Tensor:
+        """Quantized blocks as float32; other dtypes give the tensor itself."""
+        return ops.cast(self, float32) if self.dtype.kind == "q" else self
+
+    def set_(self, source: Tensor) -> Tensor:
+        """Take over the memory, shape and dtype of `source`; for leaves such as parameters."""
+        if self.node is not None:
+            raise RuntimeError("set_: only a leaf can be set to other memory")
+        capture.memory_replaced(self.storage)
+        self.storage, self.dtype, self.layout = source.storage, source.dtype, source.layout
+        self._stamp = self.storage.history
+        return self
+
+    def from_host(self, values: Any) -> Tensor:
+        """A tensor of indices or a mask on the same device, from Python or NumPy values."""
+        array = np.asarray(values)
+        if array.size and array.dtype.kind not in "bui":
+            raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
+        kind = array.dtype if array.dtype == np.bool_ else np.int64
+        made = from_numpy(array.astype(kind))
+        if capture.active:
+            capture.made_from_values(made)
+        return made.to(self.device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.node is not None:
+            raise RuntimeError("deepcopy: only leaves can be copied; detach() it first")
+        with autograd.no_grad():
+            copied = self if self.device.type == "meta" else self.clone()
+        out = type(self).__new__(type(self))
+        Tensor.__init__(out, copied.storage, self.dtype, copied.layout)
+        out.requires_grad = self.requires_grad
+        memo[id(self)] = out
+        if self.grad is not None:
+            out.grad = copy.deepcopy(self.grad.detach(), memo)
+        return out
+
+    def __reduce__(self) -> Any:
+        state = (self.raw_bytes(), self.dtype.name, self.shape, self.requires_grad)
+        return (_unpickled, state)
+
+
+def _unpickled(data: bytes, dtype: str, shape: Shape, requires_grad: bool) -> Tensor:
+    out = Tensor.from_buffer(np.frombuffer(data, np.uint8).copy(), dtype, shape)
+    return out.requires_grad_(requires_grad)
+
+
+op.bind_tensor_class(Tensor)
+
+
+def _infer_transfer(x: Meta, *, source: Device) -> Meta:
+    return x.fresh()
+
+
+def _transfer_grad(c: Context, g: Tensor) -> Tensor:
+    return g.to(c.attrs["source"])
+
+
+# No backend runs this op. It is recorded by hand, as its input and output are on two devices.
+TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
+
+
+def _transfer(x: Tensor, device: Device) -> Tensor:
+    layout = Layout.contiguous(x.shape)
+    if capture.active:
+        capture.transfer_begins(x, device)
+    if device.type == "meta":
+        storage = Storage.allocate(device, x.nbytes, x.dtype)
+    else:
+        data = np.ascontiguousarray(x.stored()).reshape(-1).view(np.uint8)
+        if device is HOST and not data.flags.writeable:
+            data = data.copy()
+        storage = Storage(device, device.backend.upload(data, x.dtype), data.size)
+    out = Tensor(storage, x.dtype, layout)
+    if capture.active:
+        capture.transfer_done(x, out)
+    if autograd.is_grad_enabled():
+        TRANSFER.record(out, (x,), {"source": x.device})
+    return out
+
+
+def from_numpy(array: npt.NDArray[Any]) -> Tensor:
+    """A tensor on cpu that shares memory with a NumPy array, strides included.
+
+    ValueError for negative strides, TypeError for a dtype that the table does not have.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: {type(array).__name__} is not a NumPy array; use rl.tensor")
+    dtype = as_dtype(array.dtype)
+    size = dtype.itemsize
+    if any(s < 0 or s % size for s in array.strides) and array.size:
+        raise ValueError(f"from_numpy: strides {array.strides} cannot be used; copy() the array")
+    if array.size == 0:
+        layout = Layout.contiguous(array.shape)  # NumPy's strides have no meaning here
+    else:
+        layout = Layout(array.shape, tuple(max(s, 0) // size for s in array.strides))
+    if array.flags.c_contiguous:
+        flat = np.asarray(array).reshape(-1)
+    else:
+        flat = np.lib.stride_tricks.as_strided(
+            array, (layout.extent[1],), (size,), writeable=array.flags.writeable
+        )
+    data = flat.view(np.uint8)
+    return Tensor(Storage(HOST, HOST.backend.upload(data, dtype), data.size), dtype, layout)

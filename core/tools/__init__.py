@@ -1,0 +1,1 @@
+"""Profiles, tuning, and comparisons for tests."""

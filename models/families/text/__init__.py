@@ -1,0 +1,1 @@
+"""Decoder-only (causal) language models."""

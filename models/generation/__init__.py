@@ -1,0 +1,1 @@
+"""Generating text: caches, sampling, batches and sessions."""

@@ -1,0 +1,85 @@
+"""Batch: several prompts that are continued together, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rushlight.core.functional.pieces import stack
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.sampling import Array, Options
+from rushlight.models.generation.session import DecodeSession
+from rushlight.models.generation.streaming import Pieces
+
+if TYPE_CHECKING:
+    from rushlight.models.generation.generate import CausalLM
+
+
+class Row:
+    """One prompt of a batch: its tokens, how many of them are cached, and its text so far."""
+
+    def __init__(self, model: CausalLM, ids: list[int], options: Options) -> None:
+        model.check_length(ids, options)
+        self.ids, self.held = ids, 0
+        self.pieces = Pieces(model.tokenizer, options.stops)
+        self.texts: list[str] = []
+        self.done = False
+
+    def add(self, token: int, ends: frozenset[int], last: bool) -> None:
+        """Append `token`; the row is done at one of `ends`, a stop text, or the `last` token."""
+        text, hit = ("", False) if token in ends else self.pieces.add(token)
+        self.done = token in ends or hit or last
+        self.texts.append(text if hit or not self.done else text + self.pieces.finish())
+
+
+class Batch(DecodeSession):
+    """Rows that are decoded together: first the prompts, then one token of each row per step.
+
+    A finished row stays in the steps, which are captured for all rows, with its length reset to
+    zero. The other rows are always longer, so it never fills the cache.
+    """
+
+    rows: Sequence[Row] = ()
+
+    def start(self, rows: list[Row], options: Options) -> None:
+        """Begin with other rows; their number must be the batch's."""
+        self.rows = rows
+        self.restart()
+        self.begin(options, *(row.ids for row in rows))
+
+    @property
+    def done(self) -> bool:
+        """Whether every row is done."""
+        return all(row.done for row in self.rows)
+
+    def feed(self, model: CausalLM) -> Tensor:
+        """Prefill the prompts; returns the sampler's picks after them, (rows, 3)."""
+        after: dict[int, Tensor] = {}
+        while any(left := [row.ids[row.held :] for row in self.rows]):
+            counts, logits = self.take(model, left)
+            for i, count in enumerate(counts):
+                if count:
+                    self.rows[i].held += count
+                    after[i] = logits[i]
+            self.cache.longest = max(row.held for row in self.rows)
+        with autograd.no_grad():
+            return self.sampler.pick(stack([after[i] for i in range(len(self.rows))]))
+
+    def step(self, model: CausalLM) -> Tensor:
+        """Decode the tokens that were picked last; returns the next picks, (rows, 3)."""
+        picked = super().step(model)
+        for row in self.rows:
+            row.held += 1
+        return picked
+
+    def add(self, values: Array, ends: frozenset[int], last: bool) -> None:
+        """Append the sampler's picks (rows, 3), as read back, to the rows that are not done."""
+        ended = False
+        for row, found in zip(self.rows, values, strict=True):
+            if not row.done:
+                row.add(self.sampler.token_of(found)[0], ends, last)
+                if row.done:
+                    row.held, ended = 0, True
+        if ended and not self.done:
+            self.cache.set_lengths([row.held for row in self.rows])

@@ -1,0 +1,285 @@
+"""Generation: prompts in, tokens and text out, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Generator as Steps
+from typing import Any
+
+from rushlight.core.io.text.template import ChatTemplate, load_template
+from rushlight.core.io.text.tokenizer import load_tokenizer
+from rushlight.core.jit.function import executable_memory
+from rushlight.models.generation.batch import Batch, Row
+from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.cache_spec import CacheSpec
+from rushlight.models.generation.sampling import Options, checked
+from rushlight.models.generation.session import ChatSession
+from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
+from rushlight.models.generation.streaming import Pieces
+from rushlight.models.loading import small_json
+from rushlight.models.model import Model
+
+Message = Mapping[str, Any]
+
+# Tokens that a shifted context keeps of its beginning, where the system prompt is.
+KEPT = 4
+
+
+class CausalLM(Model):
+    """A Model that continues token ids: forward(ids, cache, logits_to_keep=, lengths=) -> logits.
+
+    Families define `cache_specs`, the size of the vocabulary and the length of the context.
+    """
+
+    vocab_size: int
+    context_length: int
+
+    template: ChatTemplate | None = None
+    eos_ids: frozenset[int] = frozenset()
+    _session: ChatSession | None = None
+    _batch: Batch | None = None
+
+    def configure(self, files: dict[str, bytes]) -> None:
+        """Read the tokenizer, the chat template and the end tokens from the files."""
+        if "tokenizer.json" in files:
+            self.tokenizer = load_tokenizer(
+                files["tokenizer.json"], files.get("tokenizer_config.json")
+            )
+        settings = small_json(files, "tokenizer_config.json")
+        source = settings.get("chat_template")
+        if "chat_template.jinja" in files:
+            source = files["chat_template.jinja"].decode("utf-8", "replace")
+        if isinstance(source, str):
+            self.template = load_template(
+                source,
+                bos_token=_text(settings, "bos_token"),
+                eos_token=_text(settings, "eos_token"),
+            )
+        ends: set[int] = set()
+        for value in (
+            getattr(self.config, "eos_token_id", None),
+            small_json(files, "generation_config.json").get("eos_token_id"),
+        ):
+            ends.update(i for i in (value if isinstance(value, list) else [value])
+                        if isinstance(i, int))  # fmt: skip
+        self.eos_ids = frozenset(ends)
+
+    def cache_specs(self) -> Sequence[CacheSpec]:
+        """The state that the cache keeps for each layer; families define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define cache_specs")
+
+    def new_cache(self, batch: int = 1) -> Cache:
+        """An empty cache for `batch` rows."""
+        return Cache(self.cache_specs(), batch, limit=self.context_length, device=self.device)
+
+    def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:
+        """Continue `prompt` (text or token ids) and yield text piece by piece.
+
+        options: see `sampling.Options`. Pieces never split a character. No chat template is
+        used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
+        options out of range.
+        """
+        return texts(self.tokens(prompt, **options))
+
+    async def generate_async(
+        self, prompt: str | Sequence[int], **options: Any
+    ) -> AsyncGenerator[str, None]:
+        """`generate` as an async generator: other tasks run while the device computes.
+
+        It never blocks, so it works in every browser.
+        """
+        async for token in self.tokens_async(prompt, **options):
+            if token.text:
+                yield token.text
+
+    def chat(self, messages: Sequence[Message], **options: Any) -> Steps[str, None, None]:
+        """The assistant's next answer to `messages` ({"role", "content"}), piece by piece.
+
+        The checkpoint's chat template formats the messages. ValueError if there is none.
+        """
+        return self.generate(self.chat_ids(messages), **options)
+
+    def chat_ids(self, messages: Sequence[Message]) -> list[int]:
+        """Token ids of `messages` formatted by the chat template, up to the answer."""
+        if self.template is None:
+            raise ValueError(
+                f"chat: this {self.config.model_type} checkpoint has no chat template; use "
+                "generate() with a prompt of your own"
+            )
+        text = self.template.render(messages, add_generation_prompt=True)
+        return self._encode(text, add_special_tokens=False)
+
+    def tokens(self, prompt: str | Sequence[int], **options: Any) -> Steps[Token, None, None]:
+        """`generate` that yields a Token for every step: id, text and log-probability."""
+        return blocking(self.steps(prompt, **options))
+
+    def tokens_async(
+        self, prompt: str | Sequence[int], **options: Any
+    ) -> AsyncGenerator[Token, None]:
+        """`tokens` as an async generator; see `generate_async`."""
+        return waiting(self.steps(prompt, **options))
+
+    def steps(self, prompt: str | Sequence[int], **options: Any) -> GenerationSteps:
+        """`tokens`, and between them readbacks: the caller sends the values of each."""
+        chosen = Options(**options)
+        ids = self.prompt_ids(prompt)
+        self.check_length(ids, chosen)
+        checked(chosen, self.vocab_size, self.device)
+        return self._run(ids, chosen)
+
+    def linear_in_use(self, asked: str) -> str:
+        """The mode in which products with quantized weights run if `asked` is requested."""
+        quantized = any(p.dtype.kind == "q" for p in self.parameters())
+        return asked if quantized and self.device.info.get("linear") == "fast" else "exact"
+
+    def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
+        """The continuations of several prompts, computed together; each equals that of `generate`.
+
+        options: see `sampling.Options`; every prompt draws with the same seed. A later call with
+        the same number of prompts reuses the captured steps if the cache is within the bound of
+        `rl.set_executable_memory`. Raises ValueError as `generate` does, and for overflow="shift",
+        which is supported for one prompt at a time.
+        """
+        rows, chosen = self._rows(prompts, options)
+        for _ in blocking(self._run_rows(rows, chosen)):
+            pass  # a batch yields readbacks only
+        return ["".join(row.texts) for row in rows]
+
+    async def generate_batch_async(
+        self, prompts: Sequence[str | Sequence[int]], **options: Any
+    ) -> list[str]:
+        """`generate_batch` without blocking; see `generate_async`."""
+        rows, chosen = self._rows(prompts, options)
+        async for _ in waiting(self._run_rows(rows, chosen)):
+            pass
+        return ["".join(row.texts) for row in rows]
+
+    def _rows(
+        self, prompts: Sequence[str | Sequence[int]], options: Mapping[str, Any]
+    ) -> tuple[list[Row], Options]:
+        chosen = Options(**options)
+        if chosen.overflow != "error":
+            raise ValueError(
+                'generate_batch: overflow="shift" is not supported; generate the prompts one by one'
+            )
+        rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
+        checked(chosen, self.vocab_size, self.device)
+        return rows, chosen
+
+    def _run_rows(self, rows: list[Row], options: Options) -> GenerationSteps:
+        """The steps of a batch: yields readbacks and is sent their values."""
+        if not rows:
+            return
+        batch, self._batch = self._batch, None
+        if (
+            batch is None
+            or batch.cache.batch != len(rows)
+            or not batch.can_resume(self, options.linear)
+        ):
+            batch = Batch(self, len(rows))
+        try:
+            batch.start(rows, options)
+            picked = batch.feed(self)
+            for made in range(1, options.max_new_tokens + 1):
+                last = made == options.max_new_tokens
+                values, after = yield from batch.read_and_advance(self, picked, last)
+                batch.add(values, self.eos_ids, last)
+                if batch.done:
+                    return
+                picked = batch.step(self) if after is None else after
+        finally:
+            batch.rows = ()
+            if batch.cache.nbytes <= executable_memory():
+                self._batch = batch
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of a prompt; ids are checked and returned."""
+        if isinstance(prompt, str):
+            ids = self._encode(prompt, add_special_tokens=True)
+        else:
+            ids = [int(i) for i in prompt]
+            vocab = self.vocab_size
+            bad = [i for i in ids if not 0 <= i < vocab]
+            if bad:
+                raise ValueError(f"generate: token {bad[0]} is not one of the {vocab} tokens")
+        if not ids:
+            raise ValueError("generate: the prompt is empty; give at least one token")
+        return ids
+
+    def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        if self.tokenizer is None:
+            raise ValueError("generate: the checkpoint has no tokenizer; give token ids")
+        return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+
+    def check_length(self, ids: list[int], options: Options) -> None:
+        limit = self.context_length
+        if len(ids) >= limit and options.overflow == "error":
+            raise ValueError(
+                f"generate: the prompt has {len(ids)} tokens, the context holds {limit}; shorten "
+                'it, or pass overflow="shift" to drop the oldest'
+            )
+
+    def _resume(self, ids: list[int], linear: str) -> ChatSession:
+        """The last session cut back to the tokens that it shares with `ids`, or an empty one.
+
+        The model gives the session up while a run uses it, so two runs never share a cache.
+        """
+        session, self._session = self._session, None
+        if session is None or not session.can_resume(self, linear):
+            return ChatSession(self)
+        session.resume(ids)
+        return session
+
+    def _run(self, ids: list[int], options: Options) -> GenerationSteps:
+        """The steps of one answer: yields tokens, and readbacks whose values it is sent."""
+        prompt, limit = ids, self.context_length
+        ids = _shifted(ids, limit) if len(ids) >= limit else list(ids)
+        session = self._resume(ids, options.linear)
+        pieces = Pieces(self.tokenizer, options.stops)
+        try:
+            session.begin(options, prompt)
+            picked = session.feed(self, ids)
+            for made in range(1, options.max_new_tokens + 1):
+                last = made == options.max_new_tokens
+                values, after = yield from session.read_and_advance(self, picked, last)
+                token, logprob = session.sampler.token_of(values[0])
+                ids.append(token)
+                if after is not None:
+                    session.ids.append(token)
+                if token in self.eos_ids:
+                    yield Token(token, pieces.finish(), logprob, "eos")
+                    return
+                text, hit = pieces.add(token)
+                if hit or last:
+                    rest = "" if hit else pieces.finish()
+                    yield Token(token, text + rest, logprob, "stop" if hit else "length")
+                    return
+                yield Token(token, text, logprob)
+                if len(ids) > limit:
+                    if options.overflow == "error":
+                        raise ValueError(
+                            f"generate: the context of {limit} tokens is full; pass "
+                            'overflow="shift" to drop the oldest, or fewer max_new_tokens'
+                        )
+                    ids = _shifted(ids, limit)
+                    session.restart()
+                    picked = session.feed(self, ids)
+                elif after is not None:
+                    picked = after
+                else:
+                    picked = session.step(self)
+                    session.ids.append(token)
+        finally:
+            # Also when the caller stops early: the next call resumes from the cached tokens.
+            self._session = session
+
+
+def _text(settings: dict[str, Any], name: str) -> str:
+    value = settings.get(name)
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) else ""
+
+
+def _shifted(ids: list[int], limit: int) -> list[int]:
+    """The first few tokens and the newest half of the context."""
+    return ids[:KEPT] + ids[-max(1, limit // 2) :] if len(ids) > KEPT + limit // 2 else ids

@@ -1,0 +1,229 @@
+"""DecodeSession: a cache with captured steps; ChatSession: the session of a conversation."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from collections.abc import Generator as Steps
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core.backends import linear_mode
+from rushlight.core.backends.readback import Readback
+from rushlight.core.jit.function import jit
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.storage import Storage
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.device_sampling import DeviceSampler, Rules
+from rushlight.models.generation.sampling import Options
+from rushlight.models.model import runs_in_software
+
+if TYPE_CHECKING:
+    from rushlight.models.generation.generate import CausalLM
+
+# Yields a readback, is sent its values, and returns them and the next step's picks.
+ReadSteps = Steps[Readback[Any], Any, tuple[Any, "Tensor | None"]]
+# Tokens of a prompt per step. This bounds memory, and a stop is obeyed between steps.
+CHUNK = 128
+# On asynchronous devices prompts are cut into these widths, the last part padded, so that prompts
+# of all lengths share captures.
+WIDTHS = (CHUNK, 32, 8)
+
+
+class DecodeSession:
+    """The cache of one answer, or of several as rows, and the captured steps that extend it.
+
+    A step's input is the last picks in the device's memory, so it can begin before they are read
+    back.
+    """
+
+    def __init__(self, model: CausalLM, rows: int = 1) -> None:
+        self.cache = cache = model.new_cache(rows)
+        # For capture: the cache's shapes stay the same until it grows.
+        cache.static = True
+        self.sampler = DeviceSampler(model.vocab_size, cache.device, rows)
+        # On a CPU the amount of work counts, not the number of steps.
+        self.software = runs_in_software(cache.device)
+        self.activation_precision = "fast"
+        self._early = False
+        self._stamps = _stamps(model)
+        self._read = reader(cache)
+        self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the next step is computed before the last one's picks are read back.
+
+        Then the device never waits for Python.
+        """
+        return self._early and self.cache.longest < self.cache.limit
+
+    def begin(self, options: Options, *prompts: list[int]) -> None:
+        """Begin answers to `prompts`, one per row, with `options`."""
+        self.sampler.begin(options, *prompts)
+        self.activation_precision = options.linear
+        # The caller may change its mask after each token.
+        changing = isinstance(options.token_mask, Tensor)
+        self._early = self.cache.device.backend.asynchronous and not changing
+
+    def can_resume(self, model: CausalLM, linear: str) -> bool:
+        """Whether the session can be used again: false if a parameter moved to other memory.
+
+        The cached tokens are discarded if weights were written to or the mode differs.
+        """
+        before, self._stamps = self._stamps, _stamps(model)
+        if [memory for memory, _ in before] != [memory for memory, _ in self._stamps]:
+            return False
+        other = linear != self.activation_precision and model.linear_in_use("fast") != "exact"
+        if before != self._stamps or other:
+            self.restart()
+        return True
+
+    def restart(self, length: int = 0) -> None:
+        """Forget all but the first `length` tokens."""
+        self.cache.truncate(length)
+
+    def read_and_advance(self, model: CausalLM, picked: Tensor, last: bool) -> ReadSteps:
+        """Read the picks back; returns their values and the next step's picks.
+
+        The next picks are None if that step was not computed ahead, as after the `last` token.
+        """
+        readback = picked.readback()
+        after = self.step(model) if self.ahead and not last else None
+        return (yield readback), after
+
+    def step(self, model: CausalLM) -> Tensor:
+        """Decode the tokens that were picked last; returns the next picks, (rows, 3)."""
+        self.cache.reserve(1)
+        before = self.cache.counts
+        with self._mode():
+            picked = self._next(model, self.sampler.rules, self.sampler.mask)
+        self.cache.recount(before, 1)
+        return picked
+
+    def take(self, model: CausalLM, left: list[list[int]]) -> tuple[list[int], Tensor]:
+        """Prefill the first tokens of what is `left` of each row, padded on the right.
+
+        Returns how many tokens of each row were read, and the logits (rows, vocab) after them.
+        """
+        count, width = cut(self.cache, max(map(len, left)), self.software)
+        parts = [row[:count] for row in left]
+        self.cache.reserve(width)
+        before = self.cache.counts
+        with self._mode():
+            logits = self._read(model, parts, width)
+        self.cache.recount(before, count)
+        return [len(part) for part in parts], logits
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        with autograd.no_grad(), linear_mode(self.activation_precision):
+            yield
+
+
+class ChatSession(DecodeSession):
+    """The tokens of a conversation, with the cache that holds them.
+
+    ids: the known tokens in the cache. The cache may hold one more, computed ahead; the next turn
+    discards it.
+    """
+
+    def __init__(self, model: CausalLM) -> None:
+        super().__init__(model)
+        self.ids: list[int] = []
+
+    def resume(self, ids: list[int]) -> None:
+        """Keep the tokens that `ids` begins with; none if the cache cannot be cut there."""
+        common = 0
+        # The last token is read again, for the logits after it.
+        for a, b in zip(self.ids, ids[:-1], strict=False):
+            if a != b:
+                break
+            common += 1
+        self.restart(0 if self.cache.cannot_truncate(common) else common)
+
+    def restart(self, length: int = 0) -> None:
+        """Forget all but the first `length` tokens."""
+        super().restart(length)
+        del self.ids[length:]
+
+    def feed(self, model: CausalLM, ids: list[int]) -> Tensor:
+        """Read the tokens of `ids` that are not cached; returns the picks after the last."""
+        while (left := len(ids) - len(self.ids)) > 1:
+            logits = self.read(model, ids[-left:])
+        if left:
+            self.sampler.set_token(ids[-1])
+            picked = self.step(model)
+            self.ids.append(ids[-1])
+            return picked
+        with autograd.no_grad():
+            return self.sampler.pick(logits)
+
+    def read(self, model: CausalLM, part: list[int]) -> Tensor:
+        """Prefill the first tokens of `part` in one step; returns the logits (1, vocab) after."""
+        (count,), logits = self.take(model, [part])
+        self.ids.extend(part[:count])
+        return logits
+
+
+def _stamps(model: CausalLM) -> list[tuple[weakref.ref[Storage], int]]:
+    """The storage of each of the model's tensors, and its version."""
+    found = (t.storage for t in (*model.parameters(), *model.buffers()))
+    return [(weakref.ref(storage), storage.version) for storage in found]
+
+
+def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
+    """The number of tokens that the next step reads, of `left`, and its padded width."""
+    if not cache.device.backend.asynchronous:
+        return min(left, CHUNK), min(left, CHUNK)
+    room = cache.limit - cache.longest
+    widths = [w for w in WIDTHS if w <= room] or [1]
+    if left == 1:
+        width = 1
+    elif software:  # padding costs as much as tokens
+        width = next((w for w in widths if w <= left), widths[-1])
+    else:  # the time of a step does not depend on its width
+        width = min((w for w in widths if w >= left), default=widths[0])
+    return min(left, width), width
+
+
+def reader(cache: Cache) -> Callable[..., Tensor]:
+    """A function that reads rows of tokens, padded to a width, and returns logits (rows, vocab).
+
+    A usual width is captured when it occurs again: a capture takes as long as several runs.
+    """
+
+    def forward(model: CausalLM, ids: Tensor, lengths: Tensor | None) -> Tensor:
+        out: Tensor = model(ids, cache, logits_to_keep=1, lengths=lengths)[:, -1]
+        return out
+
+    # In a batch the logits of rows that end early are kept while other rows are read.
+    captured, device = jit(forward, reuse_outputs=cache.batch == 1), cache.device
+    # On cpu other lengths seldom occur twice.
+    usual = WIDTHS if device.backend.asynchronous else (CHUNK,)
+    seen: set[int] = set()
+
+    def read(model: CausalLM, rows: list[list[int]], width: int) -> Tensor:
+        padded = [row + [0] * (width - len(row)) for row in rows]
+        ids = from_numpy(np.array(padded, np.int64)).to(device)
+        held = [len(row) for row in rows]
+        lengths = None
+        # On an asynchronous device padded and whole rows share one capture.
+        if device.backend.asynchronous or min(held) < width:
+            lengths = from_numpy(np.array(held, np.int64)).to(device)
+        run = captured if width in seen else forward
+        if width in usual:
+            seen.add(width)
+        return run(model, ids, lengths)
+
+    return read
+
+
+def _stepper(cache: Cache, sampler: DeviceSampler) -> Callable[..., Tensor]:
+    def step(model: CausalLM, rules: Rules, mask: Tensor | None) -> Tensor:
+        return sampler.choose(model(sampler.token, cache, logits_to_keep=1)[:, -1], rules, mask)
+
+    return step

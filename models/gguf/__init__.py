@@ -1,0 +1,1 @@
+"""GGUF metadata and names mapped to checkpoints in the Hugging Face layout."""

@@ -1,0 +1,119 @@
+"""How a GGUF file's names and metadata keys map to those of a checkpoint.
+
+Most families need no table. llama.cpp names the parts of every decoder alike, and the skeleton's
+description has the checkpoint's names of the same parts. A family's file lists its exceptions in an
+`Architecture`: metadata keys, and changes by llama.cpp's converter that are undone. Quantized
+blocks stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.basis.layout import Layout
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.attention import AttentionNames
+from rushlight.models.layers.decoder import DecoderNames
+from rushlight.models.layers.mlp import MLPNames
+
+Transform = Callable[[Tensor, dict[str, Any]], Tensor]
+
+# Keys of config.json -> metadata keys without the architecture's prefix, for most families.
+KEYS = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base",
+    "vocab_size": "vocab_size",
+}
+
+
+def halves(heads: str) -> Transform:
+    """Undo the converter's row order of q and k: pairs of rows become two halves per head."""
+
+    def undo(t: Tensor, config: dict[str, Any]) -> Tensor:
+        n = config[heads]
+        rows = t.shape[0]
+        if n < 1 or rows % (2 * n):
+            raise FormatError(f"{rows} rows of q or k do not divide into {n} heads of pairs")
+        # Row 2 j + s of a head in the file is row s * half + j in the checkpoint. Strides move
+        # whole blocks on the device that holds them.
+        half, width = rows // n // 2, t.numel() // rows
+        ends = ((t.shape[1],), (1,)) if t.ndim == 2 else ((), ())
+        order = Layout(
+            (n, 2, half, *ends[0]), (2 * half * width, width, 2 * width, *ends[1]), t.layout.offset
+        )
+        return Tensor(t.storage, t.dtype, order).clone().reshape(t.shape)
+
+    return undo
+
+
+def decoder_names(
+    decoder: DecoderNames, attention: AttentionNames, mlp: MLPNames
+) -> dict[str, str]:
+    """llama.cpp's names of a decoder's parts, `{}` for a layer's number -> the checkpoint's."""
+    layer = f"{decoder.base}.{decoder.layers}.{{}}."
+    inside, fed = f"{layer}{decoder.attention}.", f"{layer}{decoder.mlp}."
+    found: dict[str, str | None] = {
+        "token_embd": f"{decoder.base}.{decoder.embedding}",
+        "position_embd": f"{decoder.base}.{decoder.positions}",
+        "token_embd_norm": decoder.embedding_norm and f"{decoder.base}.{decoder.embedding_norm}",
+        "output_norm": f"{decoder.base}.{decoder.norm}",
+        "output": decoder.head,
+        "blk.{}.attn_norm": decoder.before_attention and layer + decoder.before_attention,
+        "blk.{}.post_attention_norm": decoder.after_attention and layer + decoder.after_attention,
+        "blk.{}.ffn_norm": decoder.before_mlp and layer + decoder.before_mlp,
+        "blk.{}.post_ffw_norm": decoder.after_mlp and layer + decoder.after_mlp,
+        "blk.{}.attn_q": inside + attention.q,
+        "blk.{}.attn_k": inside + attention.k,
+        "blk.{}.attn_v": inside + attention.v,
+        "blk.{}.attn_qkv": attention.qkv and inside + attention.qkv,
+        "blk.{}.attn_output": inside + attention.out,
+        "blk.{}.attn_q_norm": inside + attention.q_norm,
+        "blk.{}.attn_k_norm": inside + attention.k_norm,
+        "blk.{}.ffn_gate": fed + mlp.gate,
+        "blk.{}.ffn_up": fed + (mlp.gate_up or mlp.up),
+        "blk.{}.ffn_down": fed + mlp.down,
+        "blk.{}.ffn_gate_inp": fed + mlp.router,
+        "blk.{}.ffn_gate_exps": f"{fed}{mlp.experts}.{mlp.gate}",
+        "blk.{}.ffn_up_exps": f"{fed}{mlp.experts}.{mlp.up}",
+        "blk.{}.ffn_down_exps": f"{fed}{mlp.experts}.{mlp.down}",
+    }
+    return {theirs: ours for theirs, ours in found.items() if ours}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
+
+    keys: key of config.json -> metadata key without the architecture's prefix, where it differs
+    from `KEYS`. transforms: a module's name -> a function that undoes a change of the converter.
+    """
+
+    model_type: str
+    architecture: str
+    keys: Mapping[str, str] = field(default_factory=dict)
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+    decoder: DecoderNames = DecoderNames()
+    attention: AttentionNames = AttentionNames()
+    mlp: MLPNames = MLPNames()
+
+    def renamed(self, name: str) -> str:
+        """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""
+        layer = re.match(r"blk\.(\d+)\.", name)
+        number = layer[1] if layer else ""
+        part, _, kind = re.sub(r"^blk\.\d+\.", "blk.{}.", name).rpartition(".")
+        target = decoder_names(self.decoder, self.attention, self.mlp).get(part)
+        if target is None or kind not in ("weight", "bias"):
+            raise LoadError(
+                f"the file holds a tensor {name!r:.100}, which {self.model_type} does not have"
+            )
+        return f"{target.format(number)}.{kind}"

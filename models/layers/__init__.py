@@ -1,0 +1,1 @@
+"""Parts of families: norms, rotary positions, attention, MLPs and the two skeletons."""

@@ -1,0 +1,168 @@
+"""The feed-forward part of a layer: gated or not, one or a mixture of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from rushlight.core import nn, ops
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose
+from rushlight.models.layers.naming import put
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": ops.gelu,
+    "gelu_new": partial(ops.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(ops.gelu, approximate="tanh"),
+    "relu": ops.relu,
+    "silu": ops.silu,
+}
+
+
+@dataclass(frozen=True)
+class MLPNames:
+    """The checkpoint's names. gate_up: one matrix with the rows of gate, then of up."""
+
+    gate: str = "gate_proj"
+    up: str = "up_proj"
+    down: str = "down_proj"
+    gate_up: str = ""
+    router: str = "gate"
+    experts: str = "experts"
+
+
+@dataclass(frozen=True)
+class MLPSpec:
+    """down(act(gate(x)) * up(x)), or down(act(up(x))) if not `gated`; `inner` features wide."""
+
+    inner: int
+    activation: str = "silu"
+    gated: bool = True
+    bias: bool = False
+    transposed: bool = False
+    names: MLPNames = MLPNames()
+
+    def __post_init__(self) -> None:
+        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+
+
+@dataclass(frozen=True)
+class ExpertsSpec:
+    """`chosen` of `count` experts for each token, weighted by the softmax of the router's scores.
+
+    normalized: the weights of the chosen experts are divided by their sum. Experts are gated and
+    have no biases; each matrix is a stack (experts, out, in).
+    """
+
+    count: int
+    chosen: int
+    inner: int
+    activation: str = "silu"
+    normalized: bool = True
+    names: MLPNames = MLPNames()
+
+    def __post_init__(self) -> None:
+        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+
+
+class TransposedLinear(nn.Module):
+    """x @ weight + bias with a weight stored as (in, out), as in GPT-2."""
+
+    def __init__(self, inside: int, outside: int, bias: bool = True) -> None:
+        self.weight = parameter(inside, outside)
+        self.bias = parameter(outside) if bias else None
+
+    def reset_parameters(self) -> None:
+        """Normal numbers; biases zero."""
+        init.normal_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return ops.linear(x, self.weight.t(), self.bias)
+
+
+def projection(inside: int, outside: int, bias: bool, transposed: bool) -> nn.Module:
+    """A linear layer whose weight is stored as (out, in), or as (in, out) if `transposed`."""
+    return (TransposedLinear if transposed else nn.Linear)(inside, outside, bias=bias)
+
+
+class MLP(nn.Module):
+    """A feed-forward part; the gated form is of Shazeer, 2020."""
+
+    def __init__(self, width: int, spec: MLPSpec) -> None:
+        self.spec, self.activation = spec, ACTIVATIONS[spec.activation]
+        names, inner = spec.names, spec.inner
+        if spec.gated and names.gate_up:
+            put(self, names.gate_up, projection(width, 2 * inner, spec.bias, spec.transposed))
+        else:
+            for name in (names.gate, names.up)[not spec.gated :]:
+                put(self, name, projection(width, inner, spec.bias, spec.transposed))
+        put(self, names.down, projection(inner, width, spec.bias, spec.transposed))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) -> the same."""
+        names, inner = self.spec.names, self.spec.inner
+        if not self.spec.gated:
+            y = self.activation(getattr(self, names.up)(x))
+        elif names.gate_up:
+            both = getattr(self, names.gate_up)(x)
+            y = self.activation(both[..., :inner]) * both[..., inner:]
+        else:
+            y = self.activation(getattr(self, names.gate)(x)) * getattr(self, names.up)(x)
+        out: Tensor = getattr(self, names.down)(y)
+        return out
+
+
+class ExpertStack(nn.Module):
+    """One matrix per expert: weight (experts, out, in)."""
+
+    def __init__(self, count: int, outside: int, inside: int) -> None:
+        self.weight = parameter(count, outside, inside)
+
+    def reset_parameters(self) -> None:
+        """Normal numbers."""
+        init.normal_(self.weight)
+
+    def forward(self, x: Tensor, index: Tensor) -> Tensor:
+        """(..., in) and the expert of each row, (...) -> (..., out)."""
+        return ops.linear_experts(x, self.weight, index)
+
+
+class Experts(nn.Module):
+    """A mixture of experts (Shazeer et al., 2017): a router chooses a few for each token."""
+
+    def __init__(self, width: int, spec: ExpertsSpec) -> None:
+        self.spec, self.activation = spec, ACTIVATIONS[spec.activation]
+        names = spec.names
+        put(self, names.router, nn.Linear(width, spec.count, bias=False))
+        for name, sizes in (
+            (names.gate, (spec.inner, width)),
+            (names.up, (spec.inner, width)),
+            (names.down, (width, spec.inner)),
+        ):
+            put(self, f"{names.experts}.{name}", ExpertStack(spec.count, *sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) -> the same."""
+        spec, names = self.spec, self.spec.names
+        experts = getattr(self, names.experts)
+        # (..., experts) -> (..., chosen)
+        shares, index = getattr(self, names.router)(x).float().softmax(-1).topk(spec.chosen, -1)
+        if spec.normalized:
+            shares = shares / shares.sum(-1, keepdim=True)
+        # (..., width) -> (..., chosen, width)
+        each = x.unsqueeze(-2).expand(*index.shape, x.shape[-1])
+        y = self.activation(getattr(experts, names.gate)(each, index))
+        y = getattr(experts, names.down)(y * getattr(experts, names.up)(each, index), index)
+        out: Tensor = (y * shares.to(y.dtype).unsqueeze(-1)).sum(-2)
+        return out
+
+
+def make_mlp(width: int, spec: MLPSpec | ExpertsSpec) -> nn.Module:
+    """The feed-forward part that `spec` describes."""
+    return MLP(width, spec) if isinstance(spec, MLPSpec) else Experts(width, spec)

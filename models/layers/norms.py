@@ -1,0 +1,56 @@
+"""Norms: RMS and layer norm by a description, with an offset added to the stored weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rushlight.core import nn, ops
+from rushlight.core.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class NormSpec:
+    """kind: "rms" or "layer". offset: added to the stored weight. bias: for "layer" only."""
+
+    kind: Literal["rms", "layer"] = "rms"
+    eps: float = 1e-6
+    offset: float = 0.0
+    bias: bool = True
+
+
+class OffsetRMSNorm(nn.RMSNorm):
+    """RMS norm whose checkpoint stores the weight minus `offset`."""
+
+    offset = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., dim) -> the same."""
+        assert self.weight is not None and self.eps is not None
+        # A captured step computes the sum once.
+        return ops.rms_norm(x, self.normalized_shape, self.weight + self.offset, self.eps)
+
+
+class OffsetLayerNorm(nn.LayerNorm):
+    """Layer norm whose checkpoint stores the weight minus `offset`."""
+
+    offset = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., dim) -> the same."""
+        assert self.weight is not None
+        weight = self.weight + self.offset
+        return ops.layer_norm(x, self.normalized_shape, weight, self.bias, self.eps)
+
+
+def make_norm(dim: int, spec: NormSpec) -> nn.Module:
+    """The norm over the last `dim` features that `spec` describes."""
+    norm: nn.RMSNorm | nn.LayerNorm
+    if spec.kind == "rms":
+        norm = (OffsetRMSNorm if spec.offset else nn.RMSNorm)(dim, eps=spec.eps)
+    else:
+        kind = OffsetLayerNorm if spec.offset else nn.LayerNorm
+        norm = kind(dim, eps=spec.eps, bias=spec.bias)
+    if isinstance(norm, (OffsetRMSNorm, OffsetLayerNorm)):
+        norm.offset = spec.offset
+    return norm

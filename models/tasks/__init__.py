@@ -1,0 +1,12 @@
+"""Tasks, one file each, and the pipeline that runs them.
+
+A task is a module of this folder with a `TASK`. `rl.pipeline`, the command line's verbs, a page's
+worker and its client all use that record.
+"""
+
+from rushlight.models.tasks.pipeline import Pipeline, pipeline
+from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
+from rushlight.models.tasks.registry import check_served, find, served, tasks
+
+__all__ = ["Command", "Input", "Option", "Pipeline", "Progress", "Run", "Task", "check_served",
+           "find", "pipeline", "served", "tasks"]  # fmt: skip

@@ -1,0 +1,33 @@
+"""The task feature-extraction: a sentence encoder turns texts into vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
+
+_TEXT = "A rushlight is a candle made of a rush and a little fat: light anybody could afford. "
+
+
+def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """Encode batch by batch; returns the vectors, (n, hidden), or (hidden,) of a single text."""
+    steps = model.encode_iter([texts] if isinstance(texts, str) else texts, options["batch_size"])
+    try:
+        while True:
+            yield Progress("encode", *next(steps))
+    except StopIteration as finished:
+        vectors = finished.value
+    return vectors[0] if isinstance(texts, str) else vectors
+
+
+TASK = Task(
+    name="feature-extraction",
+    summary="Turn texts into vectors whose dot products say how alike the texts are.",
+    input=Input("texts", "texts", "The texts."),
+    output="vectors",
+    run=run,
+    options=(Option("batch_size", "int", 32, "Texts computed at a time.", least=1),),
+    command=Command("embed", "all-minilm-l6-v2"),
+    samples=(([_TEXT, _TEXT * 5] * 8, {"batch_size": 8}),),
+)

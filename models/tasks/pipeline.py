@@ -1,0 +1,126 @@
+"""Pipeline: a task and a model, ready to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rushlight.core.backends import Device
+from rushlight.core.backends.readback import Readback
+from rushlight.core.basis.dtype import DType
+from rushlight.models.generation.steps import Token
+from rushlight.models.loading import load
+from rushlight.models.model import Model
+from rushlight.models.tasks.record import Progress, Run, Task
+from rushlight.models.tasks.registry import check_served, find, served
+
+# progress(done, total)
+Tell = Callable[[int, int], object]
+
+
+class Pipeline:
+    """A task with its model: `pipe(input)`, and `pipe.stream(input)` if the task streams."""
+
+    def __init__(self, task: Task, model: Model, defaults: Mapping[str, Any]) -> None:
+        self.task, self.model, self.defaults = task, model, dict(defaults)
+        task.checked(self.defaults)
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.task.name} of a {self.model.config.model_type}>"
+
+    def __call__(self, given: Any, *, progress: Tell | None = None, **options: Any) -> Any:
+        """The task's result for an input: a tensor, a text or a value.
+
+        options: those of the task; TypeError or ValueError names an invalid one. progress(done,
+        total) is called between steps, if the task counts them.
+        """
+        result = self.run(given, options, progress=progress)
+        return result.text if self.task.output == "text" else result
+
+    def stream(self, given: Any, **options: Any) -> Iterator[str]:
+        """The text of the result, piece by piece; ValueError if the task does not stream."""
+        if not self.task.streams:
+            raise ValueError(f"{self.task.name} does not stream; call the pipeline")
+        steps = self.begin(given, options)
+        return (token.text for token in parts(steps) if token.text)
+
+    def run(
+        self,
+        given: Any,
+        options: Mapping[str, Any],
+        *,
+        part: Callable[[Token], object] | None = None,
+        progress: Tell | None = None,
+    ) -> Any:
+        """The full result of a call; for a text it is a record with more than the text.
+
+        part(token) is called for each streamed token.
+        """
+        steps = parts(self.begin(given, options), progress)
+        try:
+            while True:
+                token = next(steps)
+                if part is not None:
+                    part(token)
+        except StopIteration as finished:
+            return finished.value
+        finally:
+            steps.close()
+
+    def begin(
+        self, given: Any, options: Mapping[str, Any], *, watched: bool = False, page: bool = False
+    ) -> Run:
+        """The steps of a call, see `Task`; input and options are checked at once.
+
+        page: the options have JavaScript's names and values.
+        """
+        found = self.task.checked(options, self.defaults, page=page)
+        self.task.input.check(given, self.task.name)
+        return self.task.run(self.model, given, found, watched)
+
+
+def pipeline(
+    task: str | None = None,
+    model: str | Path | Model | None = None,
+    *,
+    device: str | Device | None = None,
+    dtype: str | DType | None = None,
+    **defaults: Any,
+) -> Pipeline:
+    """A task with its model: a name, a folder, a hub id, or a loaded model.
+
+    task: default: the first that the model's family serves. model: default: the task's own default.
+    defaults: options of the task for every call. ValueError if the model does not serve the task.
+    """
+    known = None if task is None else find(task)
+    if model is None:
+        if known is None or known.command is None:
+            raise ValueError("pipeline: model is missing; pass a name, a folder or a hub id")
+        model = known.command.model
+    if isinstance(model, Model):
+        if device is not None or dtype is not None:
+            raise ValueError("pipeline: device and dtype apply to a name, not to a loaded model")
+        loaded = model
+    else:
+        loaded = load(model, "cpu" if device is None else device, dtype)
+    return Pipeline(check_served(loaded, task or served(loaded)[0]), loaded, defaults)
+
+
+def parts(steps: Run, progress: Tell | None = None) -> Generator[Token, None, Any]:
+    """The tokens of a run, with blocking readbacks; returns the run's result."""
+    sent = None
+    try:
+        while True:
+            item = steps.send(sent)
+            sent = None
+            if isinstance(item, Readback):
+                sent = item.wait()
+            elif not isinstance(item, Progress):
+                yield item
+            elif progress is not None:
+                progress(item.done, item.total)
+    except StopIteration as finished:
+        return finished.value
+    finally:
+        steps.close()

@@ -1,0 +1,242 @@
+"""Task: the record of a task, which every caller reads."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+# A run yields progress, tokens, and readbacks whose values it is sent. It returns the result.
+Run = Generator[Any, Any, Any]
+NONE: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a stage of a run was submitted; the device may still be computing it."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of options and inputs, with its form in other languages."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    schema: Mapping[str, Any]  # JSON Schema
+    script: str  # TypeScript
+    flag: Any = None  # the type of the command line's flag; None: no flag
+    received: Callable[[Any], Any] = lambda value: value  # a page's value -> Python's value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, Collection) and all(map(_is_text, value)))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_prompt(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, Collection) and all(map(_is_int, value)))
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
+
+
+_STRING = {"type": "string"}
+_STRINGS = {"anyOf": [_STRING, {"type": "array", "items": _STRING}]}
+_PROMPT = {"anyOf": [_STRING, {"type": "array", "items": {"type": "integer"}}]}
+_NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
+
+KINDS: dict[str, Kind] = {
+    "bool": Kind(
+        "true or false", lambda v: isinstance(v, bool), {"type": "boolean"}, "boolean", bool
+    ),
+    "int": Kind("a whole number", _is_int, {"type": "integer"}, "number", int),
+    "float": Kind("a number", _is_number, {"type": "number"}, "number", float),
+    "text": Kind("a text", _is_text, _STRING, "string", str),
+    "texts": Kind("a text or a list of texts", _are_texts, _STRINGS, "string | string[]",
+                  list[str]),
+    "prompt": Kind("a text or a list of token ids", _is_prompt, _PROMPT, "string | number[]", str),
+    "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
+    "biases": Kind(
+        "numbers by token", lambda v: isinstance(v, Mapping), _NUMBERS, "Record<number, number>",
+        received=lambda v: {int(token): bias for token, bias in v.items()},  # keys arrive as texts
+    ),
+    "mask": Kind(
+        "a boolean for each token", lambda v: not _is_text(v),
+        {"type": "array", "items": {"type": "boolean"}}, "boolean[] | Uint8Array",
+        # JavaScript packs booleans as bytes.
+        received=lambda v: np.asarray(v) != 0 if isinstance(v, memoryview) else v,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a task. It may be None if its default is None."""
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    off: str = ""  # for a "bool": the flag that turns it off
+
+    def checked(self, value: Any, spelled: str) -> Any:
+        """`value` if it is valid, else TypeError or ValueError that names it as `spelled`."""
+        if value is None and self.default is None:
+            return value
+        kind = KINDS[self.kind]
+        if not kind.fits(value):
+            raise TypeError(f"{spelled} is {value!r}; it must be {kind.words}")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{spelled} {value!r} {unsupported(value, self.choices)}")
+        if self.least is not None and value < self.least:
+            raise ValueError(f"{spelled} is {value}; it must be at least {self.least}")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """The option in JSON Schema."""
+        found = {**KINDS[self.kind].schema, "description": self.help}
+        if self.default is not None:
+            found["default"] = list(self.default) if self.kind == "texts" else self.default
+        if self.choices:
+            found["enum"] = list(self.choices)
+        if self.least is not None:
+            found["minimum"] = self.least
+        return found
+
+
+@dataclass(frozen=True)
+class Input:
+    """The input of a task: its name, its kind and a description."""
+
+    name: str
+    kind: str
+    help: str
+
+    def check(self, value: Any, task: str) -> None:
+        """Raise TypeError if `value` is of another kind."""
+        kind = KINDS[self.kind]
+        if not kind.fits(value):
+            given = reprlib.repr(value)
+            raise TypeError(f"{task}: {self.name} is {given}; it must be {kind.words}")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A task's verb on the command line, with its model, and defaults and help that differ."""
+
+    verb: str
+    model: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that models serve.
+
+    run(model, given, options, watched): the steps of one call, see `Run`. `options` holds every
+    option, checked. watched: the caller checks for a stop or shows progress between steps, so steps
+    should be short. output: "vectors" (a tensor with a row per text), "text" (a dataclass with a
+    field `text`) or "value" (JSON). streams: whether a run yields tokens whose texts make up the
+    result's text. refuse(options) raises for values out of range. builds_on: a family that serves
+    one of these tasks serves this one too. samples: inputs with options for tuning a device.
+    """
+
+    name: str
+    summary: str
+    input: Input
+    output: str
+    run: Callable[[Any, Any, Mapping[str, Any], bool], Run]
+    options: tuple[Option, ...] = ()
+    streams: bool = False
+    refuse: Callable[[Mapping[str, Any]], object] | None = None
+    builds_on: tuple[str, ...] = ()
+    command: Command | None = None
+    samples: tuple[tuple[Any, Mapping[str, Any]], ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the options."""
+        return frozenset(option.name for option in self.options)
+
+    def checked(
+        self,
+        given: Mapping[str, Any],
+        defaults: Mapping[str, Any] = NONE,
+        *,
+        page: bool = False,
+    ) -> dict[str, Any]:
+        """Every option: the passed value, else that of `defaults`, else the option's default.
+
+        page: names and values are JavaScript's. TypeError for an unknown name or a wrong type,
+        ValueError for a value out of range.
+        """
+        known = {camel(o.name) if page else o.name: o for o in self.options}
+        found = {o.name: o.default for o in self.options} | dict(defaults)
+        for name, value in given.items():
+            if name not in known:
+                raise TypeError(f"{self.name}: option {name!r} {unsupported(name, known)}")
+            option = known[name]
+            value = option.checked(value, f"{self.name}: {name}")
+            found[option.name] = KINDS[option.kind].received(value) if page else value
+        if self.refuse is not None:
+            self.refuse(found)
+        return found
+
+    def schema(self) -> dict[str, Any]:
+        """The record as JSON for a page: the options as a JSON Schema with JavaScript's names."""
+        given = self.input
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "input": {
+                "name": given.name,
+                "description": given.help,
+                "schema": dict(KINDS[given.kind].schema),
+            },
+            "options": {
+                "type": "object",
+                "properties": {camel(o.name): o.schema() for o in self.options},
+                "additionalProperties": False,
+            },
+            "output": self.output,
+            "streams": self.streams,
+        }
+
+
+def camel(name: str) -> str:
+    """A Python name in JavaScript's spelling."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def unsupported(name: object, there: Iterable[str]) -> str:
+    """The end of an error about an unsupported name, with those that are supported."""
+    names = list(there)
+    near = difflib.get_close_matches(str(name), names, 1)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    return f"is not supported;{hint} supported: {', '.join(names) or 'none'}"

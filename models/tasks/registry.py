@@ -1,0 +1,46 @@
+"""The registry of tasks: every module of this folder with a TASK."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rushlight.models.tasks.record import Task, unsupported
+
+if TYPE_CHECKING:
+    from rushlight.models.model import Model
+
+
+@cache
+def tasks() -> dict[str, Task]:
+    """All tasks by name."""
+    package = __name__.rpartition(".")[0]
+    folder = importlib.import_module(package).__path__
+    modules = [importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(folder)]
+    found: list[Task] = [vars(module)["TASK"] for module in modules if "TASK" in vars(module)]
+    return {task.name: task for task in sorted(found, key=lambda task: task.name)}
+
+
+def find(name: str) -> Task:
+    """The task `name`; ValueError that lists all tasks if it is not one."""
+    if name not in tasks():
+        raise ValueError(f"task {name!r} {unsupported(name, tasks())}")
+    return tasks()[name]
+
+
+def served(model: Model) -> tuple[str, ...]:
+    """The tasks that a model serves: its family's, then those that build on them."""
+    own = model.tasks
+    built = (t.name for t in tasks().values() if set(t.builds_on) & set(own) and t.name not in own)
+    return (*own, *built)
+
+
+def check_served(model: Model, name: str) -> Task:
+    """The task `name`; ValueError if it is unknown or the model does not serve it."""
+    task, there = find(name), served(model)
+    if name not in there:
+        family = model.config.model_type
+        raise ValueError(f"{family} serves {', '.join(there)}; {name} is not supported")
+    return task

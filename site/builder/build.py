@@ -1,0 +1,321 @@
+"""Builds dist/site: the pages, the runtime that page authors copy, and the chosen models.
+
+Only a checkout has the pages. The wheel leaves them out, because every tab that uses Rushlight
+loads the wheel. A site built from an installed wheel holds the runtime and the models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rushlight
+from rushlight.core.io.hub.fetch import (
+    FetchError,
+    cache_dir,
+    download,
+    npm_members,
+    wheel_member,
+)
+from rushlight.core.io.weights.gguf import gguf_in, read_gguf
+from rushlight.core.io.weights.source import open_source
+from rushlight.models.families import families, family_of
+from rushlight.site.builder import pages, wheel
+from rushlight.site.builder.pages import SiteError
+from rushlight.web import read_text
+
+Progress = Callable[[str, int, int | None], None]
+
+WEB = (
+    "client.js",
+    "tasks.js",
+    "worker.js",
+    "adapter.js",
+    "loader.js",
+    "places.js",
+    "weights.js",
+    "ranges.js",
+    "snapshot.js",
+    "tables.js",
+)
+TYPES = "client.d.ts"  # for page authors
+SMALL_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+    "generation_config.json",
+    "chat_template.jinja",
+)
+
+
+@dataclass
+class Report:
+    """The result of a build: folder, version, the places of its pages, and bytes per part."""
+
+    out: Path
+    version: str
+    pages: list[str]
+    wheel: str
+    runtime_bytes: int
+    models: dict[str, int]
+
+
+def build(
+    out: Path,
+    models: Sequence[tuple[str, Path]] = (),
+    *,
+    split_mb: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Build the site into `out`, with `models` as (name, folder in the Hugging Face layout).
+
+    The site is built in a new folder beside `out` and replaces `out` when complete, so a running
+    server never shows half a site. `split_mb` cuts weight files into parts of that many megabytes,
+    for hosts that limit the size of a file. Downloads are cached. Raises SiteError if `out` holds
+    something other than a built site, FetchError if a download fails.
+    """
+    if out.exists() and any(out.iterdir()) and not (out / "site.json").is_file():
+        raise SiteError(
+            f"{out} holds files that are not a built site",
+            hint="Give an empty or a new folder with --out.",
+        )
+    if split_mb is not None and split_mb < 1:
+        raise SiteError(f"--split-mb is {split_mb}; a part holds at least 1 MB")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        making.chmod(0o755)
+        packed = _runtime(making / "rushlight", progress)
+        shown = _pages(making, progress)
+        sizes = {n: _model(making / "models" / n, n, folder, split_mb) for n, folder in models}
+        listing = [{"name": n, "tasks": _tasks(folder), "bytes": sizes[n]} for n, folder in models]
+        _write_json(making / "models" / "index.json", listing)
+        version = _finish(making, shown)
+        about = {"version": version, "rushlight": rushlight.__version__, "pages": shown}
+        _write_json(making / "site.json", about)
+        _replace(out, making)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    runtime = sum(p.stat().st_size for p in (out / "rushlight").rglob("*") if p.is_file())
+    return Report(out, version, shown, packed, runtime, sizes)
+
+
+def _replace(out: Path, new: Path) -> None:
+    if out.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
+        out.rename(old / "site")
+        new.rename(out)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        new.rename(out)
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --- the runtime --------------------------------------------------------------------------------
+
+
+def assets(progress: Progress | None = None, into: str = "site") -> dict[str, Path]:
+    """Third-party files, from the cache or downloaded: name in the site -> file.
+
+    into: "site" for files of the runtime, "pages" for files that only the pages use.
+    """
+    table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
+    found: dict[str, Path] = {}
+    for name, asset in table.items():
+        if asset["into"] != into:
+            continue
+        folder = cache_dir() / "site" / f"{name}-{asset['version']}"
+        members = {m["to"]: m for m in asset["members"]}
+        found |= {to: folder / to for to in members}
+        if all(_intact(folder / to, m["sha256"]) for to, m in members.items()):
+            continue
+        for to in members:
+            (folder / to).parent.mkdir(parents=True, exist_ok=True)
+        _fetch(name, asset, folder, progress)
+        for to, member in members.items():
+            if not _intact(folder / to, member["sha256"]):
+                raise SiteError(f"{asset['package']} {asset['version']}: {to} has another hash")
+    return found
+
+
+def _fetch(name: str, asset: dict[str, Any], folder: Path, progress: Progress | None) -> None:
+    def tell(done: int, total: int | None) -> None:
+        if progress is not None:
+            progress(name, done, total)
+
+    package, version = asset["package"], asset["version"]
+    if asset["kind"] == "npm":
+        dests = {member["from"]: folder / member["to"] for member in asset["members"]}
+        npm_members(package, version, asset["integrity"], dests, tell)
+        return
+    for member in asset["members"]:
+        dest, sha256 = folder / member["to"], member["sha256"]
+        try:
+            download(member["url"], dest, sha256=sha256, progress=tell)
+        except FetchError:
+            # Pyodide's CDN may be out of reach; the package index has the same file.
+            wheel_member(package, version, member["from"], dest, sha256, tell)
+
+
+def _intact(path: Path, sha256: str) -> bool:
+    return path.is_file() and _sha256(path) == sha256
+
+
+def _web() -> Path:
+    return next(
+        path for path in wheel.package_files().values() if path.name == "assets.toml"
+    ).parent
+
+
+def _runtime(dest: Path, progress: Progress | None) -> str:
+    """Make the runtime folder, which page authors copy; returns the wheel's name."""
+    dest.mkdir(parents=True)
+    _fill_web_build()
+    files = assets(progress)
+    for name, path in files.items():
+        (dest / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, dest / name)
+    packed = wheel.pack(dest)
+    for name in (*WEB, TYPES):  # flat: a page author copies one folder
+        (dest / name).write_text(read_text(name), encoding="utf-8")
+    (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
+    rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]
+    about = {"version": rushlight.__version__, "wheel": packed.name, "files": rows}
+    _write_json(dest / "runtime.json", about)
+    return packed.name
+
+
+def _fill_web_build() -> None:
+    """Fill web/build in a checkout; an installed wheel contains it."""
+    if (_web() / "build" / "tokenizers.js").is_file():
+        return
+    root = wheel.checkout()
+    if root is None:
+        raise SiteError("the installed package lacks web/build", hint="Install rushlight again.")
+    import runpy
+
+    runpy.run_path(str(root / "hatch_build.py"), run_name="__main__")
+
+
+def _notice() -> str:
+    table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
+    lines = [f"Rushlight {rushlight.__version__}: MIT. Third-party files beside or inside it:", ""]
+    lines += [
+        f"{name} {asset.get('release', asset['version'])}: {asset['licence']}; "
+        + ", ".join(member["to"] for member in asset["members"])
+        for name, asset in table.items()
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _row(top: Path, path: Path) -> dict[str, Any]:
+    size = path.stat().st_size
+    return {"path": path.relative_to(top).as_posix(), "size": size, "sha256": _sha256(path)}
+
+
+# --- pages, models, service worker --------------------------------------------------------------
+
+
+def _pages(dest: Path, progress: Progress | None) -> list[str]:
+    """Write the pages and the files that only they use; returns the pages' places, if any."""
+    listed = pages.listed()
+    if listed:
+        (dest / "shared").mkdir(parents=True, exist_ok=True)
+        for name, path in assets(progress, "pages").items():
+            shutil.copyfile(path, dest / "shared" / name)
+        pages.write(dest, listed)
+    return [page.place for page in listed]
+
+
+def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
+    """Copy the files of a model that the tab needs, and write a manifest; returns the bytes."""
+    gguf = gguf_in(folder)
+    weights = [gguf] if gguf else sorted(folder.glob("model*.safetensors"))
+    needed = () if gguf else ("config.json", "tokenizer.json")
+    missing = [f for f in needed if not (folder / f).is_file()]
+    if missing or not weights:
+        raise SiteError(
+            f"model {name}: {folder} has no {missing[0] if missing else 'model.safetensors'}",
+            hint="A folder holds config.json, tokenizer.json and model.safetensors, or one .gguf.",
+        )
+    small = [folder / n for n in SMALL_FILES if not gguf and (folder / n).is_file()]
+    files: list[dict[str, Any]] = []
+    for path in [*small, *weights]:
+        inner = path.relative_to(folder).as_posix()
+        row: dict[str, Any] = _row(folder, path)
+        (dest / inner).parent.mkdir(parents=True, exist_ok=True)
+        if split_mb and path in weights and row["size"] > split_mb * 1_000_000:
+            row["parts"] = _split(path, dest, inner, split_mb * 1_000_000)
+        else:
+            shutil.copyfile(path, dest / inner)
+        files.append(row)
+    _write_json(dest / "manifest.json", {"format": 1, "name": name, "files": files})
+    return sum(row["size"] for row in files)
+
+
+def _tasks(folder: Path) -> list[str]:
+    """The tasks of the model's family. A page offers the models that support its task."""
+    if gguf := gguf_in(folder):
+        constant = "GGUF_TYPES"
+        with closing(open_source(gguf)) as source:
+            kind = read_gguf(source).metadata.get("general.architecture")
+    else:
+        constant = "MODEL_TYPES"
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        kind = config.get("model_type")
+    if kind not in families(constant):
+        return []
+    return list(family_of(kind, constant, constant).TASKS)
+
+
+def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = []
+    with path.open("rb") as file:
+        while content := file.read(step):
+            part = dest / f"{inner}.part{len(parts)}"
+            part.write_bytes(content)
+            parts.append(_row(dest, part))
+    return parts
+
+
+def _finish(site: Path, shown: list[str]) -> str:
+    """Write the pages' sw.js with the list of files to keep offline; returns the site's version."""
+    kept = [
+        _row(site, path)
+        for path in sorted(site.rglob("*"))
+        if path.is_file() and not _left_to_weights(path.relative_to(site))
+    ]
+    source = (Path(__file__).parent / "sw.js").read_text(encoding="utf-8") if shown else ""
+    listing = json.dumps([[row["path"], row["sha256"]] for row in kept])
+    version = hashlib.sha256((source + listing).encode()).hexdigest()[:16]
+    if shown:
+        made = f'const VERSION = "{version}";\nconst FILES = {listing};\n'
+        (site / "sw.js").write_text(made + source, encoding="utf-8")
+    return version
+
+
+def _left_to_weights(inner: Path) -> bool:
+    """Whether sw.js does not keep a file: weights.js keeps models, and pages need no types."""
+    model_file = inner.parts[0] == "models" and inner.name not in ("index.json", "manifest.json")
+    return model_file or inner.name.endswith((".d.ts", ".LICENSE", "NOTICE.txt"))

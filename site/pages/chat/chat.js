@@ -1,0 +1,327 @@
+// chat.js: the chat page: messages to the model, its answer as it streams, and their storage.
+
+import * as job from "../shared/job.js";
+import { byId, duration, make, pick, work } from "../shared/page.js";
+import { hideError } from "../shared/status.js";
+import { mark, watch } from "../shared/timing.js";
+import { rendered } from "./markdown.js";
+import * as settings from "./settings.js";
+import * as store from "./store.js";
+import { item, listing } from "./view.js";
+
+/**
+ * @typedef {import("../rushlight/client.js").Model} Model
+ * @typedef {import("../rushlight/client.js").GenerateStats} GenerateStats
+ * @typedef {import("./store.js").Chat} Chat
+ * @typedef {import("./store.js").Message} Message
+ */
+
+const SUGGESTIONS = [
+  "What is a rushlight?",
+  "Write a haiku about a candle.",
+  "Give me three names for a cat.",
+];
+const ENDS = { eos: "", stop: "at the stop text", length: "cut at the longest answer" };
+
+const narrow = matchMedia("(max-width: 56rem)");
+const draft = pick("draft", HTMLTextAreaElement);
+const list = byId("messages");
+
+/** @type {Chat} */
+let chat = store.newChat();
+
+// --- what is shown -------------------------------------------------------------------------------
+
+function show() {
+  const { messages } = chat;
+  const acts = { edit, again };
+  list.replaceChildren(
+    ...messages.map((message, i) => item(message, i, i === messages.length - 1, acts)),
+  );
+  byId("empty").hidden = messages.length > 0;
+  work.inProgress = job.busy() || draft.value.trim() !== "";
+}
+
+function showChats() {
+  const all = store.chats();
+  const acts = {
+    open: (/** @type {Chat} */ other) => void open(other),
+    remove: async (/** @type {Chat} */ other) => {
+      store.remove(other.id);
+      if (other.id === chat.id) await open(store.newChat());
+      showChats();
+    },
+  };
+  byId("chats").replaceChildren(...listing(all, chat.id, acts));
+  byId("clear").hidden = all.length === 0;
+  const { why } = store.trouble;
+  byId("kept-note").textContent = why
+    ? `Conversations are not kept: ${why}.`
+    : all.length
+      ? ""
+      : "Conversations are kept in this browser.";
+}
+
+/** @param {boolean} on */
+function busy(on) {
+  byId("send").hidden = on;
+  byId("keys").textContent = on ? "Esc stops" : "Enter sends, Shift+Enter breaks the line";
+  pick("load", HTMLButtonElement).disabled = on;
+  list.setAttribute("aria-busy", String(on));
+  if (on) return;
+  show();
+  showChats();
+  measure();
+}
+
+/** Whether the reader is at the end, so that the view follows the answer. */
+const atEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
+const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
+
+/** @param {number} used  tokens */
+function showContext(used) {
+  const limit = job.model?.contextLength ?? 0;
+  byId("context").hidden = limit === 0;
+  if (!limit) return;
+  pick("used", HTMLMeterElement).value = used / limit;
+  const words = `${used.toLocaleString("en")} of ${limit.toLocaleString("en")} tokens`;
+  byId("used-says").textContent = words;
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let counting;
+
+/** Counts the tokens of conversation and draft, a moment after their last change. */
+function measure() {
+  clearTimeout(counting);
+  counting = setTimeout(async () => {
+    const asked = job.model;
+    if (!asked || job.busy() || asked.contextLength === 0) return;
+    const text = draft.value.trim();
+    const next = text ? [{ role: "user", content: text }] : [];
+    const given = messagesFor([...chat.messages, ...next]);
+    try {
+      const used = given.length ? await asked.tokenCount(promptFor(asked, given)) : 0;
+      if (job.model === asked && !job.busy()) showContext(used);
+    } catch {
+      // The error is reported when the message is sent.
+    }
+  }, 400);
+}
+
+// --- the model -----------------------------------------------------------------------------------
+
+/** @param {Model | null} model */
+function loaded(model) {
+  if (!model) return void (byId("context").hidden = true);
+  if (narrow.matches) pick("panel-model", HTMLDetailsElement).open = false;
+  if (model.contextLength === 0) {
+    const error = new Error(`${model.name} is a ${model.modelType} model: it does not write text.`);
+    throw Object.assign(error, { hint: "Choose a model of the llama family, such as SmolLM2." });
+  }
+}
+
+// --- conversation --------------------------------------------------------------------------------
+
+/** @param {{ role: string, content: string }[]} messages */
+function messagesFor(messages) {
+  const system = settings.system();
+  const plain = messages.map(({ role, content }) => ({ role, content }));
+  return system && plain.length ? [{ role: "system", content: system }, ...plain] : plain;
+}
+
+/** @param {Model} model @param {{ role: string, content: string }[]} messages */
+function promptFor(model, messages) {
+  // Without a chat template the model continues the text.
+  return model.chatTemplate ? messages : messages.map(({ content }) => content).join("\n\n");
+}
+
+/** Answers the last message. If it has an answer, the new one replaces it unless it is empty. */
+function answer() {
+  const mine = chat;
+  return job.run(async (signal) => {
+    const current = await job.load(signal);
+    const answered = mine.messages.at(-1)?.role === "assistant";
+    const before = answered ? mine.messages.pop() : undefined;
+    if (before) show();
+    const given = messagesFor(mine.messages);
+    /** @type {Message} */
+    const reply = { role: "assistant", content: "" };
+    const place = item(reply, mine.messages.length, false, { edit, again });
+    place.classList.add("writing");
+    const body = /** @type {HTMLElement} */ (place.querySelector(".body"));
+    const under = /** @type {HTMLElement} */ (place.querySelector(".under"));
+    list.append(place);
+    toEnd();
+    const count = new Count();
+    const tell = () => (under.textContent = count.says());
+    try {
+      const options = {
+        ...settings.options(),
+        signal,
+        onProgress: (/** @type {any} */ { done, total }) => {
+          count.prompt = total;
+          if (!reply.content) {
+            under.textContent = `Reading: ${done} of ${total} tokens`;
+            showContext(total);
+          }
+        },
+        onToken: () => {
+          count.token();
+          mark();
+          tell();
+          showContext(count.prompt + count.generated);
+        },
+        onDone: (/** @type {GenerateStats} */ stats) => count.done(stats),
+      };
+      const prompt = promptFor(current, given);
+      const pieces =
+        typeof prompt === "string"
+          ? current.generate(prompt, options)
+          : current.chat(/** @type {any} */ (prompt), options);
+      await watch(current, async () => {
+        for await (const piece of pieces) {
+          reply.content += piece;
+          const follow = atEnd();
+          body.replaceChildren(rendered(reply.content));
+          if (follow) toEnd();
+        }
+      });
+      byId("said").textContent = "The answer is complete.";
+    } finally {
+      place.classList.remove("writing");
+      if (signal.aborted) count.end = "stopped";
+      if (reply.content || count.generated) {
+        reply.note = count.says();
+        mine.messages.push(reply);
+        store.keep(mine);
+      } else {
+        place.remove();
+        if (before) mine.messages.push(before);
+      }
+    }
+  }, again);
+}
+
+/** Counts and times one answer. */
+class Count {
+  constructor() {
+    this.began = performance.now();
+    this.first = 0; // seconds until the first token
+    this.last = 0;
+    this.prompt = 0;
+    this.generated = 0;
+    this.end = "";
+  }
+
+  token() {
+    this.last = (performance.now() - this.began) / 1000;
+    this.first ||= this.last;
+    this.generated += 1;
+  }
+
+  /** @param {GenerateStats} stats */
+  done({ promptTokens, generatedTokens, stopped }) {
+    this.prompt = promptTokens;
+    this.generated = generatedTokens;
+    this.end = ENDS[stopped];
+  }
+
+  says() {
+    const spent = this.last - this.first;
+    const speed = this.generated > 1 && spent > 0 ? (this.generated - 1) / spent : 0;
+    return [
+      `${this.prompt} prompt tokens`,
+      `${this.generated} generated`,
+      speed ? `${speed.toFixed(speed < 10 ? 1 : 0)} tokens/s` : "",
+      this.first ? `first after ${duration(this.first)}` : "",
+      this.end,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+  }
+}
+
+/** @param {string} text */
+function send(text) {
+  if (!text.trim() || job.busy()) return;
+  chat.messages.push({ role: "user", content: text.trim() });
+  store.keep(chat);
+  draft.value = "";
+  grow();
+  show();
+  showChats();
+  toEnd();
+  void answer();
+}
+
+/** @param {number} index @param {string} text */
+async function edit(index, text) {
+  await job.stop();
+  chat.messages.splice(index, Infinity, { role: "user", content: text });
+  store.keep(chat);
+  show();
+  void answer();
+}
+
+/** Answers the last message, again if it has an answer. */
+function again() {
+  if (job.busy() || chat.messages.length === 0) return;
+  void answer();
+}
+
+/** @param {Chat} other */
+async function open(other) {
+  await job.stop();
+  chat = other;
+  hideError();
+  byId("status").hidden = true;
+  show();
+  showChats();
+  measure();
+  toEnd();
+}
+
+// --- wiring --------------------------------------------------------------------------------------
+
+function grow() {
+  draft.style.height = "auto";
+  draft.style.height = `${draft.scrollHeight + 2}px`;
+}
+
+draft.addEventListener("input", () => {
+  grow();
+  measure();
+  work.inProgress = job.busy() || draft.value.trim() !== "";
+});
+draft.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  send(draft.value);
+});
+byId("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send(draft.value);
+});
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape") void job.stop();
+});
+byId("load").addEventListener("click", () => void job.reload());
+byId("new").addEventListener("click", async () => {
+  await open(store.newChat());
+  draft.focus();
+});
+byId("clear").addEventListener("click", async () => {
+  if (!confirm("Remove all conversations from this browser?")) return;
+  store.removeAll();
+  await open(store.newChat());
+});
+for (const words of SUGGESTIONS) {
+  const button = make("button", { type: "button", class: "small" }, words);
+  button.addEventListener("click", () => send(words));
+  byId("suggestions").append(button);
+}
+if (narrow.matches) pick("panel-chats", HTMLDetailsElement).open = false;
+settings.start(measure);
+chat = store.chats()[0] ?? chat;
+job.start({ busy, loaded, words: settings.inPageWords });

@@ -1,0 +1,68 @@
+// settings.js: the settings of answers: the form's values, kept for the next visit.
+
+import { byId, pick } from "../shared/page.js";
+import { keepSettings, settings } from "./store.js";
+
+const form = pick("settings", HTMLFormElement);
+
+/** @param {string} name */
+const field = (name) => /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
+const names = [...form.elements]
+  .map((element) => /** @type {HTMLInputElement} */ (element).name)
+  .filter(Boolean);
+
+function show() {
+  for (const output of form.querySelectorAll("output")) {
+    const input = field(output.dataset.for ?? "");
+    output.textContent = Number(input.value).toFixed(2);
+  }
+}
+
+/** The system prompt, or "" for the model's default. */
+export const system = () => field("system").value.trim();
+
+/** The options of an answer. @returns {import("../rushlight/client.js").GenerateOptions} */
+export function options() {
+  const number = (/** @type {string} */ name) =>
+    field(name).value === "" ? undefined : Number(field(name).value);
+  const random = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1;
+  return {
+    temperature: number("temperature"),
+    topP: number("topP"),
+    minP: number("minP"),
+    repetitionPenalty: number("repetitionPenalty"),
+    topK: number("topK"),
+    seed: number("seed") ?? random,
+    maxNewTokens: number("maxNewTokens"),
+    stop: field("stop").value || undefined,
+    overflow: field("overflow").value === "shift" ? "shift" : "error",
+  };
+}
+
+/** The hint for a full context names the setting, not the option of the call. @param {any} error */
+export function inPageWords(error) {
+  const { message } = error;
+  if (!message?.includes('overflow="shift"')) return error;
+  return {
+    message: message.replace(/^generate: (.*?);.*$/s, "$1."),
+    hint: 'Make it shorter, or let it forget the oldest: see Settings, "When the context is full".',
+  };
+}
+
+/** Fills the form with the kept values, and keeps changes. @param {() => void} changed */
+export function start(changed) {
+  const kept = settings();
+  for (const name of names) if (typeof kept[name] === "string") field(name).value = kept[name];
+  const update = () => {
+    keepSettings(Object.fromEntries(names.map((name) => [name, field(name).value])));
+    show();
+    changed();
+  };
+  form.addEventListener("input", update);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  byId("defaults").addEventListener("click", () => {
+    form.reset();
+    update();
+  });
+  show();
+}

@@ -1,0 +1,368 @@
+"""GGUF: versions, value types and blocks as the reference has them, bounds, malformed files."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.gguf import TruncatedError, load_gguf, read_gguf
+from rushlight.core.io.weights.safetensors import load_safetensors
+from rushlight.core.io.weights.source import BytesSource, FileSource
+
+BLOCKS = load_safetensors(Path(__file__).parents[1] / "data" / "blocks.safetensors")
+# (name, shape rows first, type number, bytes)
+Row = tuple[str, tuple[int, ...], int, bytes]
+NUMBERS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
+
+
+def text(value: str | bytes) -> bytes:
+    raw = value if isinstance(value, bytes) else value.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def pair(key: str | bytes, kind: int, value: bytes) -> bytes:
+    return text(key) + struct.pack("<I", kind) + value
+
+
+def array(inner: int, count: int, values: bytes) -> bytes:
+    return struct.pack("<IQ", inner, count) + values
+
+
+def gguf(
+    pairs: list[bytes] | None = None,
+    rows: list[Row] | None = None,
+    *,
+    version: int = 3,
+    counts: tuple[int, int] | None = None,
+    alignment: int = 32,
+    offsets: dict[str, int] | None = None,
+) -> bytes:
+    """A file of these pairs and tensors, with what is wrong about it as asked."""
+    pairs, rows = pairs or [], rows or []
+    tensors, keys = counts or (len(rows), len(pairs))
+    head = b"GGUF" + struct.pack("<IQQ", version, tensors, keys) + b"".join(pairs)
+    data = b""
+    for name, shape, kind, content in rows:
+        offset = (offsets or {}).get(name, len(data))
+        head += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape[::-1])
+        head += struct.pack("<IQ", kind, offset)
+        data += content + bytes(-len(content) % alignment)
+    return head + bytes(-len(head) % alignment) + data
+
+
+def read(content: bytes) -> Any:
+    return read_gguf(BytesSource(content, "m.gguf"))
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+# --- what is in a file ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_value_type(version: int) -> None:
+    values = {0: 255, 1: -128, 2: 65535, 3: -5, 4: 2**32 - 1, 5: -7, 6: 0.5, 7: True,
+              10: 2**64 - 1, 11: -(2**63), 12: 0.1}  # fmt: skip
+    pairs = [pair(f"n{k}", k, struct.pack(f"<{f}", values[k])) for k, f in NUMBERS.items()]
+    pairs += [
+        pair(f"a{k}", 9, array(k, 3, struct.pack(f"<3{f}", *[values[k]] * 3)))
+        for k, f in NUMBERS.items()
+    ]
+    nested = array(9, 2, array(8, 1, text("a")) + array(4, 2, struct.pack("<2I", 7, 8)))
+    pairs += [
+        pair("s", 8, text("a \u2028 é")),
+        pair("empty", 8, text("")),
+        pair("bytes", 8, text(b"\xf0\x9f")),
+        pair("strings", 9, array(8, 3, text("") + text(b"\xc3") + text("é"))),
+        pair("nested", 9, nested),
+        pair("none", 9, array(8, 0, b"")),
+    ]
+    found = read(gguf(pairs, version=version)).metadata
+    for kind, value in values.items():
+        assert found[f"n{kind}"] == value and type(found[f"n{kind}"]) is type(value)
+        assert found[f"a{kind}"].tolist() == [value] * 3
+        assert found[f"a{kind}"].dtype == np.dtype(f"<{NUMBERS[kind]}")
+    assert found["s"] == "a \u2028 é" and found["empty"] == "" and found["none"] == []
+    assert found["bytes"].encode("utf-8", "surrogateescape") == b"\xf0\x9f"
+    assert found["strings"][0] == "" and found["strings"][2] == "é"
+    assert found["strings"][1].encode("utf-8", "surrogateescape") == b"\xc3"
+    assert found["nested"][0] == ["a"] and found["nested"][1].tolist() == [7, 8]
+
+
+PLAIN = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64",
+         28: "float64", 30: "bfloat16"}  # fmt: skip
+QUANTIZED = {2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 14: "q6_k"}
+
+
+def some(alignment: int = 32) -> tuple[bytes, dict[str, tuple[str, tuple[int, ...], bytes]]]:
+    """A file with every tensor type, and (dtype, shape, bytes) of each tensor."""
+    rng = np.random.default_rng(3)
+    expected: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
+    rows: list[Row] = []
+    for kind, name in (PLAIN | QUANTIZED).items():
+        dtype = rl.core.basis.dtype.DTYPES[name]
+        whole = max(dtype.block, 32)
+        for shape in ((3, 2 * whole), (2, 1, 3, whole), (3 * whole,), (0, whole)):
+            content = rng.integers(0, 256, dtype.nbytes(int(np.prod(shape)))).astype(np.uint8)
+            rows.append((f"{name}.{len(rows)}", shape, kind, content.tobytes()))
+            expected[rows[-1][0]] = (name, shape, rows[-1][3])
+    rows.append(("scalar", (), 0, struct.pack("<f", 1.5)))
+    expected["scalar"] = ("float32", (), rows[-1][3])
+    pairs = [pair("general.alignment", 4, struct.pack("<I", alignment))]
+    return gguf(pairs, rows, alignment=alignment), expected
+
+
+@pytest.mark.parametrize("alignment", [1, 8, 32, 4096])
+@pytest.mark.parametrize("how", ["mapped", "file", "bytes", "writable bytes"])
+def test_every_tensor_type(tmp_path: Path, alignment: int, how: str) -> None:
+    content, expected = some(alignment)
+    source: Any = write(tmp_path / "m.gguf", content)
+    if how == "file":
+        source = FileSource(source)
+    elif how != "mapped":
+        source = BytesSource(content if how == "bytes" else bytearray(content))
+    tensors, metadata = load_gguf(source)
+    assert metadata == {"general.alignment": alignment}
+    found = {n: (t.dtype.name, t.shape, t.raw_bytes()) for n, t in tensors.items()}
+    assert found == expected
+    assert list(tensors) == list(expected)
+    if how == "file":
+        source.close()
+
+
+def test_blocks_stay_views_of_the_mapped_file(tmp_path: Path) -> None:
+    """Also where a block's size does not divide the address."""
+    shape, stored = (15, 96), BLOCKS["q4_0.bytes"].raw_bytes()
+    path = write(tmp_path / "m", gguf(rows=[("pad", (8,), 0, bytes(32)), ("w", shape, 2, stored)]))
+    tensors, _ = load_gguf(path)
+    assert np.array_equal(tensors["w"].dequantize().numpy(), BLOCKS["q4_0.values"].numpy())
+    address = tensors["w"].buffer.__array_interface__["data"][0]
+    assert address - tensors["pad"].buffer.__array_interface__["data"][0] == 32
+
+
+def test_load_goes_by_content(tmp_path: Path, device: str) -> None:
+    row = ("w", (15, 96), 8, BLOCKS["q8_0.bytes"].raw_bytes())
+    path = write(tmp_path / "weights.bin", gguf([pair("a", 8, text("b"))], [row]))
+    tensors = rl.load(path, device=device)
+    assert [*tensors] == ["w"] and tensors["w"].dtype is rl.q8_0
+    assert np.array_equal(tensors["w"].dequantize().numpy(), BLOCKS["q8_0.values"].numpy())
+    assert rl.load(path, device="meta")["w"].shape == (15, 96)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write(folder / "a.gguf", path.read_bytes())
+    assert [*rl.load(folder)] == ["w"]
+    write(folder / "b.gguf", path.read_bytes())
+    with pytest.raises(rl.FormatError, match=r"several GGUF files: a\.gguf, b\.gguf"):
+        rl.load(folder)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "F16", "F32", "BF16"])
+def test_the_reader_reads_what_the_reference_writes(tmp_path: Path, kind: str) -> None:
+    import gguf as reference
+
+    quantization = reference.GGMLQuantizationType[kind]
+    values = np.random.default_rng(5).normal(size=(7, 64)).astype(np.float32)
+    stored = reference.quants.quantize(values, quantization)
+    writer = reference.GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_uint32("a.number", 7)
+    writer.add_float64("a.float", 0.1)
+    writer.add_bool("a.bool", False)
+    writer.add_string("a.string", "é")
+    writer.add_array("a.strings", ["x", "", "é"])
+    writer.add_array("a.numbers", [1, 2, 3])
+    writer.add_tensor("w", stored, raw_dtype=quantization)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    tensors, metadata = load_gguf(tmp_path / "m.gguf")
+    assert metadata["a.numbers"].tolist() == [1, 2, 3]
+    assert {k: v for k, v in metadata.items() if k != "a.numbers"} == {
+        "general.architecture": "llama", "a.number": 7, "a.float": 0.1, "a.bool": False,
+        "a.string": "é", "a.strings": ["x", "", "é"],
+    }  # fmt: skip
+    expected = reference.quants.dequantize(stored, quantization)
+    assert tensors["w"].shape == (7, 64)
+    assert np.array_equal(tensors["w"].float().numpy(), expected)
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.native
+def test_a_sparse_file_of_five_gigabytes_opens_at_once(tmp_path: Path) -> None:
+    rows: list[Row] = [(f"w{i}", (1 << 15, 1 << 15), 2, b"") for i in range(8)]
+    each = (1 << 30) // 32 * 18
+    head = gguf(rows=rows, offsets={f"w{i}": i * each for i in range(8)})
+    path = write(tmp_path / "big.gguf", head)
+    with path.open("r+b") as file:
+        file.truncate(len(head) + 8 * each + (400 << 20))
+    assert path.stat().st_size > 5 * 10**9
+    import resource  # a tab has none
+
+    tensors, _ = load_gguf(path)
+    # The pages of the mapped file that were looked at: in all there are 1.2 million.
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    tensors, _ = load_gguf(path)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    faults = after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt
+    assert faults < 10_000
+    assert tensors["w7"].shape == (1 << 15, 1 << 15)
+    assert tensors["w7"][-1, :].dequantize().sum().item() == 0
+
+
+def test_many_strings_are_read_in_proportion(count_steps: Callable[..., int]) -> None:
+    def steps(count: int) -> int:
+        words = [f"token{i}é" for i in range(count)]
+        values = b"".join(map(text, words))
+        content = gguf([pair("tokenizer.ggml.tokens", 9, array(8, len(words), values))])
+        assert read(content).metadata["tokenizer.ggml.tokens"] == words
+        return count_steps(lambda: read(content))
+
+    assert steps(40_000) < 4.5 * steps(10_000) < 4.5 * 20 * 10_000
+
+
+def test_many_small_arrays_are_read_in_proportion(count_steps: Callable[..., int]) -> None:
+    def steps(count: int) -> int:
+        inner = b"".join(array(8, 1, text("ab")) for _ in range(count))
+        content = gguf([pair("a", 9, array(9, count, inner))])
+        assert read(content).metadata["a"] == [["ab"]] * count
+        return count_steps(lambda: read(content))
+
+    assert steps(8_000) < 4.5 * steps(2_000) < 4.5 * 100 * 2_000
+
+
+@pytest.mark.native
+def test_strings_over_the_borders_of_what_is_read_at_a_time(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    words = ["x" * int(n) for n in rng.integers(0, 300_000, 60)] + ["y" * 3_000_000, "z"]
+    content = gguf([pair("a", 9, array(8, len(words), b"".join(map(text, words))))])
+    source = FileSource(write(tmp_path / "m.gguf", content))
+    assert read_gguf(source).metadata["a"] == words
+    source.close()
+
+
+# --- files that are wrong ------------------------------------------------------------------------
+
+F32: Row = ("w", (2, 3), 0, bytes(24))
+HUGE = [2**20, 2**31, 2**32, 2**61, 2**63 - 1, 2**63, 2**64 - 1]
+WRONG: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "does not begin with GGUF"),
+    "magic": (b"GGML" + gguf()[4:], "does not begin with GGUF"),
+    "short": (gguf()[:20], "does not begin with GGUF"),
+    "version 1": (gguf(version=1), "GGUF version 1 is not supported; supported: 2, 3"),
+    "version 4": (gguf(version=4), "GGUF version 4 is not supported"),
+    "big-endian": (gguf(version=3 << 24), "the file is big-endian"),
+    "counts": (gguf(counts=(5, 2)), "5 tensors and 2 keys cannot be in 32 bytes"),
+    "key twice": (gguf([pair("a", 7, b"\1"), pair("a", 7, b"\0")]), "key 'a' occurs twice"),
+    "key not UTF-8": (gguf([pair(b"\xff", 7, b"\1")]), r"name of a key, b'\\xff', is not UTF-8"),
+    "value type": (gguf([pair("a", 13, bytes(8))]), "key 'a' has a value of type 13"),
+    "array type": (gguf([pair("a", 9, array(13, 1, bytes(99)))]), "'a' has a value of type 13"),
+    "too deep": (
+        gguf([pair("a", 9, array(9, 1, array(9, 1, array(9, 1, array(9, 1, array(9, 1, array(
+            4, 1, bytes(4)))))))), pair("b", 8, text("x" * 99))]),
+        "key 'a' nests too deep",
+    ),
+    "alignment 0": (gguf([pair("general.alignment", 4, bytes(4))]), "is 0, not a power"),
+    "alignment 24": (gguf([pair("general.alignment", 4, b"\x18\0\0\0")]), "is 24, not a power"),
+    "alignment is text": (gguf([pair("general.alignment", 8, text("32"))]), "type 8, not uint32"),
+    "dims": (gguf(rows=[("w", (1,) * 5, 0, bytes(4))]), "tensor 'w' has 5 dims"),
+    "tensor twice": (gguf(rows=[F32, F32]), "tensor 'w' occurs twice"),
+    "name not UTF-8": (
+        gguf(rows=[F32]).replace(text("w"), text(b"\xfe")), r"name of a tensor, b'\\xfe'",
+    ),
+    "k-quants": (
+        gguf(rows=[("w", (256,), 10, bytes(84))]),
+        "tensor 'w': q2_k is not supported; supported: float32, .*, q4_0, .*q6_k",
+    ),
+    "unknown type": (
+        gguf(rows=[("w", (2,), 99, bytes(8))]), "tensor 'w': type 99 is not supported; supported: ",
+    ),
+    "no whole blocks": (
+        gguf(rows=[("w", (2, 16), 2, bytes(18))]), r"\(2, 16\): 16 columns are not a whole number",
+    ),
+    "blocks without a dim": (gguf(rows=[("w", (), 2, bytes(18))]), "1 columns are not a whole"),
+    "too large": (gguf(rows=[("w", (2**40, 2**40), 0, b"")]), "is larger than any memory"),
+    "too large but empty": (gguf(rows=[("w", (2**63, 0, 2**63), 0, b"")]), "larger than any"),
+    "not aligned": (gguf(rows=[F32], offsets={"w": 8}), "24 bytes at .* do not fit"),
+    "past the end": (gguf(rows=[F32], offsets={"w": 32}), "24 bytes at .* do not fit"),
+    "far past the end": (gguf(rows=[F32], offsets={"w": 2**64 - 32}), "do not fit a file"),
+    "data cut off": (gguf(rows=[F32])[:-32], "24 bytes at .* do not fit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", WRONG)
+def test_a_malformed_file_is_named(which: str) -> None:
+    content, message = WRONG[which]
+    with pytest.raises(rl.FormatError, match=message) as told:
+        read(content)
+    assert "m.gguf" in str(told.value)
+
+
+LENGTHS = {
+    "key": lambda n: gguf(counts=(0, 1))[:24] + struct.pack("<Q", n) + bytes(100),
+    "string": lambda n: gguf([pair("a", 8, struct.pack("<Q", n) + bytes(100))]),
+    "numbers": lambda n: gguf([pair("a", 9, array(10, n, bytes(100)))]),
+    "strings": lambda n: gguf([pair("a", 9, array(8, n, bytes(100)))]),
+    "string of strings": lambda n: gguf([pair("a", 9, array(8, 1, struct.pack("<Q", n)))]),
+    "arrays": lambda n: gguf([pair("a", 9, array(9, n, bytes(100)))]),
+    "tensors": lambda n: gguf(counts=(n, 0)),
+    "keys": lambda n: gguf(counts=(0, n)),
+    "tensor name": lambda n: gguf(counts=(1, 0))[:24] + struct.pack("<Q", n) + bytes(100),
+    "dim": lambda n: gguf(rows=[("w", (n, 3), 0, bytes(32))]),
+}
+
+
+@pytest.mark.parametrize("size", HUGE)
+@pytest.mark.parametrize("which", LENGTHS)
+def test_a_length_is_checked_before_it_is_allocated(which: str, size: int) -> None:
+    content = LENGTHS[which](size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(rl.FormatError):
+            read(content)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_header_cut_off_anywhere_is_told_apart() -> None:
+    """A reader of a download knows that more of the file may help."""
+    content, _ = some()
+    header = read(content).header
+    for end in range(24, header - 32):
+        with pytest.raises(TruncatedError) as told:
+            read(content[:end])
+        assert "m.gguf" in str(told.value)
+
+
+@pytest.mark.native
+def test_a_file_that_shrinks_is_told(tmp_path: Path) -> None:
+    source = FileSource(write(tmp_path / "m.gguf", gguf([pair("a", 8, text("x" * 3_000_000))])))
+    (tmp_path / "m.gguf").write_bytes(gguf([pair("a", 8, text("x" * 3_000_000))])[:2_000_000])
+    with pytest.raises(TruncatedError, match="ends at byte 2000000, in its header"):
+        read_gguf(source)
+    source.close()

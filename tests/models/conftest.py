@@ -1,0 +1,49 @@
+"""Fixtures of the models' tests: the table of families, and the op samples of the core's tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def _module(path: Path) -> ModuleType:
+    """A module of the tests: with the importlib import mode, they cannot import one another."""
+    name = f"rushlight_tests_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `row` runs for every row of the table of families."""
+    if "row" in metafunc.fixturenames:
+        metafunc.parametrize("row", list(_module(HERE / "families.py").ROWS))
+
+
+@pytest.fixture(scope="session")
+def table() -> ModuleType:
+    """The module of the table of families."""
+    return _module(HERE / "families.py")
+
+
+@pytest.fixture(scope="session")
+def op_samples() -> ModuleType:
+    """The module of the op samples."""
+    return _module(HERE.parent / "core" / "op_samples.py")
+
+
+@pytest.fixture(scope="session")
+def op_calls() -> ModuleType:
+    """The module that finds the ops that a model calls."""
+    return _module(HERE / "op_calls.py")

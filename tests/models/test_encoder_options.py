@@ -1,0 +1,86 @@
+"""The encoder skeleton's other options: norms before the parts, no types, names of its own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rushlight as rl
+from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
+
+Array = npt.NDArray[Any]
+IDS = np.random.default_rng(0).integers(0, 30, (2, 7))
+# DistilBERT's names.
+NAMES = EncoderNames(
+    layers="transformer.layer", q="attention.q_lin", k="attention.k_lin", v="attention.v_lin",
+    out="attention.out_lin", attention_norm="sa_layer_norm", up="ffn.lin1", down="ffn.lin2",
+    mlp_norm="output_layer_norm", norm="transformer.norm",
+)  # fmt: skip
+CASES = {
+    "before": EncoderSpec(30, 16, 12, 2, 2, 24, "relu", place="before", pooler=False),
+    "no types, other names": EncoderSpec(
+        30, 16, 12, 2, 4, 24, "relu", types=0, pooler=False, names=NAMES
+    ),
+}
+
+
+def reference(case: EncoderSpec, values: dict[str, Array], ids: Array) -> Array:
+    """(length,) ids -> (length, width) in float64."""
+    n = case.names
+
+    def linear(name: str, x: Array) -> Array:
+        out: Array = x @ values[f"{name}.weight"].T + values[f"{name}.bias"]
+        return out
+
+    def norm(name: str, x: Array) -> Array:
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + case.norm.eps)
+        out: Array = x * values[f"{name}.weight"] + values[f"{name}.bias"]
+        return out
+
+    def attention(path: str, x: Array) -> Array:
+        q, k, v = (
+            linear(f"{path}.{name}", x).reshape(len(x), case.heads, -1) for name in (n.q, n.k, n.v)
+        )
+        scores = np.exp(np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1]))
+        y = np.einsum("hqk,khd->qhd", scores / scores.sum(-1, keepdims=True), v)
+        return linear(f"{path}.{n.out}", y.reshape(len(x), -1))
+
+    def mlp(path: str, x: Array) -> Array:
+        return linear(f"{path}.{n.down}", np.maximum(linear(f"{path}.{n.up}", x), 0))
+
+    x = values[f"{n.words}.weight"][ids] + values[f"{n.positions}.weight"][: len(ids)]
+    if case.types:
+        x = x + values[f"{n.types}.weight"][0]
+    x = norm(n.embedding_norm, x)
+    for i in range(case.layers):
+        path = f"{n.layers}.{i}"
+        for part, name in ((attention, n.attention_norm), (mlp, n.mlp_norm)):
+            if case.place == "before":
+                x = x + part(path, norm(f"{path}.{name}", x))
+            else:
+                x = norm(f"{path}.{name}", x + part(path, x))
+    return norm(n.norm, x) if case.place == "before" else x
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_float64(name: str, device: str) -> None:
+    case, draws = CASES[name], np.random.default_rng(3)
+    model: Any = Encoder(SimpleNamespace(model_type="toy"), case)
+    values = {
+        n: (draws.normal(size=p.shape) * 0.4).astype(np.float32)
+        for n, p in model.state_dict().items()
+    }
+    model.load_state_dict({n: rl.tensor(v, device=device) for n, v in values.items()}, assign=True)
+    exact = {n: v.astype(np.float64) for n, v in values.items()}
+    expected = np.stack([reference(case, exact, row) for row in IDS])
+    with rl.no_grad():
+        found = model.eval()(rl.tensor(IDS, device=device)).numpy()
+        mask = rl.tensor(np.ones(IDS.shape, np.bool_), device=device)
+        np.testing.assert_allclose(model(rl.tensor(IDS, device=device), mask).numpy(), found, 1e-5,
+                                   1e-5)  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

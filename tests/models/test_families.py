@@ -1,0 +1,158 @@
+"""Every family of the table: its goldens, its cache, its batches, its names, and its ops."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import zlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.core.tensor.op import REGISTRY
+from rushlight.models import layers
+from rushlight.models.families import families
+from rushlight.models.generation.generate import CausalLM
+
+Array = npt.NDArray[Any]
+DATA = Path(__file__).parent / "data" / "families"
+# float32 sums in another order; the goldens are float32 too.
+CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}
+
+
+def metadata(row: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """config.json, and the checkpoint's names and shapes."""
+    found = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
+    return json.loads(found["config"]), json.loads(found["names"])
+
+
+def model(row: str, table: ModuleType, device: str = "cpu") -> Any:
+    config, names = metadata(row)
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    files = {"config.json": json.dumps(config).encode()}
+    return rl.models.assemble(files, tensors, device=device)
+
+
+def run(m: Any, ids: Array, *rest: Any, **options: Any) -> Array:
+    with rl.no_grad():
+        found: Array = m(rl.tensor(ids, device=m.device), *rest, **options).numpy()
+    return found
+
+
+def golden(row: str) -> tuple[Array, Array]:
+    found = load_safetensors(DATA / f"{row}.safetensors")
+    return found["out"].numpy(), found["padded"].numpy()
+
+
+def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
+    rows = {metadata(row)[0]["model_type"] for row in table.ROWS}
+    modules = {module for kind, module in families().items() if kind in rows}
+    assert modules == set(families().values())
+    files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
+    assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10
+
+
+def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) -> None:
+    m = model(row, table)
+    family = importlib.import_module(families()[m.config.model_type])
+    assert m.tasks == family.TASKS and all(isinstance(task, str) for task in m.tasks) and m.tasks
+    assert m.config.model_type in family.MODEL_TYPES
+    lines = Path(str(family.__file__)).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 80
+
+
+def test_logits_agree(row: str, table: ModuleType) -> None:
+    m = model(row, table)
+    out, padded = golden(row)
+    ids, mask = table.ids_of(metadata(row)[0]["vocab_size"]), table.mask_of()
+    found = run(m, ids)
+    np.testing.assert_allclose(found, out, **CLOSE)
+    found = run(m, ids, attention_mask=rl.tensor(mask))
+    np.testing.assert_allclose(found[mask], padded[mask], **CLOSE)
+
+
+def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
+    m, (_, names) = model(row, table), metadata(row)
+    assert {n: list(t.shape) for n, t in m.state_dict().items()} == names
+
+
+def test_a_cache_changes_nothing(row: str, table: ModuleType) -> None:
+    m, (out, _) = model(row, table), golden(row)
+    if not isinstance(m, CausalLM):
+        return
+    ids = table.ids_of(m.vocab_size)
+    for sizes in ([13], [4, 1, 1, 7]):
+        cache, found, at = m.new_cache(2), [], 0
+        for size in sizes:
+            found.append(run(m, ids[:, at : at + size], cache))
+            at += size
+        np.testing.assert_allclose(np.concatenate(found, 1), out, **CLOSE)
+
+
+def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
+    m = model(row, table)
+    ids = table.ids_of(metadata(row)[0]["vocab_size"])
+    rows = [ids[0].tolist(), ids[1, :5].tolist()]
+    if isinstance(m, CausalLM):
+        padded = np.array([rows[0], rows[1] + [0] * 8])
+        lengths = rl.tensor([13, 5])
+        cache = m.new_cache(2)
+        first = run(m, padded, cache, logits_to_keep=1, lengths=lengths)
+        then = run(m, np.array([[7], [9]]), cache)
+        for i, (before, token) in enumerate(zip(rows, (7, 9), strict=True)):
+            alone = run(m, np.array([[*before, token]]))[0]
+            np.testing.assert_allclose(first[i, 0], alone[-2], **CLOSE)
+            np.testing.assert_allclose(then[i, 0], alone[-1], **CLOSE)
+        return
+    mask = np.arange(13) < np.array([[13], [5]])
+    together = run(m, ids, attention_mask=rl.tensor(mask))
+    for i, before in enumerate(rows):
+        np.testing.assert_allclose(together[i, : len(before)], run(m, np.array([before]))[0],
+                                   **CLOSE)  # fmt: skip
+
+
+# --- other devices: a family's calls are among those that the op tests make ----------------------
+
+
+@pytest.mark.native  # whole numbers of the samples are of another dtype in the tab
+def test_ops_are_covered_on_every_device(
+    row: str, op_calls: ModuleType, op_samples: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, names = metadata(row)
+    family = importlib.import_module(families()[config["model_type"]])
+    made = op_calls.calls(family.build(config, names).eval(), monkeypatch)
+    assert {"linear", "attention", "embedding"} <= {op.name for op, _, _ in made}
+    wrong = {
+        f"{op.name}: {what}"
+        for op, inputs, attrs in made
+        for what in op_calls.lacking(op, inputs, attrs, op_samples.SAMPLES.get(op.name))
+    }
+    assert wrong == set()
+
+
+@pytest.mark.native
+def test_a_call_outside_the_samples_is_seen(op_calls: ModuleType, op_samples: ModuleType) -> None:
+    x = rl.zeros(2, 3, device="meta")
+    samples, lacking = op_samples.SAMPLES, op_calls.lacking
+    silu, rope = REGISTRY["silu"], REGISTRY["rope"]
+    assert lacking(silu, (x,), {}, samples["silu"]) == []
+    assert lacking(silu, (x.to(rl.int64),), {}, samples["silu"]) != []
+    assert lacking(silu, (x,), {}, None) == ["no samples"]
+    assert lacking(rope, (x, x, x), {"sideways": 3}, samples["rope"]) == [
+        "no sample with sideways, here 3"
+    ]
+
+
+def test_a_rotating_row_on_the_device(device: str, table: ModuleType) -> None:
+    """One family for real: another one with each change to what all are made of."""
+    folder = Path(next(iter(layers.__path__)))
+    sources = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
+    row = list(table.ROWS)[zlib.crc32(sources) % len(table.ROWS)]
+    found = run(model(row, table, device), table.ids_of(metadata(row)[0]["vocab_size"]))
+    np.testing.assert_allclose(found, golden(row)[0], **CLOSE)

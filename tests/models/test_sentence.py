@@ -1,0 +1,61 @@
+"""Sentence embeddings: they depend neither on batches nor on how these are padded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.models import sentence
+from rushlight.models.families.encoder import bert
+
+TOKENIZER = (Path(__file__).parents[1] / "core" / "data" / "tiny_byte_level.json").read_bytes()
+TEXTS = ["a candle", "x", "", "made of a rush", "and a little fat", "light anybody could afford",
+         "b", "cc", "ddd"]  # fmt: skip
+
+
+def tiny(device: str) -> Any:
+    """A random encoder over a byte-level tokenizer."""
+    rl.manual_seed(3)
+    config = dict(
+        vocab_size=280, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=40,
+    )  # fmt: skip
+    model = bert.build(config, []).init_().to(device)
+    model.configure({"tokenizer.json": TOKENIZER})
+    return model.eval()
+
+
+@pytest.mark.parametrize("software", [True, False])
+@pytest.mark.parametrize("pooling", sentence.POOLINGS)
+def test_batches_change_nothing(
+    device: str, software: bool, pooling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = tiny(device)
+    m.pooling = pooling
+    one = [m.encode(text).cpu().numpy() for text in TEXTS]
+    assert all(abs(np.linalg.norm(v) - 1) < 1e-5 for v in one)
+    monkeypatch.setattr(sentence, "runs_in_software", lambda device: software)
+    for size in (9, 4, 2):
+        found = m.encode(TEXTS, batch_size=size)
+        assert found.shape == (9, 24) and found.device is rl.device(device)
+        np.testing.assert_allclose(found.cpu().numpy(), np.stack(one), rtol=2e-5, atol=2e-6)
+    assert m.encode([]).shape == (0, 24)
+
+
+def test_few_captures(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU what is left over runs in few sizes; where padding takes time, as it is."""
+    m, plans = tiny(device), sentence._embed_captured.executables  # type: ignore[attr-defined]
+    texts = ["abcdefgh"[: 1 + i % 8] for i in range(40)]
+    for software, most in ((False, 4), (True, 8)):
+        monkeypatch.setattr(sentence, "runs_in_software", lambda device, s=software: s)
+        plans.clear()
+        for count in range(1, 9):
+            m.encode(texts[:count])
+        assert len(plans) == most
+    for _ in range(2):
+        m.encode(texts[:5])
+    assert len(plans) == 8 and sum(e.replays for e in plans.values()) == 2

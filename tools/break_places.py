@@ -1,0 +1,171 @@
+"""Breaks a dozen places of the product on purpose, one per room, and checks that a test fails.
+
+    python tools/break_places.py list             list the places that the seed chooses
+    python tools/break_places.py run [ROOM ...]   break each, run its room's tests until one fails
+
+A place is a line of code with an operator or a number whose change gives another meaning. The
+choice depends only on the seed and the sources. The program works in a copy of the checkout. It
+exits with 1 if no test fails for a broken place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Room: (its sources, its tests in `make test` in the order in which they are tried).
+ROOMS: dict[str, tuple[str, list[str]]] = {
+    "basis": ("core/basis/*.py", ["tests/core"]),
+    "cpu": ("core/backends/cpu/**/*.py", ["tests/simd", "tests/core"]),
+    "webgpu": ("core/backends/webgpu/**/*.py", ["tests/webgpu", "tests/core -k webgpu"]),
+    "ops": ("core/ops/*.py", ["tests/core -k registry", "tests/core"]),
+    "functional": ("core/functional/*.py", ["tests/core -k declarations", "tests/core"]),
+    "jit": ("core/jit/*.py", ["tests/core -k jit", "tests/core"]),
+    "io": ("core/io/**/*.py", ["tests/core -k 'io_ or gguf or token or template'", "tests/fuzz"]),
+    "models": ("models/**/*.py", ["tests/models", "tests/core", "tests/parity"]),
+    "simd_kernels": ("simd_kernels/*.c", ["tests/simd", "tests/core"]),
+    "wgsl_kernels": ("wgsl_kernels/**/*.wgsl", ["tests/webgpu", "tests/core -k webgpu"]),
+    "web": ("web/tokenizer/*.js", ["tests/core -k tokenizer_js", "tests/browser"]),
+    "site": ("site/builder/*.py", ["tests/browser/test_site_build.py", "tests/browser"]),
+}
+# The replacement of a token, by the first rule that matches the whole token.
+SWAPS = {
+    "<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "==", "+": "-", "-": "+",
+    "*": "+", "//": "*", "and": "or", "or": "and", "&&": "||", "||": "&&", "True": "False",
+    "False": "True", "===": "!==", "!==": "===", "+=": "-=",
+}  # fmt: skip
+_WORD = re.compile(r"[A-Za-z_]\w*|\d+\b|[<>=!]=?=?|[-+*/&|]{1,2}=?|\S")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One change: `new` replaces columns `start` to `stop` of line `line` (from 1) in `path`."""
+
+    room: str
+    path: str
+    line: int
+    start: int
+    stop: int
+    new: str
+
+    def apply(self, root: Path) -> None:
+        """Make the change in the checkout at `root`."""
+        file = root / self.path
+        lines = file.read_text(encoding="utf-8").split("\n")
+        old = lines[self.line - 1]
+        lines[self.line - 1] = old[: self.start] + self.new + old[self.stop :]
+        file.write_text("\n".join(lines), encoding="utf-8")
+
+    def __str__(self) -> str:
+        old = (ROOT / self.path).read_text(encoding="utf-8").split("\n")[self.line - 1]
+        new = old[: self.start] + self.new + old[self.stop :]
+        changed = [s for s in difflib.ndiff([old.strip()], [new.strip()]) if s[0] in "+-"]
+        return "\n".join([f"{self.room}: {self.path}:{self.line}", *(f"    {s}" for s in changed)])
+
+
+def _python(path: str, room: str, source: str) -> list[Place]:
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        new = SWAPS.get(token.string)
+        unary = token.string in "+-*" and re.search(r"[(\[{,=:]\s*$", token.line[: token.start[1]])
+        if new is not None and not unary and not token.line.lstrip().startswith(("def ", "@")):
+            found.append(Place(room, path, token.start[0], token.start[1], token.end[1], new))
+    return found
+
+
+def _other(path: str, room: str, source: str) -> list[Place]:
+    """Places in C, WGSL or JavaScript: outside comments, strings and declarations."""
+    found = []
+    for number, line in enumerate(source.split("\n"), 1):
+        code = line.split("//")[0]
+        if re.match(r"\s*(\*|/\*|#|import|export|static|\}|const \w+ =$)", code) or '"' in code:
+            continue
+        for match in _WORD.finditer(code):
+            spaced = code[max(0, match.start() - 1) : match.end() + 1]
+            new = SWAPS.get(match[0])
+            if new is not None and spaced.startswith(" ") and spaced.endswith(" "):
+                found.append(Place(room, path, number, match.start(), match.end(), new))
+    return found
+
+
+def places(seed: int) -> list[Place]:
+    """One place per room."""
+    chosen = []
+    for room, (pattern, _) in ROOMS.items():
+        found: list[Place] = []
+        for file in sorted(ROOT.glob(pattern)):
+            path = file.relative_to(ROOT).as_posix()
+            if "/build/" not in path and file.name != "build.py":
+                read = _python if path.endswith(".py") else _other
+                found += read(path, room, file.read_text(encoding="utf-8"))
+        chosen.append(random.Random(f"{seed} {room}").choice(found))
+    return chosen
+
+
+def _copy(folder: Path) -> Path:
+    """Copies the checkout with its built files, without its history."""
+    left_out = shutil.ignore_patterns(".git", ".venv", "dist", "__pycache__", ".mypy_cache")
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=left_out)
+    return folder
+
+
+def _noticed(place: Place, root: Path) -> str | None:
+    """The first test that fails with the broken place, or None if all pass."""
+    env = {
+        **os.environ, "PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1",
+        "LP_NUM_THREADS": "1", "RUSHLIGHT_REQUIRE": "cpu,webgpu,browser,node",
+    }  # fmt: skip
+    if place.room == "simd_kernels":
+        build = [sys.executable, "-m", "rushlight.simd_kernels.build"]
+        if subprocess.run(build, cwd=root, env=env, capture_output=True).returncode:
+            return "the build of the C kernels"
+    for tests in ROOMS[place.room][1]:
+        words = shlex.split(tests)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--timeout", "600", *words],
+            cwd=root, env=env, capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            failed = re.findall(r"^(?:FAILED|ERROR) .*", done.stdout, re.M)
+            return failed[0] if failed else (done.stdout + done.stderr)[-300:]
+    return None
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("command", choices=("list", "run"))
+    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM")
+    parser.add_argument("--seed", type=int, default=12)
+    given = parser.parse_args()
+    missed = 0
+    for place in places(given.seed):
+        if given.rooms and place.room not in given.rooms:
+            continue
+        print(place, flush=True)
+        if given.command == "run":
+            with tempfile.TemporaryDirectory() as folder:
+                root = _copy(Path(folder) / "checkout")
+                place.apply(root)
+                found = _noticed(place, root)
+            print(f"  noticed by {found}" if found else "  NOT NOTICED", flush=True)
+            missed += found is None
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

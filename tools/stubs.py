@@ -1,0 +1,87 @@
+"""Write the type stubs of declared ops and composites: declared.pyi, and nn/functional.pyi.
+
+``python tools/stubs.py`` writes them; a test compares them. Ops declare their public names when
+their modules run, which a type checker cannot see. The stubs say which function has which name.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTE = "Written by tools/stubs.py (`make format`)."
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def _wrapped(before: str, names: list[str], after: str) -> str:
+    lines = textwrap.wrap(
+        ", ".join(names), 96, break_long_words=False, break_on_hyphens=False
+    )  # fmt: skip
+    return "\n".join([before, *(f"    {line}" for line in lines), after])
+
+
+def _imports(functions: Functions, prefix: str = "") -> list[str]:
+    """The lines that import functions from their modules, with a prefix under other names."""
+    modules: dict[str, set[str]] = {}
+    for fn in functions.values():
+        modules.setdefault(fn.__module__, set()).add(fn.__name__)
+    return [
+        _wrapped(
+            f"from {module} import (",
+            [f"{n} as {prefix}{n}" if prefix else n for n in sorted(modules[module])],
+            ")",
+        )
+        for module in sorted(modules)
+    ]
+
+
+def _exported(functions: Functions) -> list[str]:
+    names = [f'"{name}"' for name in sorted(functions)]
+    return [*_imports(functions), "", _wrapped("__all__ = [", names, "]")]
+
+
+def _methods(functions: Functions) -> list[str]:
+    # object declares these two with another type.
+    pragma = dict.fromkeys(("__eq__", "__ne__"), "  # type: ignore[assignment]")
+    return [
+        f"    {name} = _op_{fn.__name__}{pragma.get(name, '')}"
+        for name, fn in sorted(functions.items())
+    ]
+
+
+def declared() -> str:
+    """The text of core/functional/declared.pyi."""
+    from rushlight.core.ops.declare import METHODS, PUBLIC
+
+    lines = [f'"""Types of the public functions and of the methods. {NOTE}"""', ""]
+    lines += [*_imports(METHODS, "_op_"), *_exported(PUBLIC)]
+    lines += ["", "from rushlight.core.tensor.op import Meta", ""]
+    lines += ["class Declared(Meta):", *_methods(METHODS)]
+    return "\n".join(lines) + "\n"
+
+
+def network() -> str:
+    """The text of core/nn/functional.pyi."""
+    from rushlight.core.ops.declare import NETWORK
+
+    lines = [f'"""Types of rl.nn.functional. {NOTE}"""', "", *_exported(NETWORK)]
+    return "\n".join(lines) + "\n"
+
+
+def stubs() -> dict[str, str]:
+    """The text of each stub, by its path."""
+    import rushlight
+
+    assert rushlight.__all__  # importing the package makes every declaration
+    return {"core/functional/declared.pyi": declared(), "core/nn/functional.pyi": network()}
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "src"))
+    for path, text in stubs().items():
+        (ROOT / path).write_text(text, encoding="utf-8")

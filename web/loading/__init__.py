@@ -1,0 +1,1 @@
+"""Loading weights from URLs into the memory of a device."""

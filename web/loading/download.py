@@ -1,0 +1,199 @@
+"""Checkpoints from URLs, for Python in a tab. They stream into the memory of their device."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.backends import Device, device_async
+from rushlight.core.backends import device as as_device
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.layout import Layout
+from rushlight.core.io.hub.fetch import FetchError
+from rushlight.core.io.text.template import import_modules as import_templates
+from rushlight.core.io.text.tokenizer import import_modules
+from rushlight.core.io.weights.gguf import TruncatedError, gguf_in, load_gguf, read_gguf
+from rushlight.core.io.weights.load_schedule import LoadStep, load_schedule
+from rushlight.core.io.weights.safetensors import load_safetensors, read_table
+from rushlight.core.tensor.storage import Storage
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.web import import_js
+
+# The longest GGUF header that is accepted, in bytes.
+LONGEST_HEADER = 256 << 20
+
+
+class Head:
+    """A Source over the first bytes of a file: enough for a reader of headers."""
+
+    def __init__(self, name: str, head: bytes, size: int) -> None:
+        self.name, self.head, self.size = name, head, size
+
+    def read(self, offset: int, n: int) -> bytes:
+        """`n` bytes, or fewer at the end of the head."""
+        return self.head[offset : offset + n]
+
+    async def read_async(self, offset: int, n: int) -> bytes:
+        """The same as `read`."""
+        return self.read(offset, n)
+
+    def close(self) -> None:
+        """Does nothing, because no file is open."""
+
+
+# Where JavaScript puts a tensor's bytes: at an address of the heap, in a buffer of the GPU, or in a
+# buffer from which Python repacks them piece by piece.
+HEAP, BUFFER, BLOCKS = range(3)
+
+
+class Builder:
+    """The checkpoint that is being read: memory on the heap and the device, filled by JavaScript.
+
+    The device is open already. `port` is the JavaScript side of a device that weights stream into,
+    and None for other devices.
+    """
+
+    def __init__(self, device: str | Device = "cpu") -> None:
+        self.device = as_device(device)
+        self.stream = self.device.backend.weight_stream()
+        self.port = None if self.stream is None else self.stream.port
+        self.files: dict[str, bytes] = {}
+        self.tensors: dict[str, Tensor] = {}
+        # The metadata of a GGUF file, which has no small files beside it.
+        self.metadata: dict[str, Any] | None = None
+        self._blocks: list[LoadStep] = []
+
+    def begin(self, path: str, head: Any, size: float) -> list[int] | None:
+        """Allocate memory for every tensor of the safetensors or GGUF file `path`.
+
+        Returns a flat list with the file offset, length, kind and place of each tensor. A place is
+        an address of the heap, a buffer of the port, or a number for `open`. Returns None if `head`
+        ends before the header does (a GGUF file does not state the header's length). Raises
+        FormatError if the header does not describe a file of `size` bytes, or names a tensor that
+        another file has already.
+        """
+        source = Head(path, head.to_bytes(), int(size))
+        if path.lower().endswith(".gguf"):
+            try:
+                gguf = read_gguf(source)
+            except TruncatedError:
+                if len(source.head) < min(source.size, LONGEST_HEADER):
+                    return None
+                raise
+            table, self.metadata = gguf.table, gguf.metadata
+        else:
+            table = read_table(source)
+        if again := table.entries.keys() & self.tensors.keys():
+            raise FormatError(f'{path}: tensor "{min(again)}" is in another file already')
+        steps = load_schedule([table], ["heap" if self.stream is None else "device"])
+        if self.stream is not None:
+            self.stream.check_budget(sum(s.nbytes for s in steps if s.destination == "device"))
+        return [word for step in steps for word in (step.offset, step.nbytes, *self._place(step))]
+
+    def _place(self, step: LoadStep) -> tuple[int, int]:
+        """Kind and place of a tensor's bytes. Blocks get their memory when their bytes arrive."""
+        if step.destination == "heap":
+            data = np.empty(step.nbytes, np.uint8)
+            self.tensors[step.name] = Tensor.from_buffer(data, step.dtype, step.shape)
+            return HEAP, data.ctypes.data
+        if step.dtype.kind == "q":
+            self._blocks.append(step)
+            return BLOCKS, len(self._blocks) - 1
+        assert self.stream is not None
+        buffer, number = self.stream.buffer(step.nbytes, step.dtype)
+        self._hold(step, buffer)
+        return BUFFER, number
+
+    def _hold(self, step: LoadStep, buffer: Any) -> None:
+        storage = Storage(self.device, buffer, step.nbytes)
+        self.tensors[step.name] = Tensor(storage, step.dtype, Layout.contiguous(step.shape))
+
+    def open(self, number: int) -> list[int]:
+        """Start a tensor of blocks; returns the buffer for its bytes and the bytes per piece."""
+        assert self.stream is not None
+        step = self._blocks[number]
+        buffer, staging, capacity = self.stream.begin_blocks(math.prod(step.shape), step.dtype)
+        self._hold(step, buffer)
+        return [staging, capacity]
+
+    def commit(self, nbytes: int) -> None:
+        """Repack the bytes in that buffer, after which it may be written to again."""
+        assert self.stream is not None
+        self.stream.commit_blocks(nbytes)
+
+    async def check(self) -> None:
+        """Wait for the device; raises its errors."""
+        await self.device.synchronize_async()
+
+    def add_file(self, path: str, content: Any) -> None:
+        """Keep one of the small files (config.json, tokenizer.json, ...)."""
+        self.files[path] = content.to_bytes()
+
+    def hash(self) -> Sha256:
+        """The SHA-256 that weights.js checks downloads with."""
+        return Sha256()
+
+
+class Sha256:
+    """An incremental SHA-256 with the method names of hash-wasm."""
+
+    def init(self) -> None:
+        """Start a hash."""
+        self._state = hashlib.sha256()
+
+    def update(self, data: Any) -> None:
+        """Add bytes, a Uint8Array."""
+        self._state.update(data.to_memoryview())
+
+    def digest(self) -> str:
+        """The hash of all bytes, in hex."""
+        return self._state.hexdigest()
+
+
+Parts = tuple[dict[str, bytes], dict[str, Tensor], dict[str, Any] | None]
+
+
+async def fetch_checkpoint(
+    where: str,
+    progress: Callable[[int, int | None], None] | None = None,
+    device: str | Device = "cpu",
+) -> Parts:
+    """Read a model from a URL or hub id; returns small files, tensors and a GGUF file's metadata.
+
+    progress(done, total) counts bytes. Large tensors go into the memory of `device`, all others
+    into the heap. A download is checked against the hash of the site's manifest or the hub, cached
+    by the browser, and resumed after a break. Raises FetchError with the reason and a hint.
+    """
+    await import_modules()  # so that making the model needs no blocking wait
+    await import_templates()
+    if Path(where).exists() and (gguf := gguf_in(Path(where))):
+        tensors, metadata = load_gguf(gguf)
+        return {}, tensors, metadata
+    if Path(where).is_dir():  # a folder of Pyodide's own file system
+        folder = Path(where)
+        names = [p for p in folder.rglob("*") if p.suffix in (".json", ".txt")]
+        small = {p.relative_to(folder).as_posix(): p.read_bytes() for p in names}
+        return small, load_safetensors(folder), None
+    import pyodide_js  # type: ignore[import-not-found, unused-ignore]
+    from pyodide.ffi import JsException, create_proxy  # type: ignore[import-not-found, unused-ignore]
+
+    loader, weights = await import_js("loader.js"), await import_js("weights.js")
+    builder = Builder(await device_async(device))
+    tell = create_proxy(lambda done, total: progress and progress(done, total))
+    proxy = create_proxy(builder)
+    try:
+        small = await loader.fetchModel(weights, str(where), proxy, pyodide_js, tell)
+    except JsException as error:
+        hint = f"\n  hint: {error.hint}" if getattr(error, "hint", "") else ""
+        raise FetchError(f"{getattr(error, 'message', error)}{hint}") from None
+    finally:
+        tell.destroy()
+        proxy.destroy()
+    for path, content in small:
+        builder.add_file(path, content)
+    return builder.files, builder.tensors, builder.metadata

@@ -1,0 +1,357 @@
+// loader.js: finds a model's files and reads each byte once into the memory of the device.
+
+import { Scatter } from "./places.js";
+import { WeightsError, concatenate, refusedByServer } from "./ranges.js";
+
+/**
+ * @typedef {import("./ranges.js").FileSpec} FileSpec
+ * @typedef {import("./weights.js").WeightStore} WeightStore
+ * @typedef {import("../page/client.d.ts").LoadProgress} LoadProgress
+ * @typedef {{ kind: "url", url: string } | { kind: "hub", id: string, hubUrl: string }
+ *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
+ * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
+ * @typedef {import("./places.js").Builder} Builder
+ */
+
+// The small files of a model folder. config.json is required.
+const SMALL_FILES = [
+  "config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "modules.json",
+  "sentence_bert_config.json",
+  "1_Pooling/config.json",
+  "generation_config.json",
+  "chat_template.jinja",
+];
+const WEIGHTS = "model.safetensors";
+const WEIGHTS_INDEX = "model.safetensors.index.json";
+const LARGEST_HEADER = 100e6;
+const GGUF = 0x46554747; // the letters "GGUF"
+const GGUF_HEAD = 1 << 20; // bytes to try first; the header holds the vocabulary
+// The kinds of GGUF files, the preferred one first, for a repository with several.
+const GGUF_KINDS = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k", "f16", "bf16"];
+
+/**
+ * What a text names: a URL, a hub id, or a model of this site.
+ * @param {string} text @param {{ base: string, models: string, hubUrl?: string }} places  what
+ *   relative addresses and bare names are relative to
+ * @returns {Source}
+ */
+export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co" }) {
+  const where = text.trim();
+  if (/^[a-z]+:/i.test(where) || /^\.{0,2}\//.test(where)) {
+    return { kind: "url", url: new URL(where, base).href };
+  }
+  if (/^[\w.-]+\/[\w.-]+(@[\w./-]+)?$/.test(where)) return { kind: "hub", id: where, hubUrl };
+  if (/^[\w.-]+$/.test(where)) return { kind: "url", url: new URL(`${where}/`, models).href };
+  throw new WeightsError(`"${where}" is neither an address nor a hub id`, {
+    hint: 'Give a folder ("./models/NAME/", "https://…/") or a hub id ("owner/name").',
+    retry: false,
+  });
+}
+
+/** Lists the files of a model. @param {WeightStore} store @param {Source} source
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+export async function list(store, source, signal) {
+  if (source.kind === "local") return listLocal(source.files);
+  if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
+  if (isGguf(new URL(source.url).pathname)) return listGguf(store, source.url, signal);
+  const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
+  const text = await store.document(new URL("manifest.json", folder).href, signal);
+  const manifest = text === null ? null : parseManifest(text);
+  if (!manifest) {
+    const hub = /^(https:\/\/[^/]+)\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/$/.exec(folder);
+    if (hub && hub[1] === "https://huggingface.co") {
+      return listHub(store, `${hub[2]}@${hub[3]}`, hub[1], signal);
+    }
+    return listFolder(store, folder, signal);
+  }
+  const locate = (/** @type {FileSpec} */ file) => ({
+    ...file,
+    url: new URL(encodeURI(file.path), folder).href,
+  });
+  const files = manifest.files.map((file) =>
+    file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
+  );
+  return { name: manifest.name, origin: "folder", files: pick(files, folder) };
+}
+
+/** @param {string} text @returns {{ name: string, files: FileSpec[] } | null} */
+function parseManifest(text) {
+  try {
+    const manifest = JSON.parse(text);
+    return Array.isArray(manifest?.files) ? manifest : null;
+  } catch {
+    return null; // some hosts answer every URL with their home page
+  }
+}
+
+/** @param {string} path */
+const isGguf = (path) => /\.gguf$/i.test(path);
+
+/** One GGUF file by its URL. @param {WeightStore} store @param {string} address
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+async function listGguf(store, address, signal) {
+  // The address may be the hub's page about a file, not the file.
+  const url = address.replace(/^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
+  const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
+  const name = path.replace(/\.gguf$/i, "");
+  /** @type {Response | undefined} */
+  let response;
+  try {
+    response = await fetch(url, { method: "HEAD", signal });
+  } catch {
+    signal?.throwIfAborted(); // otherwise offline, or the server refuses HEAD: the read will tell
+  }
+  if (response?.status === 404 && !(await store.list()).some((row) => row.url === url)) {
+    throw refusedByServer(path, response);
+  }
+  const size = Number((response?.ok && response.headers.get("content-length")) || NaN);
+  return { name, origin: "folder", files: [{ path, url, size: size || undefined }] };
+}
+
+/** The GGUF file to load when there is no config.json. @param {FileSpec[]} files
+ *  @param {string} where @returns {FileSpec | null} */
+function pickGguf(files, where) {
+  const found = files.filter((file) => isGguf(file.path));
+  if (found.length < 2) return found[0] ?? null;
+  const names = (/** @type {string} */ kind) =>
+    new RegExp(`(^|[^a-z0-9])${kind}([^a-z0-9_]|$)`, "i");
+  const kind = (/** @type {FileSpec} */ { path }) =>
+    GGUF_KINDS.findIndex((kind) => names(kind).test(path));
+  const known = found.filter((file) => kind(file) >= 0).sort((a, b) => kind(a) - kind(b));
+  if (known.length) return known[0];
+  throw new WeightsError(`${where} has several GGUF files, none of a supported type`, {
+    hint: `Supported: ${GGUF_KINDS.join(", ")}. Found: ${found.map((f) => f.path).join(", ")}.`,
+    retry: false,
+  });
+}
+
+/** The files that loading needs. Throws an error that names a missing one.
+ *  @param {FileSpec[]} files @param {string} where */
+function pick(files, where) {
+  if (!files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
+    const gguf = pickGguf(files, where);
+    if (gguf) return [gguf];
+  }
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const small = SMALL_FILES.filter((path) => byPath.has(path));
+  const index = byPath.get(WEIGHTS_INDEX);
+  const single = byPath.get(WEIGHTS);
+  const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));
+  const weights = single ? [single] : index ? shards : [];
+  for (const [path, found] of /** @type {[string, boolean][]} */ ([
+    ["config.json", byPath.has("config.json")],
+    ["tokenizer.json", byPath.has("tokenizer.json")],
+    [WEIGHTS, weights.length > 0],
+  ])) {
+    if (found) continue;
+    throw new WeightsError(`no ${path} in ${where}`, {
+      hint: "A model is a .gguf file, or config.json, tokenizer.json and model.safetensors.",
+      retry: false,
+    });
+  }
+  return [...small.map((path) => /** @type {FileSpec} */ (byPath.get(path))), ...weights];
+}
+
+/** @param {{ path: string, blob: Blob }[]} chosen @returns {Listing} */
+function listLocal(chosen) {
+  const config = chosen.map((file) => file.path).filter((path) => /(^|\/)config\.json$/.test(path));
+  // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
+  const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
+  const folder = top.slice(0, top.length - "config.json".length);
+  const files = chosen
+    .filter((file) => file.path.startsWith(folder))
+    .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
+  const picked = pick(files, "the chosen files");
+  const only = isGguf(picked[0].path) ? picked[0].path.replace(/.*\/|\.gguf$/gi, "") : "";
+  const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
+  return { name, origin: "local", files: picked };
+}
+
+/** A folder without a manifest on a plain server. Asks for the usual names of a model folder.
+ *  @param {WeightStore} store @param {string} folder @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listFolder(store, folder, signal) {
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, folder).href });
+  /** @type {FileSpec[]} */
+  const files = [];
+  for (const path of SMALL_FILES) {
+    const text = await store.document(at(path).url, signal);
+    // The content must be JSON: some hosts answer with a page when a file is missing.
+    if (text !== null && /^\s*[[{]/.test(text)) files.push({ path, blob: new Blob([text]) });
+  }
+  const index = await store.document(at(WEIGHTS_INDEX).url, signal);
+  if (index !== null && /^\s*{/.test(index)) {
+    const map = JSON.parse(index).weight_map ?? {};
+    files.push({ path: WEIGHTS_INDEX, blob: new Blob([index]) });
+    files.push(...[...new Set(/** @type {string[]} */ (Object.values(map)))].map(at));
+  } else {
+    files.push(at(WEIGHTS));
+  }
+  const name = folder.split("/").filter(Boolean).pop() ?? folder;
+  return { name, origin: "folder", files: pick(files, folder) };
+}
+
+/** A repository of the Hugging Face hub, whose listing has sizes and hashes.
+ *  @param {WeightStore} store @param {string} id @param {string} hubUrl
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+async function listHub(store, id, hubUrl, signal) {
+  const [name, revision = "main"] = id.split("@");
+  const tree = `${hubUrl}/api/models/${name}/tree/${revision}?recursive=true`;
+  const text = await store.document(tree, signal);
+  if (text === null) {
+    const hint = "Check the owner and the name; a private repository cannot be read from a page.";
+    throw new WeightsError(`the hub has no model "${id}"`, { url: tree, status: 404, hint });
+  }
+  /** @type {{ type: string, path: string, size: number, lfs?: { oid: string } }[]} */
+  const rows = JSON.parse(text);
+  const files = rows
+    .filter((row) => row.type === "file")
+    .map((row) => ({
+      path: row.path,
+      url: `${hubUrl}/${name}/resolve/${revision}/${encodeURI(row.path)}`,
+      size: row.size,
+      sha256: row.lfs?.oid,
+    }));
+  return { name, origin: "hub", files: pick(files, `the hub's ${id}`) };
+}
+
+/** Bytes in all and bytes already cached. @param {WeightStore} store @param {Listing} listing */
+export async function measure(store, listing) {
+  const sizes = listing.files.map((file) => file.size ?? file.blob?.size);
+  const known = sizes.every((size) => size !== undefined);
+  const bytes = known ? sizes.reduce((sum, size) => sum + (size ?? 0), 0) : null;
+  const urls = new Set(listing.files.flatMap((f) => (f.parts ?? [f]).map((part) => part.url)));
+  const kept = (await store.list()).filter((row) => urls.has(row.url));
+  return { bytes, cachedBytes: kept.reduce((sum, row) => sum + row.bytes, 0) };
+}
+
+/**
+ * Reads every file of a listing. Small files become bytes. Weights go to the places that
+ * `builder.begin` returns for a file's header.
+ * @param {WeightStore} store @param {Listing} listing @param {Builder} builder
+ * @param {() => Uint8Array} heap @param {{ signal?: AbortSignal,
+ *   report?: (progress: LoadProgress) => void }} options
+ * @returns {Promise<Map<string, Uint8Array>>} the small files
+ */
+export async function read(store, listing, builder, heap, { signal, report }) {
+  const sizes = new Map(listing.files.map((file) => [file, file.size ?? file.blob?.size]));
+  const totals = { loaded: 0, fromCache: 0, fromNetwork: 0 };
+  /** @type {Map<string, Uint8Array>} */
+  const small = new Map();
+  for (const file of listing.files) {
+    const onBytes = (/** @type {number} */ count, /** @type {string} */ from) => {
+      totals.loaded += count;
+      if (from === "cache") totals.fromCache += count;
+      if (from === "network") totals.fromNetwork += count;
+      const all = [...sizes.values()];
+      const total = all.some((size) => size === undefined)
+        ? null
+        : all.reduce((/** @type {number} */ sum, size) => sum + (size ?? 0), 0);
+      const notKept = store.refused;
+      report?.({ stage: "download", file: file.path, ...totals, total, notKept });
+    };
+    if (!file.path.endsWith(".safetensors") && !isGguf(file.path)) {
+      small.set(file.path, await store.bytes(file, { signal, onBytes }));
+      continue;
+    }
+    const opened = await store.open(file, { signal, onBytes });
+    sizes.set(file, opened.size);
+    await readWeights(store, file, opened, builder, heap);
+  }
+  return small;
+}
+
+/**
+ * Lists and reads in one call, for Python in any Pyodide page.
+ * @param {typeof import("./weights.js")} weights @param {string} where
+ * @param {import("../types.d.ts").PyBuilder} proxy
+ * @param {import("../types.d.ts").Pyodide} py
+ * @param {(done: number, total: number | null) => void} tell
+ */
+export async function fetchModel(weights, where, proxy, py, tell) {
+  const store = new weights.WeightStore({ createHash: async () => proxy.hash() });
+  const base = globalThis.document?.baseURI ?? globalThis.location.href;
+  const listing = await list(store, sourceOf(where, { base, models: base }));
+  const builder = flat(proxy);
+  const report = (/** @type {LoadProgress} */ { loaded, total }) => tell(loaded, total);
+  return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
+}
+
+/** Python's Builder with arrays instead of Python lists.
+ *  @param {import("../types.d.ts").PyBuilder} proxy @returns {Builder} */
+export function flat(proxy) {
+  const numbers = (/** @type {import("../types.d.ts").PyProxy} */ list) => {
+    const found = list.toJs();
+    list.destroy();
+    return found;
+  };
+  return {
+    begin(path, head, size) {
+      const rows = proxy.begin(path, head, size);
+      return rows ? numbers(rows) : null; // null: it needs more of the file
+    },
+    open: (number) => numbers(proxy.open(number)),
+    commit: (bytes) => proxy.commit(bytes),
+    check: () => proxy.check(),
+    port: proxy.port ?? null,
+  };
+}
+
+/** @param {WeightStore} store @param {FileSpec} file
+ *  @param {import("./weights.js").Opened} opened @param {Builder} builder
+ *  @param {() => Uint8Array} heap */
+async function readWeights(store, file, { size, body }, builder, heap) {
+  /** @type {Uint8Array[]} */
+  const head = [];
+  let offset = 0;
+  let needed = 8;
+  let scatter = /** @type {Scatter | null} */ (null);
+  /** @type {unknown} */
+  let refused = null;
+  const begin = (/** @type {boolean} */ ended) => {
+    const bytes = concatenate(head.splice(0));
+    try {
+      const all = ended ? bytes.length : (size ?? Number.MAX_SAFE_INTEGER);
+      const rows = builder.begin(file.path, bytes, all);
+      if (!rows) {
+        head.push(bytes);
+        needed = 2 * bytes.length;
+        return;
+      }
+      const places = new Scatter(rows, heap, builder);
+      places.write(0, bytes);
+      scatter = places;
+    } catch (error) {
+      // Lack of memory is not an error of the file.
+      if (/^(Device|Memory)/.test(/** @type {any} */ (error).type)) throw error;
+      refused = error;
+    }
+  };
+  for await (const bytes of body) {
+    if (scatter) {
+      scatter.write(offset, /** @type {Uint8Array<ArrayBuffer>} */ (bytes));
+      await scatter.settle();
+    } else if (!refused) {
+      head.push(bytes);
+      if (needed === 8 && offset + bytes.length >= 8) {
+        head.push(concatenate(head.splice(0)));
+        const view = new DataView(head[0].buffer, head[0].byteOffset);
+        const length = Math.min(Number(view.getBigUint64(0, true)), LARGEST_HEADER);
+        needed = view.getUint32(0, true) === GGUF ? GGUF_HEAD : needed + length;
+      }
+      if (offset + bytes.length >= needed) begin(false);
+    }
+    offset += bytes.length;
+  }
+  if (!scatter && !refused) begin(true); // the file is shorter than its header: the reader raises
+  await /** @type {Scatter | null} */ (scatter)?.settle(0);
+  if (refused) {
+    // The stream was read to its end, so a damaged download has failed its hash check already.
+    await store.drop(file);
+    throw refused;
+  }
+}

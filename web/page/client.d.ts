@@ -1,0 +1,365 @@
+// client.d.ts: the types of Rushlight's page API; client.js implements them.
+
+/** Where a model comes from: the URL of a folder (with or without a manifest) or of a .gguf file, a
+ *  hub id "owner/name" or "owner/name@revision", files the visitor chose, or a directory handle. If
+ *  there are several GGUF files, the first type of q4_0, q4_1, q5_0, q5_1, q8_0, q6_k, f16, bf16 is
+ *  loaded. */
+export type ModelSource =
+  | string
+  | URL
+  | Iterable<File>
+  | { path: string; blob: Blob }[]
+  | FileSystemDirectoryHandle;
+
+export interface StartProgress {
+  stage: "start";
+  step: "runtime" | "library";
+}
+
+export interface LoadProgress {
+  stage: "download";
+  /** The file being read. */
+  file: string;
+  loaded: number;
+  /** null while the server has not stated the size of a file. */
+  total: number | null;
+  fromCache: number;
+  fromNetwork: number;
+  /** The reason why nothing is kept for the next visit; "" if files are kept. */
+  notKept: string;
+}
+
+export interface BuildProgress {
+  stage: "build";
+}
+
+export interface EncodeProgress {
+  stage: "encode";
+  done: number;
+  total: number;
+}
+
+export interface LoadOptions {
+  /** The device that computes; "cpu" by default. "webgpu" fails without an adapter. "auto" is
+   *  webgpu if there is an adapter, else cpu. `Model.device` says which; the model stays there. */
+  device?: "cpu" | "webgpu" | "auto";
+  /** Bytes of GPU memory that all models together may hold. More raises a DeviceMemoryError. */
+  memoryBudget?: number;
+  /** The dtype to convert floating weights to, such as "float32"; by default the file's own. */
+  dtype?: string;
+  /** How the CPU multiplies quantized weights: "fast" (the default) rounds activations to 16 bits,
+   *  "exact" does not. `Model.linear` says which mode is in use. */
+  linear?: "exact" | "fast";
+  onProgress?: (progress: LoadProgress | BuildProgress) => void;
+  signal?: AbortSignal;
+  /** The URL of the hub. */
+  hubUrl?: string;
+}
+
+export interface EncodeOptions {
+  /** Texts per step. Progress is reported, and a stop takes effect, between two steps. */
+  batchSize?: number;
+  onProgress?: (progress: EncodeProgress) => void;
+  signal?: AbortSignal;
+}
+
+export interface ChatMessage {
+  role: "system" | "user" | "assistant" | (string & {});
+  content: string;
+}
+
+export interface GeneratedToken {
+  id: number;
+  /** The text that this token completed; "" while a character is unfinished. */
+  text: string;
+  /** Logarithm of the probability that the model gives this token. */
+  logprob: number;
+}
+
+export interface GenerateStats {
+  promptTokens: number;
+  generatedTokens: number;
+  /** prefill: until the first token. decode: from there to the end. */
+  seconds: { prefill: number; decode: number };
+  /** Why it ended: the model's end token, a stop text, or maxNewTokens. */
+  stopped: "eos" | "stop" | "length";
+}
+
+export interface GenerateOptions {
+  /** 256 by default. */
+  maxNewTokens?: number;
+  /** 0 by default, which always takes the likeliest token. */
+  temperature?: number;
+  /** 0: all tokens. */
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  repetitionPenalty?: number;
+  frequencyPenalty?: number;
+  presencePenalty?: number;
+  /** Token id -> number added to its logit. */
+  logitBias?: Record<number, number>;
+  /** Whether each token of the vocabulary is allowed. */
+  tokenMask?: boolean[] | Uint8Array;
+  seed?: number;
+  /** Text that ends the answer and is not part of it. */
+  stop?: string | string[];
+  /** What to do when the context is full: "error" (the default), or "shift", which drops the
+   *  oldest tokens. */
+  overflow?: "error" | "shift";
+  /** How the CPU multiplies quantized weights; by default as given to `load`. */
+  linear?: "exact" | "fast";
+  signal?: AbortSignal;
+  onToken?: (token: GeneratedToken) => void;
+  /** Tokens of the prompt that have been read. */
+  onProgress?: (progress: { stage: "prefill"; done: number; total: number }) => void;
+  /** Called once, when the answer is complete. */
+  onDone?: (stats: GenerateStats) => void;
+}
+
+/** Options of every call of a task, besides the task's own. */
+export interface CallOptions {
+  signal?: AbortSignal;
+  onProgress?: (progress: { stage: string; done: number; total: number }) => void;
+}
+
+/** A task as the worker describes it: JSON Schemas of what goes in and of the options. */
+export interface TaskInfo {
+  name: string;
+  summary: string;
+  input: { name: string; description: string; schema: object };
+  options: { type: "object"; properties: Record<string, object>; additionalProperties: false };
+  output: "vectors" | "text" | "value";
+  /** Whether a pipeline's `stream` gives its text piece by piece. */
+  streams: boolean;
+}
+
+/** Input and output of each task. Tasks that are not listed here have unchecked types. */
+export interface Tasks {
+  "feature-extraction": { input: string | string[]; options: EncodeOptions; output: Vectors };
+  "text-generation": {
+    input: string | number[];
+    /** template: format the prompt as a message with the chat template. */
+    options: GenerateOptions & { template?: boolean };
+    output: string;
+  };
+  chat: { input: ChatMessage[]; options: GenerateOptions; output: string };
+  [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
+}
+
+/** One vector for one text, a list of vectors for a list of texts. */
+export type Vectors = Float32Array | Float32Array[];
+
+/** A task of a model: `await pipe(input)`, or `for await (... of pipe.stream(input))` for pieces of
+ *  text. `pipe.model.dispose()` frees the model's memory. */
+export interface Pipeline<T extends { input: any; options: any; output: any }> {
+  (input: T["input"], options?: T["options"]): Promise<T["output"]>;
+  stream(input: T["input"], options?: T["options"]): AsyncGenerator<string, void, void>;
+  readonly task: TaskInfo;
+  readonly model: Model;
+}
+
+export interface Description {
+  name: string;
+  origin: "folder" | "hub" | "local";
+  files: { path: string; size?: number }[];
+  /** Size of all files; null if the server does not state it before the download. */
+  bytes: number | null;
+  /** How many of these bytes are in the browser's storage already. */
+  cachedBytes: number;
+  notKept: string;
+}
+
+export interface TuneOptions {
+  signal?: AbortSignal;
+  onProgress?: (progress: { stage: "tune"; done: number; total: number; what: string }) => void;
+}
+
+/** A class of operands for which one of several kernels was chosen. */
+export interface Tuned {
+  what: string;
+  /** The kernel that is used without a measurement. */
+  guess: string;
+  choice: string;
+  /** By name. A kernel that failed or gave other results is missing. */
+  seconds: Record<string, number>;
+}
+
+/** The totals of a kernel: seconds, bytes and arithmetic operations. */
+export interface TimingRow {
+  op: string;
+  kernel: string;
+  calls: number;
+  seconds: number;
+  /** Share of the time of all kernels. */
+  share: number;
+  bytes: number;
+  operations: number;
+  bytesPerSecond: number;
+  operationsPerSecond: number;
+  /** Shares of the adapter's measured maximum for copies and for arithmetic, if known. */
+  ofCopy?: number;
+  ofFma?: number;
+}
+
+export interface Timing {
+  device: string;
+  adapter: string;
+  /** Time of the whole work, and of its kernels. */
+  seconds: number;
+  kernelSeconds: number;
+  calls: number;
+  /** Seconds of Python by activity. */
+  host: { preparing: number; submitting: number; waiting: number; other: number };
+  /** How kernels were timed: by the GPU's "timestamps", or by a clock. */
+  timing: string;
+  /** Seconds that the browser rounds timestamps to; 0 if it does not round. */
+  resolution: number;
+  /** The adapter's measured maximum for copies and for arithmetic, if there was room to measure. */
+  bytesPerSecond?: number;
+  operationsPerSecond?: number;
+  /** In order of their time, the longest first. */
+  rows: TimingRow[];
+  /** The events as JSON for ui.perfetto.dev or chrome://tracing, until the next `profile`. */
+  trace(): Promise<string>;
+}
+
+export interface Model {
+  readonly name: string;
+  readonly modelType: string;
+  /** The tasks that the model supports, the default one first. */
+  readonly tasks: string[];
+  readonly parameters: number;
+  /** "cpu" or "webgpu". */
+  readonly device: "cpu" | "webgpu";
+  /** The name of the WebGPU adapter; "" on the CPU. */
+  readonly adapter: string;
+  /** The CPU's kernels: "relaxed SIMD", "SIMD128", or "NumPy" and the reason; "" on WebGPU. */
+  readonly kernels: string;
+  /** How the CPU multiplies quantized weights. */
+  readonly linear: "exact" | "fast";
+  /** Why "auto" chose the CPU; "" otherwise. */
+  readonly why: string;
+  /** Seconds from the call of `load` until the model was ready. */
+  readonly seconds: number;
+  /** The most tokens of prompt and answer together; 0 for a model that does not generate. */
+  readonly contextLength: number;
+  /** Whether the model has a chat template, which `chat` needs. */
+  readonly chatTemplate: boolean;
+  /** Continues a prompt without a chat template and yields pieces of text. Leaving the loop or
+   *  aborting the signal stops the worker within one token. */
+  generate(prompt: string | number[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /** The assistant's answer to `messages`, which the model's chat template formats. */
+  chat(messages: ChatMessage[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /** Tokens of a text, or of messages in the chat template. */
+  tokenCount(prompt: string | ChatMessage[]): Promise<number>;
+  /** One vector per text, in the order of the texts. */
+  encode(texts: string | string[], options?: EncodeOptions): Promise<Float32Array[]>;
+  /** Vectors one by one, in order. `break` or the signal stops the worker within one step. */
+  encodeStream(
+    texts: Iterable<string> | AsyncIterable<string>,
+    options?: EncodeOptions,
+  ): AsyncGenerator<Float32Array, void, void>;
+  /** A task of this model, ready to be called. defaults: options for every call. */
+  pipeline<T extends keyof Tasks>(task: T, defaults?: Tasks[T]["options"]): Promise<Pipeline<Tasks[T]>>;
+  /** `Rushlight.tune` for the kernels of this model, which must be on webgpu. */
+  tune(options?: TuneOptions): Promise<Tuned[]>;
+  /** Runs `work` and times every kernel of the model's device, which slows the work. */
+  profile<T>(work: () => Promise<T>): Promise<{ value: T; timing: Timing }>;
+  /** Frees the model's memory. */
+  dispose(): Promise<void>;
+}
+
+/** The tab's WebGPU adapter: its name, or null with the reason (`why`) and what to do (`hint`). */
+export interface Adapter {
+  name: string | null;
+  why: string;
+  hint: string;
+  /** Whether the adapter runs in software on the CPU. */
+  software: boolean;
+}
+
+export interface Info {
+  version: string;
+  python: string;
+  numpy: string;
+  /** The CPU's kernels, as in `Model`. */
+  kernels: string;
+  pyodide: string;
+  /** A description of the CPU device for people. */
+  device: string;
+  cores: number;
+  jspi: boolean;
+  /** The WebGPU adapter's name, or null if the browser offers none. */
+  webgpu: string | null;
+  heapBytes: number;
+  /** Seconds the runtime took to start. */
+  startedIn: number;
+  notKept: string;
+}
+
+export interface CachedFile {
+  url: string;
+  bytes: number;
+  size: number | null;
+  complete: boolean;
+  savedAt: number | null;
+}
+
+export interface Rushlight {
+  /** The files that `load` would read, and their size. */
+  describe(source: ModelSource, options?: { hubUrl?: string; signal?: AbortSignal }): Promise<Description>;
+  load(source: ModelSource, options?: LoadOptions): Promise<Model>;
+  /** A task with a model, which may be loaded already. Options that `load` does not know are
+   *  defaults for every call of the task. */
+  pipeline<T extends keyof Tasks>(
+    task: T,
+    source: ModelSource | Model,
+    options?: LoadOptions & Omit<Tasks[T]["options"], keyof LoadOptions>,
+  ): Promise<Pipeline<Tasks[T]>>;
+  /** All supported tasks. */
+  tasks(): Promise<TaskInfo[]>;
+  info(): Promise<Info>;
+  /** The WebGPU adapter that models loaded with device "webgpu" compute on. */
+  adapter(): Promise<Adapter>;
+  /** Times a float32 matrix product in the worker (half a second). */
+  measure(): Promise<{ size: number; gflops: number }>;
+  /** Measures which kernels are fastest on the WebGPU adapter, and uses them from then on, also in
+   *  later starts of this browser. Measures the ops that ran so far; if none ran, those of language
+   *  models. Takes a minute or more. */
+  tune(options?: TuneOptions): Promise<Tuned[]>;
+  readonly cache: {
+    list(): Promise<CachedFile[]>;
+    /** Deletes kept files whose URL starts with `prefix`; resolves to the bytes freed. Without a
+     *  prefix it deletes all files and the measurements of `tune`. */
+    clear(prefix?: string): Promise<number>;
+  };
+  /** False once the worker has ended. Open a new runtime then. */
+  readonly alive: boolean;
+  /** Ends the worker; every pending call rejects. */
+  close(): void;
+}
+
+export interface CreateOptions {
+  onProgress?: (progress: StartProgress) => void;
+  signal?: AbortSignal;
+  /** The folder of worker.js; by default the folder of client.js. */
+  runtimeUrl?: string | URL;
+}
+
+/** An error of the worker. `hint` says what to do, `retry` whether trying again may help. Its name
+ *  is "DeviceLostError" if the GPU and all models on it were lost (load them again), and
+ *  "DeviceMemoryError" if the GPU has too little memory. */
+export class RushlightError extends Error {
+  hint: string;
+  retry: boolean;
+}
+
+/** The WebGPU adapter that the page sees. Starts no worker. */
+export function adapter(): Promise<Adapter>;
+
+/** Starts the worker. Resolves when Python, NumPy and Rushlight are ready in it. */
+export function createRushlight(options?: CreateOptions): Promise<Rushlight>;
+
+/** Starts the worker and returns at once. All calls but `describe` wait for `ready`. */
+export function openRushlight(options?: CreateOptions): Rushlight & { ready: Promise<void> };

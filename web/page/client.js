@@ -1,0 +1,386 @@
+// client.js: Rushlight for a page. Starts the worker, and offers its jobs as promises, async
+// generators and errors with hints. See client.d.ts for the types.
+
+import { ask } from "../gpu/adapter.js";
+import * as Comlink from "./comlink.js";
+import { pipe, rowsOf, run, stream } from "./tasks.js";
+import { sourceOf } from "../loading/loader.js";
+
+/**
+ * @typedef {import("./client.d.ts").ModelSource} ModelSource
+ * @typedef {import("./client.d.ts").CreateOptions} CreateOptions
+ * @typedef {import("../types.d.ts").Reply} Reply
+ * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any) => void }} CallOptions
+ */
+
+const BATCH_SIZE = 8;
+const DEVICES = ["cpu", "webgpu", "auto"];
+
+/** @implements {Error} */
+export class RushlightError extends Error {
+  /** @param {string} message
+   *  @param {{ name?: string, hint?: string, retry?: boolean }} [details] */
+  constructor(message, { name = "RushlightError", hint = "", retry = true } = {}) {
+    super(message);
+    this.name = name;
+    this.hint = hint;
+    this.retry = retry;
+  }
+}
+
+/** The connection to the worker: its calls, and what happens when it ends. */
+class Link {
+  /** @param {URL} base  the runtime folder */
+  constructor(base) {
+    this.worker = startWorker(new URL("worker.js", base));
+    this.remote = /** @type {any} */ (Comlink.wrap(this.worker));
+    /** @type {Set<(error: Error) => void>} */
+    this.pending = new Set();
+    /** @type {Error | null} */
+    this.dead = null;
+    this.worker.addEventListener("error", (event) => {
+      event.preventDefault?.();
+      const why = event.message ? `: ${event.message}` : ` (is ${base.href} complete?)`;
+      this.die(`the worker failed${why}`);
+    });
+    this.worker.addEventListener("messageerror", () => this.die("a message is unreadable"));
+    void this.#watch();
+  }
+
+  /** A worker that crashed or closed itself sends no event, but it releases the lock it held. */
+  async #watch() {
+    const name = `rushlight-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`;
+    if (!(await this.remote.hold(name)) || this.dead) return;
+    await navigator.locks.request(name, () => this.die("the worker has ended"));
+  }
+
+  /** @param {string} why @param {string} [hint] */
+  die(why, hint = "Start again. If it ends again, the tab may be out of memory.") {
+    if (this.dead) return;
+    this.dead = new RushlightError(why, { name: "WorkerError", hint });
+    this.worker.terminate();
+    for (const reject of this.pending) reject(this.dead);
+    this.pending.clear();
+  }
+
+  /**
+   * Runs one job of the worker. Aborting the signal rejects at once, and stops the worker at its
+   * next step.
+   * @param {string} name  of the worker's api @param {unknown[]} [given]
+   * @param {CallOptions} [options] @returns {Promise<any>}
+   */
+  async call(name, given = [], { signal, onProgress } = {}) {
+    signal?.throwIfAborted();
+    if (this.dead) throw this.dead;
+    const { port1, port2 } = new MessageChannel();
+    let over = () => {};
+    const reported = new Promise((resolve) => (over = () => resolve(undefined)));
+    port1.onmessage = ({ data }) => {
+      if (data === "over") over();
+      else if (!signal?.aborted) onProgress?.(data);
+    };
+    /** @type {(error: Error) => void} */
+    let reject = () => {};
+    const stop = () => {
+      port1.postMessage("stop");
+      reject(signal?.reason);
+    };
+    try {
+      const interrupted = new Promise((_, no) => {
+        reject = no;
+        this.pending.add(no);
+      });
+      signal?.addEventListener("abort", stop, { once: true });
+      const started = this.remote[name](Comlink.transfer(port2, [port2]), ...given);
+      started.catch(() => {}); // the race below may be over before this fails
+      const reply = /** @type {Reply} */ (await Promise.race([interrupted, started]));
+      if (reply.error) throw this.#failure(reply.error);
+      if (reply.reported) await Promise.race([interrupted, reported]);
+      return reply.value;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      this.pending.delete(reject);
+      if (!signal?.aborted) port1.close();
+      else setTimeout(() => port1.close(), 0); // the "stop" message must be sent first
+    }
+  }
+
+  /** @param {NonNullable<Reply["error"]>} error */
+  #failure({ name, message, hint, stack, fatal, retry }) {
+    if (name === "AbortError") return new DOMException(message, "AbortError");
+    if (fatal) {
+      this.die(`Python stopped working: ${message}`);
+      return /** @type {Error} */ (this.dead);
+    }
+    const error = new RushlightError(message, { name, hint, retry });
+    if (stack) error.stack = `${error.stack ?? message}\n--- in the worker ---\n${stack}`;
+    return error;
+  }
+}
+
+/** @param {URL} url */
+function startWorker(url) {
+  if (url.origin === location.origin) return new Worker(url, { type: "module" });
+  // A worker's script must have the page's origin; the modules that it imports need not.
+  const code = new Blob([`import ${JSON.stringify(url.href)};`], { type: "text/javascript" });
+  return new Worker(URL.createObjectURL(code), { type: "module" });
+}
+
+/** @implements {import("./client.d.ts").Model} */
+class Model {
+  #link;
+  #id;
+
+  /** @param {Link} link @param {any} made */
+  constructor(link, { id, name, modelType, tasks, parameters, device, seconds, ...more }) {
+    this.#link = link;
+    this.#id = id;
+    this.name = name;
+    this.modelType = modelType;
+    this.tasks = tasks;
+    this.parameters = parameters;
+    this.device = device;
+    this.adapter = more.adapter;
+    this.kernels = more.kernels;
+    this.linear = more.linear;
+    this.why = more.why;
+    this.seconds = seconds;
+    this.contextLength = more.contextLength;
+    this.chatTemplate = more.chatTemplate;
+  }
+
+  /** @param {string | number[]} prompt
+   *  @param {import("./client.d.ts").GenerateOptions} [options] */
+  generate(prompt, options) {
+    return stream(this.#link, this.#id, "text-generation", prompt, { ...options });
+  }
+
+  /** @param {import("./client.d.ts").ChatMessage[]} messages
+   *  @param {import("./client.d.ts").GenerateOptions} [options] */
+  chat(messages, options) {
+    return stream(this.#link, this.#id, "chat", messages, { ...options });
+  }
+
+  /** @param {string | string[]} texts @param {import("./client.d.ts").EncodeOptions} [options]
+   *  @returns {Promise<Float32Array[]>} */
+  async encode(texts, options) {
+    const list = typeof texts === "string" ? [texts] : [...texts];
+    const given = { batchSize: BATCH_SIZE, ...options };
+    return rowsOf(await run(this.#link, this.#id, "feature-extraction", list, given));
+  }
+
+  /** @param {string} task @param {Record<string, unknown>} [defaults] @returns {Promise<any>} */
+  async pipeline(task, defaults = {}) {
+    const found = await this.#link.call("task", [this.#id, task]);
+    return pipe(this.#link, this.#id, found, this, defaults);
+  }
+
+  /** @param {string | import("./client.d.ts").ChatMessage[]} prompt @returns {Promise<number>} */
+  tokenCount(prompt) {
+    return this.#link.call("tokenCount", [this.#id, prompt]);
+  }
+
+  /** @param {Iterable<string> | AsyncIterable<string>} texts
+   *  @param {import("./client.d.ts").EncodeOptions} [options]
+   *  @returns {AsyncGenerator<Float32Array, void, void>} */
+  async *encodeStream(texts, { batchSize = BATCH_SIZE, onProgress, signal } = {}) {
+    const control = new AbortController();
+    const both = signal ? AbortSignal.any([signal, control.signal]) : control.signal;
+    let done = 0;
+    try {
+      /** @type {string[]} */
+      let batch = [];
+      for await (const text of texts) {
+        batch.push(text);
+        if (batch.length < batchSize) continue;
+        yield* await this.encode(batch, { batchSize, signal: both });
+        onProgress?.({ stage: "encode", done: (done += batch.length), total: NaN });
+        batch = [];
+      }
+      if (batch.length) yield* await this.encode(batch, { batchSize, signal: both });
+    } finally {
+      control.abort(); // a consumer that left: nothing goes on behind its back
+    }
+  }
+
+  /** @param {import("./client.d.ts").TuneOptions} [options]
+   *  @returns {Promise<import("./client.d.ts").Tuned[]>} */
+  tune(options) {
+    return this.#link.call("tune", [this.#id], options);
+  }
+
+  /** @template T @param {() => Promise<T>} work */
+  async profile(work) {
+    const call = (/** @type {string} */ what) => this.#link.call("profile", [this.#id, what]);
+    await call("begin");
+    let value;
+    try {
+      value = await work();
+    } catch (error) {
+      await call("end").catch(() => {}); // the first error is the one to report
+      throw error;
+    }
+    return { value, timing: { ...(await call("end")), trace: () => call("trace") } };
+  }
+
+  async dispose() {
+    if (!this.#link.dead) await this.#link.remote.dispose(this.#id);
+  }
+}
+
+/** @implements {import("./client.d.ts").Rushlight} */
+class Runtime {
+  #link;
+  #base;
+
+  /** @param {CreateOptions} options */
+  constructor({ onProgress, signal, runtimeUrl }) {
+    const given = runtimeUrl === undefined ? "./" : String(runtimeUrl).replace(/\/?$/, "/");
+    this.#base = new URL(given, runtimeUrl === undefined ? import.meta.url : document.baseURI);
+    this.#link = new Link(this.#base);
+    /** @type {Promise<void>} */
+    this.ready = this.#link
+      .call("start", [], { signal, onProgress })
+      .catch((error) => {
+        this.#link.die(error.message);
+        throw error;
+      });
+    this.ready.catch(() => {}); // reported by whoever awaits it, and by every call
+    this.cache = {
+      /** @returns {Promise<import("./client.d.ts").CachedFile[]>} */
+      list: () => this.#link.call("cacheList"),
+      /** @param {string} [prefix] @returns {Promise<number>} */
+      clear: (prefix = "") => this.#link.call("cacheClear", [prefix]),
+    };
+  }
+
+  /** @param {ModelSource} source @param {{ hubUrl?: string, signal?: AbortSignal }} [options] */
+  async describe(source, { hubUrl, signal } = {}) {
+    const where = await resolve(source, hubUrl, this.#base);
+    return this.#link.call("describe", [where], { signal });
+  }
+
+  /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
+  async load(source, { hubUrl, signal, onProgress, ...given } = {}) {
+    const { device = "cpu", linear = "fast", dtype, memoryBudget } = given;
+    if (!DEVICES.includes(device)) {
+      const known = DEVICES.join(", ");
+      throw new RangeError(`load: device "${device}" is not supported; supported: ${known}`);
+    }
+    if (!["exact", "fast"].includes(linear)) {
+      throw new RangeError(`load: linear "${linear}" is not supported; supported: exact, fast`);
+    }
+    const options = { device, dtype, memoryBudget, linear };
+    const where = await resolve(source, hubUrl, this.#base);
+    await until(this.ready, signal);
+    const made = await this.#link.call("load", [where, options], { signal, onProgress });
+    return new Model(this.#link, made);
+  }
+
+  /** @param {string} task @param {ModelSource | Model} source
+   *  @param {import("./client.d.ts").LoadOptions & Record<string, unknown>} [options]
+   *  @returns {Promise<any>} */
+  async pipeline(task, source, options = {}) {
+    const { device, linear, dtype, memoryBudget, hubUrl, signal, onProgress, ...given } = options;
+    if (source instanceof Model) return source.pipeline(task, given);
+    await until(this.ready, signal);
+    await this.#link.call("task", [0, task]); // refuses an unknown task before anything is loaded
+    const model = await this.load(source, options);
+    return model.pipeline(task, given).catch(async (error) => {
+      await model.dispose();
+      throw error;
+    });
+  }
+
+  /** @returns {Promise<import("./client.d.ts").TaskInfo[]>} */
+  async tasks() {
+    await this.ready;
+    return this.#link.call("tasks");
+  }
+
+  /** @returns {Promise<import("./client.d.ts").Adapter>} */
+  adapter() {
+    return this.#link.call("adapter");
+  }
+
+  async info() {
+    await this.ready;
+    const [facts, webgpu] = await Promise.all([
+      this.#link.call("info"),
+      this.adapter(),
+    ]);
+    const cores = navigator.hardwareConcurrency ?? 1;
+    return { ...facts, webgpu: webgpu.name, cores, device: `CPU, ${facts.kernels}` };
+  }
+
+  async measure() {
+    await this.ready;
+    return this.#link.call("measure");
+  }
+
+  /** @param {import("./client.d.ts").TuneOptions} [options] */
+  async tune(options) {
+    await until(this.ready, options?.signal);
+    return this.#link.call("tune", [0], options);
+  }
+
+  get alive() {
+    return this.#link.dead === null;
+  }
+
+  close() {
+    this.#link.die("Rushlight was closed", "Call createRushlight() to start it again.");
+  }
+}
+
+/** Waits for `promise`, or rejects as soon as the signal aborts.
+ *  @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>} */
+function until(promise, signal) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+    promise.then(resolve, reject);
+  });
+}
+
+/** @param {ModelSource} source @param {string | undefined} hubUrl @param {URL} base */
+async function resolve(source, hubUrl, base) {
+  if (source instanceof URL) return { kind: "url", url: source.href };
+  if (typeof source === "string") {
+    const models = new URL("../models/", base).href; // where the bare name of a site's model is
+    return sourceOf(source, { base: document.baseURI, models, hubUrl });
+  }
+  if (Symbol.iterator in source) {
+    const files = [...source].map((file) =>
+      "blob" in file ? file : { path: file.webkitRelativePath || file.name, blob: file },
+    );
+    return { kind: "local", files };
+  }
+  return { kind: "local", files: await walk(source, "") };
+}
+
+/** @param {FileSystemDirectoryHandle} folder @param {string} prefix
+ *  @returns {Promise<{ path: string, blob: Blob }[]>} */
+async function walk(folder, prefix) {
+  const files = [];
+  for await (const [name, handle] of /** @type {any} */ (folder).entries()) {
+    if (handle.kind === "file") files.push({ path: prefix + name, blob: await handle.getFile() });
+    else if (prefix === "") files.push(...(await walk(handle, `${name}/`)));
+  }
+  return files;
+}
+
+/** The adapter that the page sees. `adapter` of a runtime asks its worker. */
+export const adapter = ask;
+
+/** @param {CreateOptions} [options] */
+export function openRushlight(options = {}) {
+  return new Runtime(options);
+}
+
+/** @param {CreateOptions} [options] @returns {Promise<import("./client.d.ts").Rushlight>} */
+export async function createRushlight(options = {}) {
+  const runtime = new Runtime(options);
+  await runtime.ready;
+  return runtime;
+}

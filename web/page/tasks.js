@@ -1,0 +1,95 @@
+// tasks.js: runs tasks in the worker, for a result or for text piece by piece.
+
+/**
+ * @typedef {import("./client.d.ts").GeneratedToken} GeneratedToken
+ * @typedef {[id: number, text: string, logprob: number]} Row
+ * @typedef {{ call(name: string, given: unknown[], options: Listeners): Promise<any> }} Link
+ * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any) => void,
+ *   onToken?: (token: GeneratedToken) => void, onDone?: (stats: any) => void }} Listeners
+ */
+
+/**
+ * Runs a task and returns its result. A tensor is returned as { data, shape }.
+ * @param {Link} link @param {number} id  the model's number
+ * @param {string} task @param {unknown} input
+ * @param {Listeners & Record<string, unknown>} [options] @returns {Promise<any>}
+ */
+export function run(link, id, task, input, { signal, onProgress, onToken, onDone, ...given } = {}) {
+  const chosen = Object.fromEntries(Object.entries(given).filter(([, value]) => value != null));
+  return link.call("run", [id, task, input, chosen], { signal, onProgress });
+}
+
+/**
+ * Runs a task and yields its text piece by piece. Leaving the loop, `return()` and the signal stop
+ * the worker within one token.
+ * @param {Link} link @param {number} id  the model's number
+ * @param {string} task @param {unknown} input
+ * @param {Listeners & Record<string, unknown>} [options]
+ * @returns {AsyncGenerator<string, void, void>}
+ */
+export async function* stream(link, id, task, input, options = {}) {
+  const { signal, onToken, onProgress, onDone } = options;
+  const control = new AbortController();
+  /** @type {Row[]} */
+  const rows = [];
+  let wake = () => {};
+  let ended = false;
+  const answer = run(link, id, task, input, {
+    ...options,
+    signal: signal ? AbortSignal.any([signal, control.signal]) : control.signal,
+    onProgress: (message) => {
+      if (message.stage === "token") rows.push(message.token);
+      else onProgress?.(message);
+      wake();
+    },
+  });
+  const over = () => {
+    ended = true;
+    wake();
+  };
+  answer.then(over, over);
+  try {
+    for (let next = 0; next < rows.length || !ended; ) {
+      signal?.throwIfAborted();
+      if (next === rows.length) {
+        await new Promise((resolve) => (wake = () => resolve(undefined)));
+        continue;
+      }
+      const [token, text, logprob] = rows[next++];
+      onToken?.({ id: token, text, logprob });
+      if (text) yield text;
+    }
+    // Every report arrived before the result.
+    const { promptIds, ids, seconds, stopped } = await answer;
+    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.length, seconds, stopped });
+  } finally {
+    control.abort(); // the consumer left the loop: stop the worker
+  }
+}
+
+/** The rows of a tensor, or the numbers of a tensor with one dim.
+ *  @param {{ data: Float32Array<ArrayBuffer>, shape: number[] }} tensor */
+export function rowsOf({ data, shape }) {
+  if (shape.length < 2) return data;
+  const width = data.length / (shape[0] || 1);
+  return Array.from({ length: shape[0] }, (_, i) => data.slice(i * width, (i + 1) * width));
+}
+
+/**
+ * A task of a model, ready to be called.
+ * @param {Link} link @param {number} id  the model's number
+ * @param {import("./client.d.ts").TaskInfo} task @param {import("./client.d.ts").Model} model
+ * @param {Record<string, unknown>} defaults
+ */
+export function pipe(link, id, task, model, defaults) {
+  const call = async (/** @type {unknown} */ input, options = {}) => {
+    const found = await run(link, id, task.name, input, { ...defaults, ...options });
+    if (task.output === "text") return found.text;
+    return task.output === "vectors" ? rowsOf(found) : found;
+  };
+  const pieces = (/** @type {unknown} */ input, options = {}) => {
+    if (!task.streams) throw new TypeError(`${task.name} does not stream; call the pipeline`);
+    return stream(link, id, task.name, input, { ...defaults, ...options });
+  };
+  return Object.assign(call, { stream: pieces, task, model });
+}

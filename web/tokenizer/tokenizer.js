@@ -1,0 +1,340 @@
+/** Tokenizers for the tab, with the ids, offsets and special mask of the `tokenizers` package.
+ *
+ * `@huggingface/tokenizers` only merges byte pairs here. It has no offsets, and its normalizers,
+ * splits and decoders differ from the package's in places, so this folder has its own
+ * (normalizers.js, splits.js, subwords.js, decoders.js). Supported: WordPiece, byte-level BPE and
+ * SentencePiece's BPE. Anything else in a tokenizer.json is refused by name.
+ *
+ * `createTokenizer` takes the library as an argument, because its place differs between a checkout
+ * and a wheel.
+ */
+
+import { decoder } from "./decoders.js";
+import { normalizers } from "./normalizers.js";
+import { preTokenizer } from "./splits.js";
+import { AddedTokens, bytePairs, characterPairs, wordPiece } from "./subwords.js";
+import * as unicode from "./unicode.js";
+import * as words from "./words.js";
+
+/**
+ * The used part of `@huggingface/tokenizers`.
+ * @typedef {{ BPE: new (config: object) => Model }} Library
+ */
+/** @typedef {import("./subwords.js").Model} Model */
+/** @typedef {import("./subwords.js").Pieces} Pieces */
+/** @typedef {import("./subwords.js").AddedToken} AddedToken */
+/** @typedef {import("./words.js").Json} Json */
+/** @typedef {import("./words.js").Text} Text */
+
+/** @typedef {(encoding: Encoding, addSpecial: boolean) => void} PostStep */
+
+/** The longest word whose tokens are cached; longer words rarely repeat. */
+const LONGEST_CACHED = 64;
+const CACHED_WORDS = 50_000;
+
+/** The tokens of a text: for each its id, offsets, and the text if it is an added token. */
+class Encoding {
+  /** @type {number[]} */ ids = [];
+  /** @type {number[]} */ starts = [];
+  /** @type {number[]} */ ends = [];
+  /** @type {(string | null)[]} */ texts = [];
+  /** The number of tokens that the template put before and after the text. */
+  before = 0;
+  after = 0;
+
+  /** @param {number} id @param {number} start @param {number} end @param {string | null} text */
+  push(id, start, end, text = null) {
+    this.ids.push(id);
+    this.starts.push(start);
+    this.ends.push(end);
+    this.texts.push(text);
+  }
+
+  /** Put special tokens around the others. @param {number[]} before @param {number[]} after */
+  surround(before, after) {
+    this.ids = [...before, ...this.ids, ...after];
+    for (const list of [this.starts, this.ends]) {
+      list.unshift(...before.map(() => 0));
+      list.push(...after.map(() => 0));
+    }
+    this.texts = [...before.map(() => null), ...this.texts, ...after.map(() => null)];
+    this.before += before.length;
+    this.after += after.length;
+  }
+
+  /** Count, ids, starts, ends and special flags in one row of integers. @returns {number[]} */
+  row() {
+    const count = this.ids.length;
+    const special = this.ids.map((_, i) => +(i < this.before || i >= count - this.after));
+    return [count, ...this.ids, ...this.starts, ...this.ends, ...special];
+  }
+}
+
+/**
+ * Exclude the white space of byte-level tokens from their offsets.
+ * @param {Uint8Array} table @param {boolean} prefixed whether a space was put
+ * before the text @param {(id: number) => string} textOf @returns {PostStep}
+ */
+function offsetTrimmer(table, prefixed, textOf) {
+  const blank = words.BYTE_CHARS[0x20];
+  /** @param {string} char */
+  const isBlank = (char) =>
+    char === blank || (table[/** @type {number} */ (char.codePointAt(0))] & words.SPACE) !== 0;
+  return (encoding) => {
+    const { ids, starts, ends, texts } = encoding;
+    ids.forEach((id, i) => {
+      const chars = [...(texts[i] ?? textOf(id))];
+      let leading = chars.findIndex((char) => !isBlank(char));
+      if (leading < 0) leading = chars.length;
+      const trailing = chars.length - 1 - chars.findLastIndex((char) => !isBlank(char));
+      if (leading > 0) {
+        // The space that was put before the text has no offset, so nothing is trimmed.
+        if (prefixed && leading === 1 && (i === 0 || starts[i] === 0)) leading = 0;
+        starts[i] = Math.min(starts[i] + leading, ends[i]);
+      }
+      if (trailing > 0 && ends[i] >= trailing) ends[i] = Math.max(ends[i] - trailing, starts[i]);
+    });
+  };
+}
+
+/** The tokenizer of one tokenizer.json. Offsets count code points of the given text. */
+class Tokenizer {
+  /** @param {Library} library @param {Json} json */
+  constructor(library, json) {
+    const table = words.classTable(unicode);
+    const kind = json.model?.type;
+    if (kind !== "BPE" && kind !== "WordPiece") words.refuse("model", kind);
+    const { split, bytes, prefixed } = preTokenizer(json.pre_tokenizer ?? null, table);
+    if (bytes && kind !== "BPE") words.refuse("model", `${kind} after ByteLevel`);
+    this.bytes = bytes;
+    this.prefixed = prefixed;
+    this.split = split;
+    this.normalizers = normalizers(json.normalizer ?? null, table);
+    // Only BPE of the library is used. Its Tokenizer would add the added tokens to the vocabulary,
+    // which the package does not do.
+    const model = kind === "BPE" ? new library.BPE(json.model) : null;
+    /** @type {Map<string, number>} */
+    this.vocab = model?.tokens_to_ids ?? new Map(Object.entries(json.model.vocab));
+    /** @type {string[]} */
+    this.tokens = [];
+    for (const [token, id] of this.vocab) this.tokens[id] = token;
+    /** The units that a code point adds to a token's length. @type {(code: number) => number} */
+    this.units = kind === "BPE" ? words.utf8Length : () => 1;
+    this.pieces = model
+      ? (bytes ? bytePairs : characterPairs)(words, json.model, model)
+      : wordPiece(words, json.model, this.vocab);
+    /** @type {Map<string, Pieces>} */
+    this.cache = new Map();
+
+    /** @type {Map<string, number>} */
+    this.addedIds = new Map();
+    /** @type {Map<number, string>} */
+    this.addedTexts = new Map();
+    /** @type {Set<string>} */
+    this.special = new Set();
+    this.added = new AddedTokens(words, table);
+    this.addedNormalized = new AddedTokens(words, table);
+    for (const token of json.added_tokens ?? []) this.add(token);
+
+    this.post = this.postSteps(json.post_processor ?? null, table);
+    this.decoder = decoder(words, json.decoder ?? null);
+    /** The id of the padding token, if tokenizer.json has one. @type {number | undefined} */
+    this.padId = json.padding?.pad_id;
+    this.vocabSize =
+      this.vocab.size + [...this.addedIds.keys()].filter((text) => !this.vocab.has(text)).length;
+  }
+
+  /** @param {Json} token */
+  add(token) {
+    const id = this.vocab.get(token.content) ?? token.id;
+    if (id !== token.id) {
+      throw new Error(
+        `tokenizer.json: added token ${token.content} has id ${token.id}, in the vocabulary ${id}`,
+      );
+    }
+    this.addedIds.set(token.content, id);
+    if (token.special) this.special.add(token.content);
+    const { codes } = token.normalized ? this.normalize(token.content) : this.plain(token.content);
+    // As in the package, a normalized token is matched in its normalized spelling.
+    this.addedTexts.set(id, words.toText(codes));
+    const known = token.normalized ? this.addedNormalized : this.added;
+    known.add(codes, /** @type {AddedToken} */ (token));
+  }
+
+  /** @param {Json | null} config @param {Uint8Array} table @returns {PostStep[]} */
+  postSteps(config, table) {
+    if (!config) return [];
+    const trim = () =>
+      config.trim_offsets ?? true
+        ? [offsetTrimmer(table, config.add_prefix_space ?? true, (id) => this.text(id))]
+        : [];
+    /** @param {number[]} before @param {number[]} after @returns {PostStep} */
+    const around = (before, after) => (encoding, addSpecial) => {
+      if (addSpecial) encoding.surround(before, after);
+    };
+    switch (config.type) {
+      case "Sequence":
+        return config.processors.flatMap((/** @type {Json} */ part) => this.postSteps(part, table));
+      case "ByteLevel":
+        return trim();
+      case "BertProcessing":
+        return [around([config.cls[1]], [config.sep[1]])];
+      case "RobertaProcessing":
+        return [...trim(), around([config.cls[1]], [config.sep[1]])];
+      case "TemplateProcessing": {
+        /** @type {number[][]} */
+        const sides = [[]];
+        for (const item of config.single) {
+          if (item.Sequence) sides.push([]);
+          else sides[sides.length - 1].push(...config.special_tokens[item.SpecialToken.id].ids);
+        }
+        if (sides.length !== 2) words.refuse("post_processor template", config.single);
+        return [around(sides[0], sides[1])];
+      }
+      default:
+        return words.refuse("post_processor", config.type);
+    }
+  }
+
+  /** @param {string} text @returns {Text} */
+  plain(text) {
+    const codes = words.codePoints(text);
+    return { codes, source: codes.map((_, i) => i) };
+  }
+
+  /** @param {string | Text} text @returns {Text} */
+  normalize(text) {
+    const start = typeof text === "string" ? this.plain(text) : text;
+    return this.normalizers.reduce((now, step) => step(now), start);
+  }
+
+  /**
+   * Tokens of a text with offsets: count, ids, starts, ends and special flags in one row.
+   * @param {string} text @param {boolean} addSpecial
+   */
+  encode(text, addSpecial) {
+    return Int32Array.from(this.encoding(text, addSpecial).row());
+  }
+
+  /**
+   * The rows of several texts, one after the other.
+   * @param {string[]} texts @param {boolean} addSpecial
+   */
+  encodeBatch(texts, addSpecial) {
+    const rows = [...texts].map((text) => this.encode(text, addSpecial));
+    const all = new Int32Array(rows.reduce((sum, row) => sum + row.length, 0));
+    let at = 0;
+    for (const row of rows) {
+      all.set(row, at);
+      at += row.length;
+    }
+    return all;
+  }
+
+  /** @param {string} text @param {boolean} addSpecial */
+  encoding(text, addSpecial) {
+    const encoding = new Encoding();
+    const input = this.plain(text);
+    for (const { token, from, to } of this.added.split(input.codes)) {
+      const codes = input.codes.slice(from, to);
+      if (token) {
+        encoding.push(token.id, from, to, words.toText(codes));
+        continue;
+      }
+      const normal = this.normalize({ codes, source: input.source.slice(from, to) });
+      for (const part of this.addedNormalized.split(normal.codes)) {
+        if (part.token) {
+          const { source } = normal;
+          const value = words.toText(normal.codes, part.from, part.to);
+          encoding.push(part.token.id, source[part.from], source[part.to - 1] + 1, value);
+        } else {
+          this.encodePart(normal, part.from, part.to, encoding);
+        }
+      }
+    }
+    for (const step of this.post) step(encoding, addSpecial);
+    return encoding;
+  }
+
+  /**
+   * Split normalized text[from:to] into words and these into tokens.
+   * @param {Text} text @param {number} from @param {number} to @param {Encoding} encoding
+   */
+  encodePart({ codes, source }, from, to, encoding) {
+    if (this.prefixed && codes[from] !== 0x20) {
+      // The space that is put before the text has the offset of the character after it.
+      codes = [0x20, ...codes.slice(from, to)];
+      source = [source[from], ...source.slice(from, to)];
+      [from, to] = [0, codes.length];
+    }
+    /** @type {import("./words.js").Emit} */
+    const emit = (a, b) => {
+      const word = this.bytes ? words.byteChars(codes, a, b) : words.toText(codes, a, b);
+      const { ids, lengths } = this.tokenize(word);
+      // `a` walks the characters of the word; a byte-pair token may end inside a character.
+      let left = this.units(codes[a]);
+      ids.forEach((id, k) => {
+        const start = source[a];
+        let last = a;
+        for (let need = lengths[k]; need > 0; ) {
+          last = a;
+          const step = Math.min(need, left);
+          need -= step;
+          left -= step;
+          if (left === 0) {
+            a++;
+            left = this.units(codes[a]);
+          }
+        }
+        encoding.push(id, start, source[last] + 1);
+      });
+    };
+    this.split(codes, from, to, emit);
+  }
+
+  /** @param {string} word */
+  tokenize(word) {
+    if (word.length > LONGEST_CACHED) return this.pieces(word);
+    let pieces = this.cache.get(word);
+    if (!pieces) {
+      if (this.cache.size >= CACHED_WORDS) this.cache.clear();
+      this.cache.set(word, (pieces = this.pieces(word)));
+    }
+    return pieces;
+  }
+
+  /** @param {Iterable<number>} ids @param {boolean} skipSpecial */
+  decode(ids, skipSpecial) {
+    const tokens = [];
+    for (const id of ids) {
+      const token = this.idToToken(id);
+      if (token !== undefined && !(skipSpecial && this.special.has(token))) tokens.push(token);
+    }
+    return this.decoder(tokens);
+  }
+
+  /** @param {string} token @returns {number | undefined} */
+  tokenToId(token) {
+    return this.addedIds.get(token) ?? this.vocab.get(token);
+  }
+
+  /** @param {number} id @returns {string | undefined} */
+  idToToken(id) {
+    return this.addedTexts.get(id) ?? this.tokens[id];
+  }
+
+  /** @param {number} id */
+  text(id) {
+    return this.idToToken(id) ?? "";
+  }
+}
+
+/**
+ * A tokenizer from the bytes of a tokenizer.json. Throws an Error that names what is invalid or not
+ * supported.
+ * @param {Library} library `@huggingface/tokenizers` @param {Uint8Array} bytes
+ */
+export function createTokenizer(library, bytes) {
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  return new Tokenizer(library, JSON.parse(text));
+}

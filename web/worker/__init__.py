@@ -1,0 +1,1 @@
+"""The worker: Python in a web worker."""

@@ -1,0 +1,300 @@
+"""The Python side of the worker. It builds models from streamed bytes and keeps them by number."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import platform
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import asdict, is_dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+import rushlight as rl
+from rushlight.core.backends import device_async
+from rushlight.core.backends.readback import Readback
+from rushlight.core.basis.errors import DeviceError, DeviceLostError, DeviceMemoryError
+from rushlight.core.io.text.template import import_modules as import_templates
+from rushlight.core.io.text.tokenizer import import_modules
+from rushlight.models import Model
+from rushlight.models.loading import from_parts
+from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
+from rushlight.models.tasks import tasks as all_tasks
+from rushlight.models.tasks.record import camel
+from rushlight.web.loading.download import Builder
+
+# Lets the event loop handle messages, and returns whether to stop.
+Breathe = Callable[[], Awaitable[bool]]
+
+_models: dict[int, Model] = {}
+_linear: dict[int, str] = {}
+_profiles: list[rl.profile] = []  # the last profile only
+_numbers = count(1)
+
+
+async def place(device: str, budget: float | None) -> dict[str, str]:
+    """Open the device for a model; "auto" is webgpu if there is an adapter, else cpu.
+
+    Returns the device's name, the adapter's name, and the reason if "auto" chose cpu. A lost
+    device is opened again. budget: bytes that the webgpu device may hold. Raises DeviceError for
+    "webgpu" without an adapter.
+    """
+    if device == "cpu":
+        return {"device": "cpu", "adapter": "", "why": ""}
+    webgpu = rl.device("webgpu" if device == "auto" else device)
+    opened: Any = webgpu._backend
+    if opened is not None and opened.port.lost is not None:
+        webgpu.reset()
+    try:
+        await device_async(webgpu)
+    except DeviceError as error:
+        if device != "auto":
+            raise
+        why = str(error).partition("\n")[0].removeprefix("webgpu: ")
+        return {"device": "cpu", "adapter": "", "why": why}
+    webgpu.set_memory_budget(None if budget is None else int(budget))
+    return {"device": str(webgpu), "adapter": str(webgpu.info["device"]), "why": ""}
+
+
+async def build(builder: Builder, dtype: str | None, linear: str) -> dict[str, Any]:
+    """Make a model of the files in `builder`; returns its number and its properties.
+
+    linear: the mode of products with quantized weights; an option of a task overrides it.
+    """
+    # Imported now, so that building needs no blocking wait (Safari has none).
+    await import_modules()
+    await import_templates()
+    started = time.perf_counter()
+    model: Any = from_parts(
+        builder.files, builder.tensors, builder.metadata, device=builder.device, dtype=dtype
+    )
+    builder.tensors.clear()  # otherwise converted or moved tensors would be held twice
+    await builder.device.synchronize_async()
+    number = next(_numbers)
+    _models[number] = model
+    _linear[number] = linear
+    return {
+        "id": number,
+        "modelType": str(getattr(model.config, "model_type", "")),
+        "tasks": list(served(model)),
+        "parameters": sum(int(t.numel()) for t in model.parameters()),
+        "seconds": time.perf_counter() - started,
+        # 0 for a model that does not generate.
+        "contextLength": model.context_length if _generates(model) else 0,
+        "chatTemplate": "chat" in model.tasks and model.template is not None,
+        "kernels": _kernels(model.device),
+        "linear": model.linear_in_use(linear) if _generates(model) else "exact",
+    }
+
+
+def _kernels(device: rl.Device) -> str:
+    """The instruction set of the device's C kernels; "" for a device without C kernels."""
+    return str(device.info.get("kernels", "")).removeprefix("C, ")
+
+
+def _generates(model: Model) -> bool:
+    return "text-generation" in model.tasks
+
+
+def _model(number: int, call: str) -> Model:
+    if number not in _models:
+        raise ValueError(f"{call}: the model was disposed; load it again")
+    return _models[number]
+
+
+def _pipeline(number: int, name: str) -> Pipeline:
+    task = check_served(_model(number, name), name)
+    own = {"linear": _linear[number]}
+    return Pipeline(task, _models[number], {k: v for k, v in own.items() if k in task.names})
+
+
+def _given(value: Any) -> Any:
+    """A JavaScript value as a Python value; strings and numbers are converted already."""
+    return value.to_py() if type(value).__name__ == "JsProxy" else value
+
+
+def tasks() -> list[dict[str, Any]]:
+    """All supported tasks, in the form that the page receives."""
+    return [task.schema() for task in all_tasks().values()]
+
+
+def task(number: int, name: str) -> dict[str, Any]:
+    """A task in that form; ValueError if the model (0: no model) does not support it."""
+    return (check_served(_model(number, name), name) if number else find(name)).schema()
+
+
+async def run(
+    number: int,
+    name: str,
+    given: Any,
+    options: Any,
+    breathe: Breathe,
+    report: Callable[..., None],
+) -> tuple[Any, Any]:
+    """Run a task; returns a value and None, or the shape and the numbers of a tensor.
+
+    report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
+    token. `breathe` runs between two steps. If it returns True, this raises
+    asyncio.CancelledError.
+    """
+    pipe = _pipeline(number, name)
+    steps = pipe.begin(_given(given), _given(options), watched=True, page=True)
+    result = await _driven(pipe.model, steps, breathe, report)
+    if isinstance(result, rl.Tensor):
+        numbers = np.ascontiguousarray(await result.numpy_async(), np.float32)
+        return list(numbers.shape), numbers.reshape(-1)
+    record = is_dataclass(result) and not isinstance(result, type)
+    return _camel(asdict(result) if record else result), None
+
+
+async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[..., None]) -> Any:
+    """Run the steps of a task, and check for a stop between them; returns the result."""
+    sent = None
+    with closing(steps):
+        while True:
+            try:
+                item = steps.send(sent)
+            except StopIteration as finished:
+                return finished.value
+            sent = None
+            if isinstance(item, Readback):
+                sent = await item
+                continue
+            if isinstance(item, Progress):
+                await model.device.synchronize_async()
+                report(item.stage, item.done, item.total)
+            else:
+                report("token", item.id, item.text, item.logprob)
+            if await breathe():
+                raise asyncio.CancelledError
+
+
+def token_count(number: int, prompt: Any) -> int:
+    """The number of tokens of a text, or of messages in the chat template."""
+    model: Any = _model(number, "tokenCount")
+    if isinstance(prompt, str):
+        check_served(model, "text-generation")
+        return len(model.prompt_ids(prompt))
+    check_served(model, "chat")
+    return len(model.chat_ids(_given(prompt)))
+
+
+async def tune(
+    number: int,
+    breathe: Callable[[], Awaitable[bool]],
+    report: Callable[[int, int, str], None],
+) -> list[dict[str, Any]]:
+    """Choose the kernels of the webgpu device by measuring those of a model (0: no model).
+
+    report(done, total, what) reports progress. `breathe` runs between two measurements. If it
+    returns True, this raises asyncio.CancelledError.
+    """
+
+    async def tell(*told: Any) -> None:
+        report(*told)
+        if await breathe():
+            raise asyncio.CancelledError
+
+    async def work() -> None:
+        model = _model(number, "tune")
+        pipe = _pipeline(number, model.tasks[0])
+        for given, options in pipe.task.samples:
+            steps = pipe.begin(given, options)
+            await _driven(model, steps, breathe, lambda *_: report(0, 0, ""))
+
+    if number and _model(number, "tune").device.backend.tuner() is None:
+        raise ValueError("tune: the model is on the CPU; load it on webgpu")
+    rows = await rl.tune_async("webgpu", work if number else None, tell)
+    return [
+        {"what": str(r), "guess": r.guess, "choice": r.choice, "seconds": dict(r.seconds)}
+        for r in rows
+    ]
+
+
+async def profile_begin(number: int) -> None:
+    """Time the kernels of the model's device until `profile_end`."""
+    profile = rl.profile(_model(number, "profile").device)
+    await profile.__aenter__()
+    _profiles[:] = [profile]
+
+
+async def profile_end() -> dict[str, Any]:
+    """The figures of `rl.profile`, under the names of client.d.ts."""
+    [profile] = _profiles
+    await profile.__aexit__(None)
+    found: dict[str, Any] = _camel(profile.summary())
+    return found
+
+
+def profile_trace() -> str:
+    """The trace of the last profile, as JSON."""
+    return json.dumps(_profiles[0].trace())
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_camel(x) for x in value]
+    if not isinstance(value, dict):
+        return value
+    return {camel(key): _camel(x) for key, x in value.items()}
+
+
+def dispose(number: int) -> None:
+    """Forget a model, which frees its memory on the heap and the GPU."""
+    device = _models.pop(number).device if number in _models else None
+    gc.collect()
+    if device is not None:
+        device.backend.trim()
+
+
+def info() -> dict[str, Any]:
+    """The versions of Rushlight, Python and NumPy, and the kernels in use."""
+    return {
+        "version": rl.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "kernels": _kernels(rl.device("cpu")),
+    }
+
+
+def explain() -> dict[str, str]:
+    """The last exception in words for a person: its name, its message and its hint."""
+    # Pyodide sets it when an exception passes to JavaScript.
+    error = sys.last_value
+    if isinstance(error, DeviceLostError):
+        return {
+            "name": "DeviceLostError",
+            "message": "the GPU was lost, and the model with it",
+            "hint": "Load the model again; if the GPU is lost again, use the CPU.",
+        }
+    if isinstance(error, DeviceMemoryError):
+        return {
+            "name": "DeviceMemoryError",
+            "message": "the GPU has no memory left for this model",
+            "hint": "Use the CPU, or choose a smaller model.",
+        }
+    if isinstance(error, MemoryError):
+        return {
+            "name": "MemoryError",
+            "message": "the tab has no memory left for this model",
+            "hint": "Close other tabs, or choose a smaller model.",
+        }
+    hint = str(getattr(error, "hint", None) or "")
+    message = str(error).removesuffix(f"\n  hint: {hint}") or type(error).__name__
+    return {"name": type(error).__name__, "message": message, "hint": hint}
+
+
+def measure(size: int = 384, seconds: float = 0.5) -> float:
+    """GFLOP/s of `linear` with float32 matrices of `size` by `size`."""
+    x = rl.ones((size, size))
+    rounds, took, began = 0, 0.0, time.perf_counter()
+    while took < seconds:
+        rl.linear(x, x)
+        rounds, took = rounds + 1, time.perf_counter() - began
+    return 2 * size**3 * rounds / took / 1e9
