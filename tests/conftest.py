@@ -107,7 +107,6 @@ def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 _room = [900 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
-_last: list[Path] = []  # the file of the test before
 
 
 def _resident(kind: str) -> int:
@@ -116,15 +115,17 @@ def _resident(kind: str) -> int:
     return 1024 * int(re.findall(rf"^{kind}:\s+(\d+) kB", status, re.M)[0])
 
 
-@pytest.fixture(autouse=True)
-def bounded_memory(request: pytest.FixtureRequest) -> None:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None):  # type: ignore[no-untyped-def]
     """Free what the webgpu device holds once a worker has much memory.
 
     Compiled shaders stay in memory until their device is closed: in software half a megabyte each.
-    Between files only, as a file's tests may share a model on the device.
+    Between files only, when the fixtures of a file, which may hold a model on the device, are gone.
     """
-    between, _last[:] = _last != [request.path], [request.path]
-    if not (between and REQUIRED and Path("/proc/self/status").exists()):
+    yield
+    if nextitem is None or nextitem.path == item.path:
+        return
+    if not (REQUIRED and Path("/proc/self/status").exists()):
         return
     if _resident("VmRSS") > _room[0]:
         from rushlight.core.backends import device
