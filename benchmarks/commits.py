@@ -23,8 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import CHROMIUM, FLAGS, HERE, markdown, run
+from measure import CHROMIUM, FLAGS, HERE, WEBGPU, markdown, run, served
 from minilm import SENTENCES
+from replay import COUNT, PAGE
 from turns import alternate, sides
 
 HERE_NOW, BEFORE = "now", "before"
@@ -32,35 +33,35 @@ PROMPT = "A rushlight is a candle made of a rush and fat. " * 8
 TOKENS = 32
 MODELS = {"llm": "smollm2-135m-instruct", "encoder": "all-minilm-l6-v2"}
 TEXTS = [f"{text} {i}" for i in range(8) for text in SENTENCES[:8]]
-# One visit: the seconds from the navigation to each mark, then those of a prompt, an answer and 64
-# texts.
+# One visit: the milliseconds from the navigation to the first token, then those of a prompt that
+# begins differently (a common beginning would be reused), an answer, its tokens once its steps are
+# captured, and 64 texts.
 VISIT = """async ([name, other, prompt, tokens, texts]) => {
   const { createRushlight } = await import("/rushlight/client.js");
   const rl = await createRushlight();
   const llm = await rl.load(`/models/${name}/`, { device: "cpu" });
-  const first = async (count) => {
+  const answer = async (start, count) => {
     const began = performance.now();
     const marks = [];
     let text = "";
     const options = { maxNewTokens: count, temperature: 0 };
-    for await (const piece of llm.generate(prompt, options)) {
+    for await (const piece of llm.generate(start + prompt, options)) {
       marks.push(performance.now());
       text += piece;
     }
-    return { prompt: marks[0] - began, answer: marks.at(-1) - marks[0], text };
+    const token = (marks.at(-1) - marks[6]) / (marks.length - 7);
+    return { prompt: marks[0] - began, answer: marks.at(-1) - marks[0], token, text };
   };
-  const begin = performance.now();
-  const once = await first(1);
-  const opened = begin + once.prompt;
-  const again = await first(tokens);
+  await answer("First. ", 1);
+  const opened = performance.now();
+  const again = await answer("Then. ", tokens);
   await llm.dispose();
   const encoder = await rl.load(`/models/${other}/`, { device: "cpu" });
   await encoder.encode(texts.slice(0, 8));
   const start = performance.now();
   const vectors = await encoder.encode(texts);
   const encoded = performance.now() - start;
-  return { opened, prompt: again.prompt, answer: again.answer, text: again.text,
-           encode: encoded, sum: vectors[0].reduce((a, b) => a + b, 0) };
+  return { ...again, opened, encode: encoded, sum: vectors[0].reduce((a, b) => a + b, 0) };
 }"""
 
 
@@ -159,13 +160,39 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             return made
 
         visits = alternate([*places], visit, chosen.rounds)
+        replays = _replays(places, play, stack, chosen.rounds)
     _same([[v["text"] for v in taken] for taken in visits.values()])
     _same([[round(v["sum"], 4) for v in taken] for taken in visits.values()])
     found = {
         part: {n: [{"seconds": v[part] / 1000} for v in taken] for n, taken in visits.items()}
-        for part in ("opened", "prompt", "answer", "encode")
+        for part in ("opened", "prompt", "answer", "token", "encode")
     }
-    return {"samples": found, "commits": _commits(places)}
+    return {"samples": {**found, **replays}, "commits": _commits(places)}
+
+
+def _replays(places: dict[str, Path], play: Any, stack: ExitStack, rounds: int) -> dict[str, Any]:
+    """Seconds of a dispatch in a replayed list on webgpu: of the call, and within the port."""
+    executable = str(CHROMIUM) if CHROMIUM.exists() else None
+    browser = play.chromium.launch(executable_path=executable, args=[*FLAGS, *WEBGPU])
+    stack.callback(browser.close)
+    pages = {}
+    for name, place in places.items():
+        folders = {"rushlight": place / "dist" / "site" / "rushlight", "web": HERE / "web",
+                   "replaying.py": HERE / "replaying.py"}  # fmt: skip
+        page = pages[name] = browser.new_context().new_page()
+        page.set_default_timeout(300_000)
+        page.goto(stack.enter_context(served(PAGE, folders, isolated=True)))
+        page.wait_for_function("window.bench")
+        page.evaluate("() => bench.open([4])")
+    taken = alternate(
+        [*places], lambda name, _: pages[name].evaluate("(n) => bench.replays(n)", COUNT), rounds
+    )
+    return {
+        f"replay webgpu, {part}": {
+            name: [{"seconds": t[part] * 1e-6} for t in samples] for name, samples in taken.items()
+        }
+        for part in ("call", "port")
+    }
 
 
 def _same(answers: list[list[Any]]) -> None:

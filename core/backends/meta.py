@@ -20,6 +20,7 @@ class MetaBackend:
 
     asynchronous = False
     min_element_width = 1
+    fast_linear: frozenset[DType] = frozenset()
     weights_layout: Literal["gguf", "planes"] = "gguf"
 
     def allocate(self, nbytes: int, dtype: DType) -> None:

@@ -109,6 +109,10 @@ class Backend(Protocol):
     min_element_width: int
     weights_layout: Literal["gguf", "planes"]
 
+    @property
+    def fast_linear(self) -> frozenset[DType]:
+        """The quantized types whose products have the mode "fast"; see `rl.set_linear_mode`."""
+
     def allocate(self, nbytes: int, dtype: DType) -> Any:
         """A new buffer for `nbytes` bytes of elements, not initialised."""
 

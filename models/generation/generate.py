@@ -129,8 +129,8 @@ class CausalLM(Model):
 
     def linear_in_use(self, asked: str) -> str:
         """The mode in which products with quantized weights run if `asked` is requested."""
-        quantized = any(p.dtype.kind == "q" for p in self.parameters())
-        return asked if quantized and self.device.info.get("linear") == "fast" else "exact"
+        fast = self.device.backend.fast_linear
+        return asked if any(p.dtype in fast for p in self.parameters()) else "exact"
 
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each equals that of `generate`.

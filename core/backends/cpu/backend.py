@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
     conv_kernels,
@@ -72,6 +73,11 @@ class CpuBackend:
     asynchronous = False
     min_element_width = 1
     weights_layout: Literal["gguf", "planes"] = "gguf"
+
+    @property
+    def fast_linear(self) -> frozenset[DType]:
+        """The types with C kernels."""
+        return frozenset() if simd.library is None else BLOCK_KERNELS
 
     def allocate(self, nbytes: int, dtype: DType) -> Bytes:
         """Memory for `nbytes` bytes, not initialised."""

@@ -35,6 +35,7 @@ class WebGpuBackend:
 
     asynchronous = True
     min_element_width = 4
+    fast_linear: frozenset[DType] = frozenset()
     weights_layout: Literal["gguf", "planes"] = "planes"
 
     def __init__(self, port: Port) -> None:
