@@ -29,7 +29,7 @@ class Tree:
         for name in _known():
             self._copy(name)
         for folder in built:
-            for path in (ROOT / folder).rglob("*"):  # with the library of a platform wheel, if built
+            for path in (ROOT / folder).rglob("*"):  # also a library for a platform wheel
                 if path.is_file():
                     self._copy(path.relative_to(ROOT).as_posix())
         self.before = self._files()
