@@ -1,10 +1,10 @@
 """Compile the C kernels with zig, for this machine, for others, and for the browser tab.
 
 ``python -m rushlight.simd_kernels.build [target ...]`` builds into simd_kernels/build: the library
-for this machine and both WebAssembly modules, or the named targets. --list prints the targets, --wheels
-those that a wheel is made for, --current exits with 0 if all is up to date, --zig prints the package
-that pip must install. This file uses the standard library only, because the build hook loads it by
-its path.
+for this machine and both WebAssembly modules, or the named targets. --list prints the targets,
+--wheels those that have a wheel, --current exits with 0 if all is up to date, --zig prints the
+package that pip must install. This file uses the standard library only, because the build hook
+loads it by its path.
 """
 
 from __future__ import annotations

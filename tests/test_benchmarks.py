@@ -1,4 +1,4 @@
-"""Measurements: every table of RESULTS.md is what its command makes of the samples that are kept."""
+"""Measurements: every table of RESULTS.md is what its command makes of the kept samples."""
 
 from __future__ import annotations
 

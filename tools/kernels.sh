@@ -3,7 +3,7 @@
 #
 #   tools/kernels.sh [zig]
 #
-# zig compiles them, which pip installs (100 MB, once); with "zig" even if nothing needs to be built.
+# zig compiles them, which pip installs (100 MB, once); with "zig" even if nothing is to be built.
 # RUSHLIGHT_KERNELS=numpy skips all.
 set -eu
 cd "$(dirname "$0")/.."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -64,20 +65,21 @@ def test_other_memory_is_seen(change: Callable[[Any], None]) -> None:
 def test_a_write_is_seen(device: str) -> None:
     m = _network().to(device)
     stamps = Stamps(m)
-    for write in (lambda: m[1].weight.mul_(2), lambda: m[0].scale.zero_()):
+    for tensor in (m[1].weight, m[0].scale):
         with rl.no_grad():
-            write()
+            tensor.mul_(2)
         assert stamps.changes(m) == (False, True)
         assert stamps.changes(m) == (False, False)
 
 
 def test_a_write_by_a_captured_function_is_seen() -> None:
     m = _network()
+    scale: rl.Tensor = m[0].scale
 
     @rl.jit
     def step(x: rl.Tensor) -> rl.Tensor:
-        m[0].scale.mul_(x)
-        return m[0].scale * 1
+        scale.mul_(x)
+        return scale * 1
 
     stamps = Stamps(m)
     for _ in range(3):
@@ -88,10 +90,10 @@ def test_a_write_by_a_captured_function_is_seen() -> None:
 def test_unchanged_modules_are_not_walked(
     monkeypatch: pytest.MonkeyPatch, count_steps: Callable[[Callable[[], object]], int]
 ) -> None:
-    small, large = _network(10), _network(40)
-    stamps = Stamps(small), Stamps(large)
+    models = [_network(10), _network(40)]
+    looks = [partial(Stamps(m).changes, m) for m in models]
     monkeypatch.setattr(nn.Module, "named_modules", None)
     # What other tensors do makes no difference: caches and samplers are written to at every step.
     rl.zeros(3).add_(1)
-    steps = [count_steps(lambda i=i: stamps[i].changes((small, large)[i])) for i in (0, 1)]
-    assert steps[1] - steps[0] <= 3 * 30, "a few steps for each of 30 more tensors"
+    small, large = map(count_steps, looks)
+    assert large - small <= 3 * 30, "a few steps for each of 30 more tensors"

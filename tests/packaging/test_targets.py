@@ -1,4 +1,4 @@
-"""The library of every platform: it compiles, warnings being errors, and needs what its tag allows."""
+"""Every platform's library: it compiles, warnings being errors, and needs what its tag allows."""
 
 from __future__ import annotations
 
