@@ -112,6 +112,19 @@ def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, roo
     assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
 
 
+def test_the_build_hook_needs_nothing_but_python(root: Path) -> None:
+    """An isolated build has hatchling, but neither this package nor what it depends on."""
+    code = (
+        "import runpy; hook = runpy.run_path('hatch_build.py', run_name='__main__')\n"
+        "print(hook['_load'](hook['ROOT'], 'core/io/hub/fetch').npm_members.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("npm_members\n")
+
+
 def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("of_hatch_build", root / "hatch_build.py")
     assert spec is not None and spec.loader is not None
