@@ -6,7 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo test lint pytest pytest-numpy format wheel screenshots bench-web bench-native clean env env-test assets kernels node_modules
+.PHONY: help demo test lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -60,6 +60,15 @@ format: env-test ## format the Python with ruff, and write the stubs
 
 wheel: env-test kernels ## dist/*.whl and dist/*.tar.gz
 	$(BIN)/python -m build --outdir dist
+
+# Without isolation, as each of the seven builds would install zig again.
+wheels: wheel ## the wheels of all platforms, with their C kernels, into dist
+	@tools/kernels.sh zig
+	@for target in $$($(BIN)/python simd_kernels/build.py --wheels); do \
+	    RUSHLIGHT_WHEEL=$$target $(BIN)/python -m build --wheel --no-isolation --outdir dist \
+	        >/dev/null || exit 1; \
+	done
+	@ls -l dist/*.whl
 
 screenshots: env-test kernels ## open every page and write docs/screenshots
 	@tools/chromium.sh

@@ -24,10 +24,12 @@ ROOT = Path(__file__).resolve().parent
 
 
 def _load(root: Path, place: str) -> ModuleType:
-    """A module by its path, because the package cannot be imported before it is built."""
+    """A module or a folder by its path: the package cannot be imported before it is built."""
     path = root / place
     name = "_rushlight_" + "_".join(Path(place).with_suffix("").parts)
-    spec = importlib.util.spec_from_file_location(name, path)
+    inner = [str(path)] if path.is_dir() else None
+    path = path / "__init__.py" if inner else path
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=inner)
     if spec is None or spec.loader is None:
         raise ImportError(f"hatch_build: cannot load {path}")
     module = importlib.util.module_from_spec(spec)
@@ -88,7 +90,7 @@ def fill_web_build(root: Path = ROOT) -> list[Path]:
                 "supported: 'npm'"
             )
         print(f"fetching {asset['package']} {asset['version']}", file=sys.stderr)
-        _load(root, "core/io/hub/fetch/__init__.py").npm_members(
+        _load(root, "core/io/hub/fetch").npm_members(
             asset["package"],
             asset["version"],
             asset["integrity"],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import HERE, high_water, opened, renderer_peaks, run, served
+from measure import HERE, high_water, markdown, opened, renderer_peaks, run, served
 
 PARITY = HERE.parent / "tests" / "parity" / "data"
 NAME = "all-minilm-l6-v2"
@@ -130,5 +130,26 @@ def tab(site: Path) -> dict[str, Any]:
     }
 
 
+def table(result: dict[str, Any]) -> str:
+    """The figures of one place."""
+    rows: list[list[object]] = [["64 sentences, per second", result["sentences_per_s"]]]
+    if "cold" in result:
+        kept = float(np.median([visit["first"] for visit in result["cached"]]))
+        rows += [
+            ["page opened to first result, first visit, s", result["cold"]["first"]],
+            ["page opened to first result, weights kept, s", kept],
+            ["wasm heap, MB", result["heap_mb"]],
+            ["the page's process, peak MB", result["renderer_peak_mb"]],
+        ]
+    else:
+        rows += [
+            ["load, s", result["load_s"]],
+            ["peak memory added by loading, MB", result["load_peak_mb"]],
+            ["peak memory added by loading and encoding, MB", result["encode_peak_mb"]],
+        ]
+    return markdown(["", "rushlight"], rows)
+
+
 if __name__ == "__main__":
-    run("minilm", __doc__, {"native": lambda _: native(), "tab": lambda chosen: tab(chosen.site)})
+    places = {"native": lambda _: native(), "tab": lambda chosen: tab(chosen.site)}
+    run("minilm", __doc__, places, table)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import HERE, high_water, opened, run, served
+from measure import HERE, high_water, markdown, opened, run, served
 from turns import renderer_peak
 
 PARITY = HERE.parent / "tests" / "parity" / "data"
@@ -180,5 +180,30 @@ def tab(site: Path) -> dict[str, Any]:
     )
 
 
+def table(result: dict[str, Any]) -> str:
+    """The figures of one place."""
+    rows: list[list[object]] = [
+        ["prompt, tokens per second", result["prefill_tokens_per_s"]],
+        ["answer, tokens per second", result["decode_tokens_per_s"]],
+    ]
+    if "cold" in result:
+        kept = float(np.median([visit["first"] for visit in result["cached"]]))
+        rows += [
+            ["page opened to first token, first visit, s", result["cold"]["first"]],
+            ["page opened to first token, weights kept, s", kept],
+            ["wasm heap added, MB", result["heap_grown_mb"]],
+            ["the page's process, peak MB", result["renderer_peak_mb"]],
+        ]
+    else:
+        rows += [
+            ["load, s", result["load_s"]],
+            ["load and first token, s", result["load_and_first_token_s"]],
+            ["peak memory added by loading, MB", result["load_peak_mb"]],
+            ["peak memory added by loading and generating, MB", result["generate_peak_mb"]],
+        ]
+    return markdown(["", "rushlight"], rows)
+
+
 if __name__ == "__main__":
-    run("smollm2", __doc__, {"native": lambda _: native(), "tab": lambda chosen: tab(chosen.site)})
+    places = {"native": lambda _: native(), "tab": lambda chosen: tab(chosen.site)}
+    run("smollm2", __doc__, places, table)

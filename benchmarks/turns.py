@@ -18,6 +18,7 @@ from measure import HERE, high_water, processor_ms, renderer_peaks
 Sample = TypeVar("Sample")
 # A pool's threads spin for a moment after their work, which would slow the next contender.
 SETTLE_S = 0.1
+_BEGIN = "TracingStartedInBrowser"
 
 
 def alternate(
@@ -96,15 +97,24 @@ def python_side(script: str, threads: int, path: Path | None = None) -> Any:
 
 
 def page_process(page: Any) -> int:
-    """The renderer process of a page of this process's browser; other renderers are spare."""
-    busy = "() => { const end = performance.now() + 100; while (performance.now() < end); }"
-    grown: dict[int, float] = {}
-    for _ in range(4):  # spare ones may still be starting
-        before = {pid: processor_ms(pid) for pid in renderer_peaks(os.getpid())}
-        page.evaluate(busy)
-        for pid, spent in before.items():
-            grown[pid] = min(grown.get(pid, 1e9), processor_ms(pid) - spent)
-    return max(grown, key=lambda pid: grown[pid])
+    """The renderer process of a page, by the browser's own word; other renderers are spare.
+
+    A trace of the page begins with its frames and their processes.
+    """
+    session = page.context.new_cdp_session(page)
+    events: list[dict[str, Any]] = []
+    ended: list[object] = []
+    session.on("Tracing.dataCollected", lambda told: events.extend(told["value"]))
+    session.on("Tracing.tracingComplete", lambda told: ended.append(told))
+    config = {"includedCategories": ["disabled-by-default-devtools.timeline"]}
+    session.send("Tracing.start", {"traceConfig": config, "transferMode": "ReportEvents"})
+    session.send("Tracing.end")
+    while not ended:
+        page.wait_for_timeout(5)
+    session.detach()
+    (frames,) = (e["args"]["data"]["frames"] for e in events if e["name"] == _BEGIN)
+    (main,) = (frame for frame in frames if "parent" not in frame)
+    return int(main["processId"])
 
 
 class Processor:

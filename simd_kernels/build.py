@@ -2,8 +2,9 @@
 
 ``python -m rushlight.simd_kernels.build [target ...]`` builds into simd_kernels/build: the library
 for this machine and both WebAssembly modules, or the named targets. --list prints the targets,
---current exits with 0 if all is up to date, --zig prints the package that pip must install. This
-file uses the standard library only, because the build hook loads it by its path.
+--wheels those that have a wheel, --current exits with 0 if all is up to date, --zig prints the
+package that pip must install. This file uses the standard library only, because the build hook
+loads it by its path.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.util
 import platform
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,18 +42,24 @@ class Target:
     tag: str
 
 
-def _arm(cpu: str) -> dict[str, str]:
-    return {"rl_table_base": cpu}
+# Processors of Linux without the dot product of ARMv8.2 exist, such as the Cortex-A72.
+_ARM = {"rl_table_base": "generic", "rl_table_dotprod": "generic+dotprod"}
 
 
-_LINUX = "manylinux_2_17_{0}.manylinux2014_{0}"
+def _linux(libc: str, tag: str, machine: str, cpus: dict[str, str]) -> Target:
+    return Target(f"{machine}-linux-{libc}", cpus, "kernels.so", tag.format(machine))
+
+
+# What zig links to, and the tag of the machines that have it.
+_GLIBC = ("gnu.2.17", "manylinux_2_17_{0}.manylinux2014_{0}")
+_MUSL = ("musl", "musllinux_1_2_{0}")
 TARGETS = {
-    "linux-x86_64": Target("x86_64-linux-gnu.2.17", _X86, "kernels.so", _LINUX.format("x86_64")),
-    "linux-aarch64": Target(
-        "aarch64-linux-gnu.2.17", _arm("generic+dotprod"), "kernels.so", _LINUX.format("aarch64")
-    ),
+    "linux-x86_64": _linux(*_GLIBC, "x86_64", _X86),
+    "linux-aarch64": _linux(*_GLIBC, "aarch64", _ARM),
+    "musl-x86_64": _linux(*_MUSL, "x86_64", _X86),
+    "musl-aarch64": _linux(*_MUSL, "aarch64", _ARM),
     "macos-arm64": Target(
-        "aarch64-macos.11.0", _arm("apple_m1"), "kernels.dylib", "macosx_11_0_arm64"
+        "aarch64-macos.11.0", {"rl_table_base": "apple_m1"}, "kernels.dylib", "macosx_11_0_arm64"
     ),
     "macos-x86_64": Target("x86_64-macos.11.0", _X86, "kernels.dylib", "macosx_11_0_x86_64"),
     "windows-x86_64": Target("x86_64-windows-gnu", _X86, "kernels.dll", "win_amd64"),
@@ -66,6 +74,8 @@ def this_machine() -> str | None:
     machine = platform.machine().lower().replace("amd64", "x86_64")
     if system == "macos" and machine == "aarch64":
         machine = "arm64"
+    if system == "linux" and "musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE")):
+        system = "musl"
     name = f"{system}-{machine}"
     return name if name in TARGETS else None
 
@@ -131,7 +141,10 @@ def build(name: str, out: Path, *flags: str) -> Path:
             options = ("-shared", "--allow-undefined", *side.split())
             _zig("wasm-ld", *options, "-o", str(made), *objects)
         else:
-            _zig("cc", *flags, "-target", target.triple, "-shared", "-s", "-o", str(made), *objects)
+            # Otherwise the name would be the path that the library was built at.
+            own = (f"-Wl,-install_name,@rpath/{target.file}",) if "macos" in target.triple else ()
+            link = ("cc", *flags, "-target", target.triple, "-shared", "-s", *own)
+            _zig(*link, "-o", str(made), *objects)
         return made.replace(out / target.file)
 
 
@@ -167,6 +180,9 @@ def main(args: list[str]) -> int:
     """The command; the module's docstring describes it."""
     if args == ["--list"]:
         print(*TARGETS, sep="\n")
+        return 0
+    if args == ["--wheels"]:
+        print(*(name for name, target in TARGETS.items() if target.tag), sep="\n")
         return 0
     if args == ["--zig"]:
         print(ZIG)

@@ -137,11 +137,15 @@ RL_INLINE vi madd16(vs a, vs b) {
 }
 
 #if defined(__AVX512VNNI__) || defined(__aarch64__)
-#define DOT32 1 // one instruction adds four products to a 32-bit sum
+#define DOT32 1 // four products are added to a 32-bit sum, mostly by one instruction
 typedef vi vdot;
 RL_INLINE vi dot(vi sum, vb small, vb x) {
-#if defined(__aarch64__)
+#if defined(__ARM_FEATURE_DOTPROD)
     return (vi)vdotq_s32((int32x4_t)sum, (int8x16_t)small, (int8x16_t)x);
+#elif defined(__aarch64__)
+    int16x8_t low = vmull_s8(vget_low_s8((int8x16_t)small), vget_low_s8((int8x16_t)x));
+    int16x8_t high = vmull_high_s8((int8x16_t)small, (int8x16_t)x);
+    return sum + (vi)vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high));
 #else
     return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)small, (__m512i)x);
 #endif

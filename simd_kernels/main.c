@@ -41,9 +41,16 @@ static int detect(void) {
     return (b & wanted) == wanted && (c & 1u << 11) && (low & 0xe0) == 0xe0 ? 2 : 1;
 }
 static const char *const VARIANTS[] = {"SSE4", "AVX2", "AVX-512"};
+#elif defined(__aarch64__) && defined(__linux__)
+extern const rl_kernel rl_table_dotprod[];
+#include <sys/auxv.h>
+
+// 1 if the processor has the dot product of ARMv8.2 (HWCAP_ASIMDDP).
+static int detect(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+static const char *const VARIANTS[] = {"NEON", "NEON with dot product"};
 #elif defined(__aarch64__)
 static int detect(void) { return 0; }
-static const char *const VARIANTS[] = {"NEON"};
+static const char *const VARIANTS[] = {"NEON with dot product"};
 #elif defined(__wasm_relaxed_simd__)
 static int detect(void) { return 0; }
 static const char *const VARIANTS[] = {"relaxed SIMD"};
@@ -67,6 +74,8 @@ static const rl_kernel *table(void) {
     if (chosen < 0) rl_variant(-1);
 #if defined(__x86_64__)
     return chosen == 2 ? rl_table_avx512 : chosen == 1 ? rl_table_avx2 : rl_table_base;
+#elif defined(__aarch64__) && defined(__linux__)
+    return chosen ? rl_table_dotprod : rl_table_base;
 #else
     return rl_table_base;
 #endif

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 active = 0  # the number of running captures, on all threads
-storage_generation = 0  # grows when a tensor moves to another storage
+storage_generation = 0  # grows when a tensor moves to another storage, or joins a module
 # A hash of the modules that were switched between training and evaluation (it returns to its old
 # value when all are switched back) and of every child that was replaced.
 module_state = 0
@@ -313,6 +313,12 @@ def memory_replaced(storage: Storage) -> None:
     """A tensor moved from `storage` to another, or was replaced in its module."""
     global storage_generation
     storage.moves += 1
+    storage_generation += 1
+
+
+def memory_added() -> None:
+    """A module got a tensor or a child where it had none."""
+    global storage_generation
     storage_generation += 1
 
 

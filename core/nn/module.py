@@ -93,7 +93,7 @@ class Module:
         object.__delattr__(self, name)
 
     def _leaves(self, name: str, value: Any) -> None:
-        """Tell captured functions that `value` replaces an attribute that they may use."""
+        """Tell what walked the modules that `value` takes the place of an attribute."""
         old = self.__dict__.get(name)
         if old is value:
             return
@@ -101,6 +101,8 @@ class Module:
             capture.memory_replaced(old.storage)
         elif isinstance(old, Module):
             capture.child_replaced()
+        elif isinstance(value, Tensor | Module):
+            capture.memory_added()
 
     # Parameters, buffers and children.
 

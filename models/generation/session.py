@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
 from collections.abc import Generator as Steps
 from contextlib import contextmanager
@@ -14,11 +13,11 @@ from rushlight.core.backends import linear_mode
 from rushlight.core.backends.readback import Readback
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
-from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
 from rushlight.models.generation.sampling import Options
+from rushlight.models.generation.stamps import Stamps
 from rushlight.models.model import runs_in_software
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class DecodeSession:
         self.software = runs_in_software(cache.device)
         self.activation_precision = "fast"
         self._early = False
-        self._stamps = _stamps(model)
+        self._stamps = Stamps(model)
         self._read = reader(cache)
         self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
 
@@ -74,11 +73,11 @@ class DecodeSession:
 
         The cached tokens are discarded if weights were written to or the mode differs.
         """
-        before, self._stamps = self._stamps, _stamps(model)
-        if [memory for memory, _ in before] != [memory for memory, _ in self._stamps]:
+        moved, written = self._stamps.changes(model)
+        if moved:
             return False
         other = linear != self.activation_precision and model.linear_in_use("fast") != "exact"
-        if before != self._stamps or other:
+        if written or other:
             self.restart()
         return True
 
@@ -167,12 +166,6 @@ class ChatSession(DecodeSession):
         (count,), logits = self.take(model, [part])
         self.ids.extend(part[:count])
         return logits
-
-
-def _stamps(model: CausalLM) -> list[tuple[weakref.ref[Storage], int]]:
-    """The storage of each of the model's tensors, and its version."""
-    found = (t.storage for t in (*model.parameters(), *model.buffers()))
-    return [(weakref.ref(storage), storage.version) for storage in found]
 
 
 def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:

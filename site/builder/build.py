@@ -6,12 +6,14 @@ loads the wheel. A site built from an installed wheel holds the runtime and the 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,30 +36,9 @@ from rushlight.web import read_text
 
 Progress = Callable[[str, int, int | None], None]
 
-WEB = (
-    "client.js",
-    "tasks.js",
-    "worker.js",
-    "adapter.js",
-    "loader.js",
-    "places.js",
-    "weights.js",
-    "ranges.js",
-    "snapshot.js",
-    "tables.js",
-)
+# The modules that a page and its worker begin with.
+BEGIN = ("client.js", "worker.js")
 TYPES = "client.d.ts"  # for page authors
-SMALL_FILES = (
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "1_Pooling/config.json",
-    "generation_config.json",
-    "chat_template.jinja",
-)
 
 
 @dataclass
@@ -197,13 +178,35 @@ def _runtime(dest: Path, progress: Progress | None) -> str:
         (dest / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, dest / name)
     packed = wheel.pack(dest)
-    for name in (*WEB, TYPES):  # flat: a page author copies one folder
-        (dest / name).write_text(read_text(name), encoding="utf-8")
+    for name, text in {**_modules(files), TYPES: read_text(TYPES)}.items():
+        (dest / name).write_text(text, encoding="utf-8")  # flat: a page author copies one folder
     (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
     rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]
     about = {"version": rushlight.__version__, "wheel": packed.name, "files": rows}
     _write_json(dest / "runtime.json", about)
     return packed.name
+
+
+def _modules(others: Collection[str]) -> dict[str, str]:
+    """The text of each module of the runtime: those it begins with, and what they import.
+
+    others: modules from elsewhere. Python imports further modules out of the wheel.
+    """
+    found: dict[str, str] = {}
+    todo = [*BEGIN]
+    while todo:
+        name = todo.pop()
+        if name not in found and name not in others:
+            found[name] = read_text(name)
+            todo += re.findall(r'\bfrom "\./([\w-]+\.js)"', found[name])
+    return found
+
+
+def _small_files() -> list[str]:
+    """The files beside a model's weights that a tab reads: the list of loader.js."""
+    listed = re.search(r"SMALL_FILES = (\[.*?\]);", read_text("loader.js"), re.S)
+    assert listed is not None
+    return [str(name) for name in ast.literal_eval(listed[1])]
 
 
 def _fill_web_build() -> None:
@@ -259,7 +262,7 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
             f"model {name}: {folder} has no {missing[0] if missing else 'model.safetensors'}",
             hint="A folder holds config.json, tokenizer.json and model.safetensors, or one .gguf.",
         )
-    small = [folder / n for n in SMALL_FILES if not gguf and (folder / n).is_file()]
+    small = [folder / n for n in _small_files() if not gguf and (folder / n).is_file()]
     files: list[dict[str, Any]] = []
     for path in [*small, *weights]:
         inner = path.relative_to(folder).as_posix()

@@ -1,7 +1,8 @@
-"""Packs the installed package (or the checkout) as the wheel for a site.
+"""Packs the installed package (or the checkout) as the pure wheel for a site.
 
-It holds the files of the published wheel. Packing them here takes a second, needs no build tool and
-no network, and gives the same bytes for the same sources.
+It holds the files of the published wheel: in a checkout those that pyproject.toml tells hatchling
+to pack, else those that the installed wheel lists. Packing them here takes a second, needs no build
+tool and no network, and gives the same bytes for the same sources.
 """
 
 from __future__ import annotations
@@ -9,40 +10,61 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.metadata
-import importlib.util
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import rushlight
 
-ROOMS = ("core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
-# Suffixes of native libraries and of the kernels' sources.
-_LEFT_OUT = {".so", ".dylib", ".dll", ".pyc", ".pyd", ".c", ".h", ".def", ".stamp"}
+MADE = {"build", "__pycache__"}  # folders that git ignores
+LIBRARIES = (".so", ".dylib", ".dll")  # of platform wheels
 
 
 def package_files() -> dict[str, Path]:
     """The files of the pure wheel: name in the wheel -> file."""
-    top = Path(rushlight.__file__).parent
-    found = {f"rushlight/{name}": top / name for name in ("__init__.py", "py.typed")}
-    for room in ROOMS:
-        spec = importlib.util.find_spec(f"rushlight.{room}")
-        if spec is None or not spec.submodule_search_locations:
-            raise FileNotFoundError(f"the package has no folder {room}/; install it again")
-        folder = Path(next(iter(spec.submodule_search_locations)))
-        for path in sorted(folder.rglob("*")):
-            inner = path.relative_to(folder)
-            # Of the types only client.d.ts is for page authors. The demo pages belong to a site,
-            # not to every tab that loads the wheel.
-            if path.name.endswith(".d.ts") and path.name != "client.d.ts":
-                continue
-            if room == "site" and path.suffix != ".py":
-                continue
-            if room == "simd_kernels" and path.name == "build.py":
-                continue
-            if path.is_file() and path.suffix not in _LEFT_OUT and "__pycache__" not in inner.parts:
-                found[f"rushlight/{room}/{inner.as_posix()}"] = path
-    return found
+    root = checkout()
+    if root is None:
+        listed = importlib.metadata.distribution("rushlight").files or ()
+        found = {path.as_posix(): Path(str(path.locate())) for path in listed}
+        return {
+            name: path
+            for name, path in found.items()
+            if name.startswith("rushlight/")
+            and "__pycache__" not in path.parts
+            and not name.endswith(LIBRARIES)
+        }
+    table = _project(root)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    sources = {f"{source}/": f"{place}/" for source, place in table["sources"].items()}
+    inner = {path.relative_to(root).as_posix(): path for path in _chosen(root, table)}
+    return {
+        place + name.removeprefix(source): path
+        for name, path in sorted(inner.items())
+        for source, place in sources.items()
+        if name.startswith(source)
+    }
+
+
+def _chosen(root: Path, table: dict[str, Any]) -> Iterator[Path]:
+    """The files that hatchling takes for a target: what is included, and the artifacts."""
+    for place in table["only-include"]:
+        for path in [root / place] if (root / place).is_file() else (root / place).rglob("*"):
+            inner = path.relative_to(root)
+            left_out = any(
+                fnmatch(f"/{inner.as_posix()}", pattern + end)
+                for pattern in table["exclude"]
+                for end in ("", "/*")
+            )
+            if path.is_file() and MADE.isdisjoint(inner.parts) and not left_out:
+                yield path
+    for pattern in table["artifacts"]:
+        yield from root.glob(pattern.removeprefix("/"))
+
+
+def _project(root: Path) -> dict[str, Any]:
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def checkout() -> Path | None:
@@ -55,7 +77,7 @@ def _metadata() -> str:
     root = checkout()
     if root is None:
         return (importlib.metadata.distribution("rushlight").read_text("METADATA") or "").strip()
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = _project(root)["project"]
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {project['name']}",

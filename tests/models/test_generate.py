@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight import nn
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.batch import Batch
@@ -367,7 +368,7 @@ def test_a_turn_that_was_broken_off_goes_on(device: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "how", ["written to", "loaded", "other memory", "another device", "a layer"]
+    "how", ["written to", "loaded", "other memory", "another device", "a layer", "a bias"]
 )
 def test_nothing_is_kept_of_other_weights(
     device: str, how: str, monkeypatch: pytest.MonkeyPatch
@@ -392,9 +393,14 @@ def test_nothing_is_kept_of_other_weights(
         elif how == "another device":
             m.load_state_dict(changed)
             m.to("cpu")
-        else:
+        elif how == "a layer":
             m.model.layers[0] = fresh.model.layers[0]
             m.load_state_dict(changed)
+        else:
+            m.load_state_dict(changed)
+            for model in (m, fresh):
+                bias = nn.Parameter(rl.ones(32, device=device))
+                model.model.layers[0].self_attn.q_proj.bias = bias
     assert ids_of(m, prompt, max_new_tokens=6) == ids_of(fresh, prompt, max_new_tokens=6)
     after = batch_ids(m, prompts, max_new_tokens=6)
     assert after == batch_ids(fresh, prompts, max_new_tokens=6) != before[1]
@@ -402,6 +408,14 @@ def test_nothing_is_kept_of_other_weights(
     fed = Counting(monkeypatch)
     ids_of(m, prompt, max_new_tokens=1)
     assert fed.tokens == 1
+
+
+def test_going_on_walks_no_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = tiny()
+    ids_of(m, [1, 2, 3], max_new_tokens=2)
+    session = m._session
+    monkeypatch.setattr(nn.Module, "named_modules", None)
+    assert session.can_resume(m, session.activation_precision)
 
 
 def test_a_prompt_is_computed_again_in_another_mode(monkeypatch: pytest.MonkeyPatch) -> None:

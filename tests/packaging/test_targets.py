@@ -1,22 +1,32 @@
-"""The C kernels compile for every machine that a platform wheel is for; warnings are errors."""
+"""Every platform's library: it compiles, warnings being errors, and needs what its tag allows."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import lief
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# How the files of each system begin: ELF's machine, Mach-O's processor, a PE's first letters.
-BEGINS = {
-    "linux-x86_64": (18, b"\x3e\x00"),
-    "linux-aarch64": (18, b"\xb7\x00"),
-    "macos-arm64": (4, b"\x0c\x00\x00\x01"),
-    "macos-x86_64": (4, b"\x07\x00\x00\x01"),
-    "windows-x86_64": (0, b"MZ"),
+# What each platform's files are called by lief, and the libraries that every such system has.
+GLIBC = {"libc.so.6", "libpthread.so.0"}
+PLATFORMS = {
+    "linux-x86_64": (lief.ELF, "X86_64", GLIBC),
+    "linux-aarch64": (lief.ELF, "AARCH64", GLIBC),
+    "musl-x86_64": (lief.ELF, "X86_64", {"libc.so"}),
+    "musl-aarch64": (lief.ELF, "AARCH64", {"libc.so"}),
+    "macos-arm64": (lief.MachO, "ARM64", {"/usr/lib/libSystem.B.dylib"}),
+    "macos-x86_64": (lief.MachO, "X86_64", {"/usr/lib/libSystem.B.dylib"}),
+    "windows-x86_64": (lief.PE, "AMD64", {"KERNEL32.dll"}),  # and the C runtime of Windows 10
+}
+FUNCTIONS = {
+    f"rl_{name}"
+    for name in "dtype encode kernel_kinds kernel_name run set_threads variant version".split()
 }
 
 
@@ -32,16 +42,57 @@ def builder() -> ModuleType:
 
 
 def test_every_platform_is_tried(builder: ModuleType) -> None:
-    assert {n for n, t in builder.TARGETS.items() if t.tag} == BEGINS.keys()
-    assert builder.this_machine() in {*BEGINS, None}
+    assert {n for n, t in builder.TARGETS.items() if t.tag} == PLATFORMS.keys()
+    assert builder.this_machine() in {*PLATFORMS, None}
 
 
-@pytest.mark.parametrize("name", BEGINS)
+def test_musl_is_told_from_glibc(builder: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(builder.platform, "machine", lambda: "x86_64")
+    for system, name in (("pc-linux-gnu", "linux-x86_64"), ("alpine-linux-musl", "musl-x86_64")):
+        found = {"HOST_GNU_TYPE": f"x86_64-{system}"}
+        monkeypatch.setattr(builder.sysconfig, "get_config_var", found.get)
+        assert builder.this_machine() == name
+
+
+def _lowest(library: Any) -> str:
+    """The oldest system that the library runs on, as its wheel's tag begins."""
+    if isinstance(library, lief.MachO.Binary):
+        return "macosx_{}_{}".format(*library.build_version.minos)
+    if isinstance(library, lief.PE.Binary):
+        return "win"
+    if "libc.so" in library.libraries:
+        return "musllinux_1_2"
+    needed = [
+        re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", aux.name)
+        for need in library.symbols_version_requirement
+        for aux in need.get_auxiliary_symbols()
+    ]
+    assert needed and all(needed)
+    versions = [(int(v[1]), int(v[2])) for v in needed if v is not None]
+    assert max(versions) <= (2, 17)
+    return "manylinux_2_17"
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
 def test_a_platform_has_its_library(builder: ModuleType, name: str, tmp_path: Path) -> None:
     # What lies there, built by the same function from these sources, is not built again.
     own = name == builder.this_machine() and builder.current([name])
-    library = builder.build_missing([name])[0] if own else builder.build(name, tmp_path)
-    built = library.read_bytes()
-    at, begin = BEGINS[name]
-    assert built[at : at + len(begin)] == begin
-    assert b"rl_run" in built
+    path = builder.build_missing([name])[0] if own else builder.build(name, tmp_path)
+    library: Any = lief.parse(str(path))
+    kind, machine, allowed = PLATFORMS[name]
+    assert isinstance(library, kind.Binary)
+    found = library.header.cpu_type if kind is lief.MachO else getattr(
+        library.header, "machine" if kind is lief.PE else "machine_type"
+    )  # fmt: skip
+    assert found.name == machine
+    exported = {str(f.name).removeprefix("_") for f in library.exported_functions}
+    assert exported >= FUNCTIONS
+    needed = [str(getattr(x, "name", x)) for x in library.libraries]
+    if kind is lief.MachO:
+        assert needed.pop(0) == f"@rpath/{path.name}", "its own name, where it was built"
+        # A Mac with Apple's processor runs signed code only.
+        assert library.has_code_signature or machine == "X86_64"
+    assert {n for n in needed if not n.startswith("api-ms-win-crt-")} <= allowed
+    assert builder.TARGETS[name].tag.startswith(_lowest(library))
+    assert str(tmp_path).encode() not in path.read_bytes()

@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
 import tarfile
@@ -64,36 +63,6 @@ def test_the_wheel_is_small_and_pure(built: Any) -> None:
     assert built.wheel.stat().st_size < 1_000_000
 
 
-def _platform_wheel(root: Path, out: Path, target: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", out, root],
-        env={**os.environ, "RUSHLIGHT_WHEEL": target}, capture_output=True, text=True,
-    )  # fmt: skip
-
-
-def test_a_platform_wheel_brings_its_library(root: Path, tmp_path: Path) -> None:
-    done = _platform_wheel(root, tmp_path, "here")
-    assert done.returncode == 0, done.stderr
-    (made,) = tmp_path.iterdir()
-    assert "-py3-none-any" not in made.name and platform.machine().lower() in made.name
-    members = _members(made)
-    (library,) = {n for n in members if n.endswith((".so", ".dylib", ".dll"))}
-    assert library.startswith("rushlight/simd_kernels/build/kernels.") and members.keys() >= MODULES
-    zipfile.ZipFile(made).extractall(tmp_path / "installed")
-    found = subprocess.run(
-        [sys.executable, "-c", "import rushlight as rl; print(rl.device('cpu').info['kernels'])"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "RUSHLIGHT_KERNELS": ""},
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert found.stdout.startswith("C, ")
-
-
-def test_a_wheel_for_no_platform_is_refused(root: Path, tmp_path: Path) -> None:
-    done = _platform_wheel(root, tmp_path, "linux-pdp11")
-    assert done.returncode != 0
-    assert "platform linux-pdp11 is not supported; supported: " in done.stdout + done.stderr
-
-
 def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
     """As it is, but for what no tab and no installed package needs; pyproject.toml names that."""
     members = _members(built.wheel)
@@ -141,6 +110,19 @@ def test_the_wheel_holds_the_pinned_javascript_with_its_licences(built: Any, roo
     scripts = [name for name in members if name.endswith(".js")]
     assert len(scripts) >= 2
     assert all(name.removesuffix(".js") + ".LICENSE" in members for name in scripts)
+
+
+def test_the_build_hook_needs_nothing_but_python(root: Path) -> None:
+    """An isolated build has hatchling, but neither this package nor what it depends on."""
+    code = (
+        "import runpy; hook = runpy.run_path('hatch_build.py', run_name='__main__')\n"
+        "print(hook['_load'](hook['ROOT'], 'core/io/hub/fetch').npm_members.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("npm_members\n")
 
 
 def test_only_the_named_sections_of_a_bundle_are_kept(root: Path, tmp_path: Path) -> None:
@@ -207,6 +189,38 @@ def empty(built: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in Path(found.origin).parents[1].glob("numpy*"):
         (packages / path.name).symlink_to(path)
     return home / "bin" / "python"
+
+
+def _packed_by(python: Path | str, out: Path, **env: str) -> dict[str, bytes]:
+    """The files of the wheel that the site builder of a package packs, without its metadata."""
+    code = (
+        "import json, pathlib, rushlight.site.builder.wheel as w\n"
+        f"print(json.dumps(str(w.pack(pathlib.Path({str(out)!r})))))"
+    )
+    made = Path(_python(Path(python), code, out, **env))
+    return {name: text for name, text in _members(made).items() if ".dist-info/" not in name}
+
+
+def test_a_site_gets_the_files_of_the_wheel(
+    built: Any, empty: Path, root: Path, tmp_path: Path
+) -> None:
+    """Packed from a checkout by the table for hatchling, from an installed package by its list."""
+    wanted = {n: text for n, text in _members(built.wheel).items() if ".dist-info/" not in n}
+    assert _packed_by(sys.executable, tmp_path, PYTHONPATH=str(root / "src")) == wanted
+    assert _packed_by(empty, tmp_path) == wanted
+    # Bytecode and the library of a platform wheel are left out.
+    packages = next(empty.parents[1].glob("lib/python*/site-packages"))
+    record = next(packages.glob("rushlight-*.dist-info/RECORD"))
+    library = packages / "rushlight" / "simd_kernels" / "build" / "kernels.so"
+    before = record.read_text(encoding="utf-8")
+    library.write_bytes(b"")
+    record.write_text(f"{before}rushlight/simd_kernels/build/kernels.so,,\n", encoding="utf-8")
+    try:
+        assert any(name.endswith(".pyc") for name in before.split(","))
+        assert _packed_by(empty, tmp_path, RUSHLIGHT_KERNELS="numpy") == wanted
+    finally:
+        library.unlink()
+        record.write_text(before, encoding="utf-8")
 
 
 def _python(python: Path, code: str, cwd: Path, **env: str) -> Any:

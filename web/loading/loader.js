@@ -13,7 +13,7 @@ import { WeightsError, concatenate, refusedByServer } from "./ranges.js";
  * @typedef {import("./places.js").Builder} Builder
  */
 
-// The small files of a model folder. config.json is required.
+// The small files of a model folder. config.json is required. site/builder reads this list, too.
 const SMALL_FILES = [
   "config.json",
   "tokenizer.json",

@@ -1,9 +1,10 @@
 """Downloads with resume, hash check and progress: files, members of wheels and of npm packages.
 
-It uses the standard library only, because the build hook loads this folder by its path.
+It uses the standard library only, and imports its own modules relative to itself, because the
+build hook loads this folder by its path.
 """
 
-from rushlight.core.io.hub.fetch.http import (
+from .http import (
     FetchError,
     HashError,
     Progress,
@@ -11,7 +12,7 @@ from rushlight.core.io.hub.fetch.http import (
     download,
     file_hash,
 )
-from rushlight.core.io.hub.fetch.packages import (
+from .packages import (
     npm_members,
     package_file,
     wheel_member,

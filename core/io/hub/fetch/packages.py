@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
-from rushlight.core.io.hub.fetch.http import (
+from .http import (
     Digest,
     FetchError,
     NoRangeError,

@@ -1,0 +1,58 @@
+"""Measurements: every table of RESULTS.md is what its command makes of the kept samples."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.native
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+TABLES = dict(re.findall(r"^<!-- (\w+) -->\n(.*?)^<!-- /\1 -->$", PAGE, re.M | re.S))
+SAMPLES = {path.stem: path for path in (ROOT / "benchmarks" / "results").glob("*.json")}
+
+
+def _script(name: str) -> str:
+    """The benchmark that writes the table `name`, which may end with a place, such as "_tab"."""
+    while not (ROOT / "benchmarks" / f"{name}.py").is_file():
+        assert "_" in name, f"no benchmark writes {name}"
+        name = name.rpartition("_")[0]
+    return name
+
+
+def _module(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module(_script(name))
+
+
+def test_there_are_no_other_tables_and_samples() -> None:
+    rest = re.sub(r"^<!-- (\w+) -->\n.*?^<!-- /\1 -->$", "", PAGE, flags=re.M | re.S)
+    assert not re.search(r"^\|", rest, re.M), "a table that no command writes"
+    assert len(TABLES) > 20
+    assert SAMPLES.keys() == {name for name, table in TABLES.items() if table}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_what_its_command_makes_of_the_samples(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = PAGE.partition(f"<!-- {name} -->")[0]
+    assert f"`python benchmarks/{_script(name)}.py" in told[told.rindex("\n## ") :]
+    module = _module(name, monkeypatch)
+    if TABLES[name]:
+        result = json.loads(SAMPLES[name].read_text(encoding="utf-8"))
+        assert TABLES[name] == f"{module.table(result)}\n"
+    assert callable(module.table)
+
+
+def test_make_runs_every_benchmark_that_needs_nothing_else() -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8").partition("bench-web:")[2]
+    named = set(re.findall(r"\b[a-z][a-z_0-9]+\b", rules))
+    # Another checkout must be given to this one.
+    assert {_script(name) for name in TABLES} - named == {"commits"}
