@@ -9,6 +9,7 @@ from rushlight.core.basis.layout import (
     Layout,
     Shape,
     as_shape,
+    check_elements,
     infer_shape,
     normalize_dim,
     normalize_dims,
@@ -86,7 +87,10 @@ def _infer_unfold(x: Meta, *, dim: int, size: int, step: int, dilation: int) -> 
     count = (old.shape[dim] - (size - 1) * dilation - 1) // step + 1
     shape = (*old.shape[:dim], count, *old.shape[dim + 1 :], size)
     stride = old.strides[dim]
-    strides = (*old.strides[:dim], stride * step, *old.strides[dim + 1 :], stride * dilation)
+    along = stride * step if count > 1 else stride
+    strides = (*old.strides[:dim], along, *old.strides[dim + 1 :],
+               stride * dilation if size > 1 else stride)  # fmt: skip
+    check_elements(shape)
     return Meta(x.dtype, Layout(shape, strides, old.offset))
 
 
