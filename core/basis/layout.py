@@ -175,7 +175,7 @@ def check_elements(shape: Sequence[int]) -> None:
     if count > MOST_ELEMENTS:
         empty = ", counting a size of 0 as 1" if 0 in shape else ""
         raise SizeError(
-            f"shape {tuple(shape)} has {count} elements{empty}; a tensor may have {MOST_ELEMENTS}"
+            f"shape {tuple(shape)} has {count} elements{empty}; at most 2**48 are supported"
         )
 
 

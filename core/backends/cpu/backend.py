@@ -18,7 +18,7 @@ from rushlight.core.backends.cpu.reference import (
     nn_kernels,
     numpy_kernels,
 )
-from rushlight.core.backends.cpu.reference.blocks import Rows
+from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.passes.reusing import SharedBuffers
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
@@ -227,13 +227,13 @@ def _embed_blocks(out: Operand, weight: Operand | None, index: Operand | None) -
     np.copyto(view(out), blocks.dequantize(weight.dtype, rows))
 
 
-def rows_of(weight: Operand) -> Array | Rows | list[Rows]:
+def rows_of(weight: Operand) -> Array | Rows | Stack:
     """Matrices for a product: as stored if NumPy can multiply them, else pieces of rows."""
     if compute_dtype(weight.dtype) is weight.dtype:
         return view(weight)
     stored, columns = view(weight), weight.layout.shape[-1]
     if stored.ndim == 3:
-        return [Rows(weight.dtype, expert, columns, widen) for expert in stored]
+        return Stack(weight.dtype, stored, columns, widen)
     return Rows(weight.dtype, stored, columns, widen)
 
 
