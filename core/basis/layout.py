@@ -169,14 +169,15 @@ def contiguous_strides(shape: Sequence[int]) -> Shape:
     return tuple(reversed(strides))
 
 
-def check_elements(shape: Sequence[int]) -> None:
-    """Raise SizeError for a shape of more elements than a tensor may have."""
+def check_elements(shape: Sequence[int], op: str = "") -> None:
+    """Raise SizeError for a shape of more elements than a tensor may have; op: for its message."""
     count = math.prod(shape) or math.prod(n for n in shape if n)
     if count > MOST_ELEMENTS:
         empty = ", counting a size of 0 as 1" if 0 in shape else ""
-        raise SizeError(
+        error = SizeError(
             f"shape {tuple(shape)} has {count} elements{empty}; at most 2**48 are supported"
         )
+        raise error.during(op) if op else error
 
 
 def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
@@ -238,6 +239,8 @@ def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
     """`shape` with a -1 replaced so that it holds `numel` elements; ValueError where none fits."""
     found = as_shape(op, (tuple(shape),))
     if min(found, default=0) >= 0 and math.prod(found) == numel:
+        if not numel:
+            check_elements(found, op)
         return found
     out = list(found)
     holes = [i for i, n in enumerate(out) if n == -1]

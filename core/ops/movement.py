@@ -14,7 +14,7 @@ from rushlight.core.basis.layout import (
     normalize_dim,
     normalize_dims,
 )
-from rushlight.core.ops.common import Scalar
+from rushlight.core.ops.common import Scalar, check_fits
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -286,13 +286,18 @@ PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
 
 @public
 @network
-def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar = 0) -> Tensor:
+def pad(
+    x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
+) -> Tensor:
     """Pad the last dims with `value`: (before, after) of the last dim, then of the one before.
 
-    Negative numbers cut elements off. ValueError for a mode other than "constant".
+    Negative numbers cut elements off. None is 0. ValueError for a mode other than "constant", and
+    for a value that the dtype of `x` cannot hold.
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")
+    value = 0 if value is None else value
+    check_fits("pad", value, x.dtype)
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]

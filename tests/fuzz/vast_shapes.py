@@ -31,7 +31,7 @@ SIZES = (0, 1, 3, 2**16, 2**24, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**40, 2**46
          2**61, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64)  # fmt: skip
 # Attributes that hold sizes.
 NAMED = {"shape", "size", "sizes", "length", "count", "k"}
-MOMENT = 0.15  # seconds of a case
+MOMENT = 0.15  # seconds of a case, of the processor
 ROOM = 1 << 30  # bytes of a case
 DONE, RAISED, WRONG = 10, 11, 12
 # What an op may raise for operands of such shapes, or for attributes that no longer fit them.
@@ -96,7 +96,7 @@ def outcome(number: int, entries: dict[str, Any], limit: bool) -> int:
     if limit:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
-    signal.setitimer(signal.ITIMER_REAL, MOMENT)
+    signal.setitimer(signal.ITIMER_PROF, MOMENT)
     try:
         call(number, entries)
     except BaseException as error:
@@ -115,7 +115,7 @@ def main(first: int, last: int, unchecked: bool) -> None:
     if unchecked:
         layout.MOST_ELEMENTS = 2**63 - 1
     entries, ends = samples(), Counter[str]()
-    names = {DONE: "done", RAISED: "raised", WRONG: "wrong", -signal.SIGALRM: "slow"}
+    names = {DONE: "done", RAISED: "raised", WRONG: "wrong", -signal.SIGPROF: "slow"}
     limit = "ASAN_OPTIONS" not in os.environ  # its shadow memory is larger than any limit
     crashed = []
     for number in range(first, last):
@@ -130,5 +130,5 @@ def main(first: int, last: int, unchecked: bool) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     main(int(sys.argv[1]), int(sys.argv[2]), "--unchecked" in sys.argv)
