@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Self
 
 
 class RushlightError(Exception):
@@ -15,6 +16,18 @@ class RushlightError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(f"{message}\n  hint: {hint}" if hint else message)
         self.hint = hint
+
+    def during(self, ops: str) -> Self:
+        """The same error with the names of the running ops in front."""
+        if str(self).startswith(f"{ops}: "):
+            return self
+        found = type(self)(f"{ops}: {self}")
+        found.hint = self.hint
+        return found
+
+
+class SizeError(RushlightError, ValueError):
+    """A shape has more elements than a tensor may have."""
 
 
 class FormatError(RushlightError, ValueError):
@@ -35,14 +48,6 @@ class CaptureError(RushlightError, RuntimeError):
 
 class DeviceError(RushlightError, RuntimeError):
     """A device refused or failed; the message names the ops that were running."""
-
-    def during(self, ops: str) -> DeviceError:
-        """The same error with the names of the running ops in front."""
-        if str(self).startswith(f"{ops}: "):
-            return self
-        found = type(self)(f"{ops}: {self}")
-        found.hint = self.hint
-        return found
 
 
 class DeviceLostError(DeviceError):
