@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from itertools import islice
+
+# A value of a million entries is cut off before it is written, not after.
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 100
 
 
 class RushlightError(Exception):
@@ -54,5 +60,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of `names` that look most like `name`, best first."""
-    return difflib.get_close_matches(name, list(names), n=count, cutoff=0.4)
+    """Up to `count` of the first thousand `names` that look most like `name`, best first."""
+    return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)
+
+
+def brief(value: object) -> str:
+    """A value from a file as a message shows it: its repr, cut off within it where it is long."""
+    return _BRIEF.repr(value)

@@ -19,7 +19,9 @@ Out = Annotated[Path, typer.Option(help="The folder to make.")]
 Dir = Annotated[Path, typer.Option("--dir", help="The built site.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option(help="A model to include: a name, a folder or a hub id; repeatable."),
+    typer.Option(
+        help="Models to include, with commas between or repeated: names, folders or hub ids."
+    ),
 ]
 
 
@@ -59,7 +61,8 @@ def build(
     bars = _Bars(console)
     with bars.progress:
         chosen: list[tuple[str, Path]] = []
-        for name in models if models is not None else [DEFAULT_MODEL]:
+        named = [DEFAULT_MODEL] if models is None else models
+        for name in (part for given in named for part in given.split(",") if part):
             folder = resolve(name, progress=partial(bars, name))
             chosen.append((Path(name.partition("@")[0]).name, folder))
         report = build_site(out, chosen, split_mb=split_mb, progress=bars)
