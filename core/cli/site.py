@@ -61,8 +61,7 @@ def build(
     bars = _Bars(console)
     with bars.progress:
         chosen: list[tuple[str, Path]] = []
-        named = [DEFAULT_MODEL] if models is None else models
-        for name in (part for given in named for part in given.split(",") if part):
+        for name in [DEFAULT_MODEL] if models is None else _names(models):
             folder = resolve(name, progress=partial(bars, name))
             chosen.append((Path(name.partition("@")[0]).name, folder))
         report = build_site(out, chosen, split_mb=split_mb, progress=bars)
@@ -78,6 +77,12 @@ def build(
             "The installed package lacks the demo pages; a checkout has them.",
             soft_wrap=True,
         )
+
+
+def _names(given: list[str]) -> list[str]:
+    """The names of repeated options, each a list with commas or a folder's path."""
+    split = ([part] if Path(part).exists() else part.split(",") for part in given)
+    return [name.strip() for names in split for name in names if name.strip()]
 
 
 @app.command()
