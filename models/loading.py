@@ -53,15 +53,15 @@ def load(
         tensors, metadata = load_gguf(gguf)
         return from_gguf(metadata, tensors, device=device, dtype=dtype)
     files = SmallFiles(folder)
-    require_config(files)
+    require_config(files, f"{folder}: ")
     return assemble(files, load_safetensors(folder), device=device, dtype=dtype)
 
 
-def require_config(files: Mapping[str, bytes]) -> None:
-    """Raise LoadError if config.json is missing."""
+def require_config(files: Mapping[str, bytes], where: str = "") -> None:
+    """Raise LoadError if config.json is missing; `where` begins its message."""
     if "config.json" not in files:
         raise LoadError(
-            "the model's files lack config.json",
+            f"{where}the model's files lack config.json",
             hint="choose a folder in the layout of the Hugging Face hub",
         )
 

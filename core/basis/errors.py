@@ -65,5 +65,5 @@ def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
 
 
 def brief(value: object) -> str:
-    """A value from a file as a message shows it: its repr, cut off within it where it is long."""
-    return _BRIEF.repr(value)
+    """A value from a file as a message shows it: its repr in one line, cut off where it is long."""
+    return " ".join(line.strip() for line in _BRIEF.repr(value).splitlines())

@@ -312,7 +312,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "far past the end": (gguf(rows=[F32], offsets={"w": 2**64 - 32}), "do not fit a file"),
     "overlap": (
         gguf(rows=[F32, ("v", (2, 3), 0, bytes(24))], offsets={"v": 0}),
-        "tensor 'v' begins at byte 96, within the 24 bytes of 'w' at 96",
+        "tensor 'v' begins at byte 128, within the 24 bytes of 'w' at 128",
     ),
     "many tensors": (gguf(counts=(70_000, 0)) + bytes(1 << 21), "has 70000 tensors; at most 65536"),
     "many keys": (gguf(counts=(0, 70_000)) + bytes(1 << 20), "has 70000 keys; at most 65536"),
