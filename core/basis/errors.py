@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Self
+
+# A value of a million entries is cut off before it is written, not after.
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 100
 
 
 class RushlightError(Exception):
@@ -59,5 +65,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of `names` that look most like `name`, best first."""
-    return difflib.get_close_matches(name, list(names), n=count, cutoff=0.4)
+    """Up to `count` of the first thousand `names` that look most like `name`, best first."""
+    return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)
+
+
+def brief(value: object) -> str:
+    """A value from a file as a message shows it: its repr in one line, cut off where it is long."""
+    return " ".join(line.strip() for line in _BRIEF.repr(value).splitlines())

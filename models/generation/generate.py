@@ -39,7 +39,7 @@ class CausalLM(Model):
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
-    def configure(self, files: dict[str, bytes]) -> None:
+    def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the chat template and the end tokens from the files."""
         if "tokenizer.json" in files:
             self.tokenizer = load_tokenizer(

@@ -161,10 +161,10 @@ class Naughty(Handler):
         super().end_headers()
 
     def _content(self, path: str) -> bytes | None:
-        do, file = self.mischief, self.locate()
+        do, file = self.mischief, self.locate(path)
         if path in do.replace:
             return do.replace[path]
-        if file is None:
+        if file is None or file.is_dir():
             return None
         if path in do.flip:
             content = bytearray(file.read_bytes())

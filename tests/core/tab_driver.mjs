@@ -20,6 +20,7 @@ const { createTokenizer } = await load("tokenizer/tokenizer.js");
 const library = await load("build/tokenizers.js");
 const jinja = await load("build/jinja.js");
 const { createTemplate } = await load("template/template.js");
+const { list, sourceOf } = await load("loading/loader.js");
 
 /** @type {any[]} */
 const templates = [];
@@ -54,6 +55,19 @@ const methods = {
   },
   encodeAll(name, texts) {
     tokenizers.get(name).encodeBatch(texts, true);
+  },
+  /** What a model's address stands for, on servers that have these documents only: the paths of
+   *  its files, or the error's name, message and hint. */
+  async listing(where, documents) {
+    const store = { document: async (/** @type {string} */ url) => documents[url] ?? null };
+    const base = "https://a.example/";
+    try {
+      const { files } = await list(store, sourceOf(where, { base, models: base }));
+      return files.map((/** @type {{ path: string }} */ file) => file.path);
+    } catch (error) {
+      const { name, message, hint } = /** @type {Error & { hint?: string }} */ (error);
+      return { name, message, hint };
+    }
   },
   /** How often the blocks of all modules ran in another method: the same on any machine. */
   async steps(method, ...args) {

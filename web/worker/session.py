@@ -24,6 +24,7 @@ from rushlight.core.io.text.template import import_modules as import_templates
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
 from rushlight.models.loading import from_parts
+from rushlight.models.model import runs_in_software
 from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
 from rushlight.models.tasks import tasks as all_tasks
 from rushlight.models.tasks.record import camel
@@ -39,11 +40,12 @@ _numbers = count(1)
 
 
 async def place(device: str, budget: float | None) -> dict[str, str]:
-    """Open the device for a model; "auto" is webgpu if there is an adapter, else cpu.
+    """Open the device for a model; "auto" is webgpu if there is a GPU, else cpu.
 
-    Returns the device's name, the adapter's name, and the reason if "auto" chose cpu. A lost
-    device is opened again. budget: bytes that the webgpu device may hold. Raises DeviceError for
-    "webgpu" without an adapter.
+    An adapter that computes on the CPU in software is slower than the C kernels: "auto" does not
+    take it. Returns the device's name, the adapter's name, and the reason if "auto" chose cpu. A
+    lost device is opened again. budget: bytes that the webgpu device may hold. Raises DeviceError
+    for "webgpu" without an adapter.
     """
     if device == "cpu":
         return {"device": "cpu", "adapter": "", "why": ""}
@@ -51,12 +53,18 @@ async def place(device: str, budget: float | None) -> dict[str, str]:
     opened: Any = webgpu._backend
     if opened is not None and opened.port.lost is not None:
         webgpu.reset()
+    fresh = webgpu._backend is None
     try:
         await device_async(webgpu)
     except DeviceError as error:
         if device != "auto":
             raise
         why = str(error).partition("\n")[0].removeprefix("webgpu: ")
+        return {"device": "cpu", "adapter": "", "why": why}
+    if device == "auto" and runs_in_software(webgpu):
+        why = f"the WebGPU adapter ({webgpu.info['device']}) computes in software, which is slower"
+        if fresh:
+            webgpu.reset()
         return {"device": "cpu", "adapter": "", "why": why}
     webgpu.set_memory_budget(None if budget is None else int(budget))
     return {"device": str(webgpu), "adapter": str(webgpu.info["device"]), "why": ""}

@@ -55,4 +55,10 @@ def read_index(path: Path) -> dict[str, set[str]]:
 
 
 def _is_file_name(name: str) -> bool:
-    return name.endswith(".safetensors") and not any(c in name for c in "/\\:\0")
+    """Whether the name is that of a file: of at most 255 bytes, and in no other folder."""
+    size = len(name.encode("utf-8", "surrogatepass"))
+    return (
+        name.endswith(".safetensors")
+        and size <= 255
+        and not any(c in "/\\:\0" or "\ud800" <= c <= "\udfff" for c in name)
+    )
