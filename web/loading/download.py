@@ -16,7 +16,6 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
 from rushlight.core.io.hub.fetch import FetchError
 from rushlight.core.io.hub.folder import SmallFiles
-from rushlight.core.io.text.template import import_modules as import_templates
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.core.io.weights.gguf import (
     MAX_HEADER,
@@ -174,7 +173,6 @@ async def fetch_checkpoint(
     by the browser, and resumed after a break. Raises FetchError with the reason and a hint.
     """
     await import_modules()  # so that making the model needs no blocking wait
-    await import_templates()
     if Path(where).exists() and (gguf := gguf_in(Path(where))):
         tensors, metadata = load_gguf(gguf)
         return {}, tensors, metadata
