@@ -33,7 +33,7 @@ class Probe:
         self.backend, self.began = backend, began
         self.events: list[Event] = []
         self._next_ops: Iterator[_Op] = iter(())  # the ops of the next message
-        self._depth, self.live = 0, False
+        self._depth = 0
 
     def start(self) -> None:
         """Begin to record."""
