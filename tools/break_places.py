@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
     "simd_kernels": ("simd_kernels/*.c", ["tests/simd", "tests/core"]),
     "wgsl_kernels": ("wgsl_kernels/**/*.wgsl", ["tests/webgpu", "tests/core -k webgpu"]),
     "web": ("web/tokenizer/*.js", ["tests/core/io -k tokenizer_js", "tests/browser"]),
-    "site": ("site/builder/*.py", ["tests/browser/test_site_build.py", "tests/browser"]),
+    "site": ("site/builder/*.py", ["tests/browser/test_site_server.py", "tests/browser"]),
 }
 # The replacement of a token, by the first rule that matches the whole token.
 SWAPS = {
