@@ -64,7 +64,8 @@ def test_musl_is_told_from_glibc(builder: ModuleType, monkeypatch: pytest.Monkey
 def _lowest(library: Any) -> str:
     """The oldest system that the library runs on, as its wheel's tag begins."""
     if isinstance(library, lief.MachO.Binary):
-        return "macosx_{}_{}".format(*library.build_version.minos)
+        version: Any = library.build_version
+        return "macosx_{}_{}".format(*version.minos)
     if isinstance(library, lief.PE.Binary):
         return "win"
     if "libc.so" in library.libraries:
