@@ -26,9 +26,10 @@ lint: env-test node_modules ## ruff, mypy --strict and tsc
 	@$(NODE) npm run --silent check
 
 # Each part has workers of its own, as compiled shaders stay in the memory of a process. The last
-# part is everything that no other one names.
-PARTS = "tests/core tests/simd" "tests/models" "tests/parity tests/memory" "tests/webgpu" \
-    "tests --ignore=tests/core --ignore=tests/simd --ignore=tests/models --ignore=tests/parity \
+# part is everything that no other one names. What takes long comes first, or one worker would have
+# it alone at the end.
+PARTS = "tests/simd tests/core" "tests/models" "tests/parity tests/memory" "tests/webgpu" \
+    "tests/packaging tests/prices tests --ignore=tests/core --ignore=tests/simd --ignore=tests/models --ignore=tests/parity \
      --ignore=tests/memory --ignore=tests/webgpu"
 
 # BLAS and lavapipe get one thread each. Two workers with a thread per core would slow each other.

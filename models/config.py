@@ -6,18 +6,22 @@ Every key is a field or is known not to change results. Any other key is an erro
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.basis.jsontext import parse_json
 
 C = TypeVar("C")
 
 # Above any published model: a larger number means a damaged file.
-LARGEST = {"num_hidden_layers": 1024}
+LARGEST = {"num_hidden_layers": 1024, "head_dim": 1 << 16}
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16
+# The least and the largest value of the numbers whose keys end so.
+_MOST = sys.float_info.max
+RANGES = {"theta": (1.0, _MOST)} | dict.fromkeys(("eps", "dropout", "prob"), (0.0, 1.0))
 
 # Keys that never change a model's results. Keys that begin with an underscore do not either. A key
 # that holds None or false is a part that is switched off.
@@ -64,21 +68,22 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
     results; LoadError for an architecture that is not supported.
     """
     named = values.get("architectures")
-    if architectures and named and (len(named) != 1 or named[0] not in architectures):
+    if architectures and named and named not in [[one] for one in architectures]:
         raise LoadError(
-            f"config.json: architecture {named!r} is not supported; supported: "
+            f"config.json: architecture {brief(named)} is not supported; supported: "
             f"{', '.join(architectures)}"
         )
     known: dict[str, Any] = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         if field.name in values:
-            known[field.name] = _checked(field.name, str(field.type), values[field.name])
+            label, value = f"config.json: {field.name}", values[field.name]
+            known[field.name] = checked(label, field.name, str(field.type), value)
         elif field.default is dataclasses.MISSING:
             raise FormatError(f"config.json has no {field.name!r}")
     for name, value in values.items():
         if name not in known and not _harmless(name, value):
             raise FormatError(
-                f"config.json: {name} is {value!r:.100}, which is not supported and may change "
+                f"config.json: {name} is {brief(value)}, which is not supported and may change "
                 f"what the model computes; {values.get('model_type')} reads "
                 f"{', '.join(f.name for f in dataclasses.fields(cls))}"  # type: ignore[arg-type]
             )
@@ -89,7 +94,7 @@ def choose(name: str, value: Any, supported: Sequence[Any]) -> None:
     """Raise FormatError if the value of key `name` of config.json is not supported."""
     if value not in supported:
         raise FormatError(
-            f"config.json: {name} {value!r} is not supported; supported: "
+            f"config.json: {name} {brief(value)} is not supported; supported: "
             f"{', '.join(map(str, supported))}"
         )
 
@@ -100,15 +105,25 @@ def _harmless(name: str, value: Any) -> bool:
     return value in NEUTRAL.get(name, ())
 
 
-def _checked(name: str, kind: str, value: Any) -> Any:
+def checked(label: str, name: str, kind: str, value: Any) -> Any:
+    """`value` for the field `name` of type `kind`; whole numbers are floats too.
+
+    Raises FormatError, with `label` and the value, for another type or a number out of range.
+    """
     wanted: dict[str, tuple[type, ...]]
     wanted = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
-    if value is None and "None" in kind:
-        return value
     accepted = wanted.get(kind.partition(" ")[0])
-    if accepted is not None:
-        if not isinstance(value, accepted) or (accepted != (bool,) and isinstance(value, bool)):
-            raise FormatError(f"config.json: {name} is {value!r}; it must be of type {kind}")
-        if isinstance(value, int) and not 0 <= value <= LARGEST.get(name, LARGEST_SIZE):
-            raise FormatError(f"config.json: {name} is {value}, out of range")
+    if accepted is None or (value is None and "None" in kind):
+        return value
+    if not isinstance(value, accepted) or (accepted != (bool,) and isinstance(value, bool)):
+        raise FormatError(f"{label} is {brief(value)}; it must be of type {kind}")
+    if accepted == (int,):
+        low, high = 0.0, float(LARGEST.get(name, LARGEST_SIZE))
+    elif accepted == (int, float):
+        low, high = RANGES.get(name.rpartition("_")[2], (-_MOST, _MOST))
+    else:
+        return value
+    number: Any = value
+    if not low <= number <= high:  # nor is NaN
+        raise FormatError(f"{label} is {brief(value)}, out of range")
     return value

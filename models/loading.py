@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rushlight")
 Progress = Callable[[int, int | None], None]
 
-SMALL_FILE = 64 << 20
 # A parameter of one expert: the last number in the path is the expert's.
-_EXPERT = re.compile(r"(.*\.)(\d+)\.(.*)")
+_EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
 
 
 def load(
@@ -44,6 +43,7 @@ def load(
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
     download.
     """
+    from rushlight.core.io.hub.folder import SmallFiles
     from rushlight.core.io.hub.names import resolve
     from rushlight.core.io.weights.gguf import gguf_in, load_gguf
     from rushlight.core.io.weights.safetensors import load_safetensors
@@ -52,14 +52,18 @@ def load(
     if gguf := gguf_in(folder):
         tensors, metadata = load_gguf(gguf)
         return from_gguf(metadata, tensors, device=device, dtype=dtype)
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and path.suffix in (".json", ".txt", ".jinja")
-        and path.stat().st_size <= SMALL_FILE
-    }
+    files = SmallFiles(folder)
+    require_config(files, f"{folder}: ")
     return assemble(files, load_safetensors(folder), device=device, dtype=dtype)
+
+
+def require_config(files: Mapping[str, bytes], where: str = "") -> None:
+    """Raise LoadError if config.json is missing; `where` begins its message."""
+    if "config.json" not in files:
+        raise LoadError(
+            f"{where}the model's files lack config.json",
+            hint="choose a folder in the layout of the Hugging Face hub",
+        )
 
 
 def from_gguf(
@@ -121,13 +125,15 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
-    if "config.json" not in files:
-        raise LoadError(
-            "the model's files lack config.json",
-            hint="choose a folder in the layout of the Hugging Face hub",
-        )
+    require_config(files)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
+    layers = config.get("num_hidden_layers")
+    if isinstance(layers, int) and layers > len(tensors):  # told before they are built
+        raise LoadError(
+            f"config.json: num_hidden_layers is {layers}, but the checkpoint has only "
+            f"{len(tensors)} tensors"
+        )
     model: Model = family.build(config, tensors.keys())
     model.tasks = family.TASKS
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
@@ -135,7 +141,7 @@ def assemble(
     # With assign the parameters share the mapped file or the downloaded bytes.
     placed = {n: _placed(t, target, wanted) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
-    model.configure(dict(files))
+    model.configure(files)
     model.eval()
     return model
 

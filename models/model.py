@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
@@ -30,7 +31,7 @@ class Model(nn.Module):
         """The dtype of the first parameter."""
         return next(iter(self.parameters())).dtype
 
-    def configure(self, files: dict[str, bytes]) -> None:
+    def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the checkpoint's small files other than config.json; families override this."""
 
     if TYPE_CHECKING:  # families have different methods: encode, generate, ...

@@ -7,7 +7,7 @@ tokenizer_config.json).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from rushlight.core import ops
@@ -40,7 +40,7 @@ class SentenceEncoder(Model):
     normalize: bool = True
     max_length: int = 512
 
-    def configure(self, files: dict[str, bytes]) -> None:
+    def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the pooling and the length limit from the checkpoint's files."""
         if "tokenizer.json" in files:
             self.tokenizer = load_tokenizer(
@@ -57,7 +57,7 @@ class SentenceEncoder(Model):
         self.max_length = min(limits)
         self._configure_modules(files)
 
-    def _configure_modules(self, files: dict[str, bytes]) -> None:
+    def _configure_modules(self, files: Mapping[str, bytes]) -> None:
         if "modules.json" not in files:
             return
         listed = parse_json(files["modules.json"], "modules.json", depth=DEEPEST)

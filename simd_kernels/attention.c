@@ -100,7 +100,7 @@ static void turn_keys(float *to, const float *from, int64_t stride, int64_t coun
     int64_t whole = count & ~(int64_t)3;
     for (int64_t d = 0; d < n; d++) {
         RL_SMALL_LOOP for (int64_t j = whole; j < count; j++)
-            to[d * KEYS + j] = from[j * stride + d];
+            to[d * KEYS + j] = fload(from + j * stride + d);
         RL_SMALL_LOOP for (int64_t j = count; j < KEYS; j++) to[d * KEYS + j] = 0;
     }
     for (int64_t j = 0; j < whole; j += 4) {
@@ -108,7 +108,7 @@ static void turn_keys(float *to, const float *from, int64_t stride, int64_t coun
         int64_t d = 0;
         for (; d + 4 <= n; d += 4) turn4(to + d * KEYS + j, KEYS, at + d, stride);
         RL_SMALL_LOOP for (; d < n; d++)
-            for (int i = 0; i < 4; i++) to[d * KEYS + j + i] = at[i * stride + d];
+            for (int i = 0; i < 4; i++) to[d * KEYS + j + i] = fload(at + i * stride + d);
     }
 }
 
@@ -251,7 +251,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
                 float *s = room->scores + r * KEYS;
                 int64_t i = 0;
                 for (; i + 4 <= n; i += 4)
-                    *(v4_at *)(s + i) = dot4(x, key + i * stride, stride, job->padded);
+                    v4store(s + i, dot4(x, key + i * stride, stride, job->padded));
                 for (; i < n; i++) s[i] = dot4(x, key + i * stride, 0, job->padded)[0];
                 RL_SMALL_LOOP for (; i < width; i++) s[i] = 0;
             }
@@ -287,7 +287,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
 static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     attention_job *job = ctx;
     attention_room room = {0};
-    float *base = rl_scratch(thread, (size_t)room_size(job, &room, NULL) * 4);
+    float *base = rl_scratch(thread, room_size(job, &room, NULL) * 4);
     if (!base) {
         job->failed = 1;
         return;
@@ -333,7 +333,7 @@ static RL_ONCE int k_attention(const rl_call *c) {
     job.blocks = (job.length + job.queries - 1) / job.queries;
     job.padded = (job.width + VF - 1) & ~(int64_t)(VF - 1);
     job.v_padded = (job.v_width + VF - 1) & ~(int64_t)(VF - 1);
-    int64_t work = q->shape[0] * job.heads * job.length * job.keys * (job.width + 8) / 8;
+    int64_t work = rl_times(rl_numel(out) / job.v_width, rl_times(job.keys, job.width / 8 + 1));
     run_items(q->shape[0] * job.kv_heads * job.blocks, work, attention_item, &job);
     return job.failed ? RL_MEMORY : RL_OK;
 }
@@ -348,18 +348,19 @@ static RL_ONCE int k_cache_write(const rl_call *c) {
     for (int d = 0; d < 4; d++)
         if (d != 2 && in->shape[d] != out->shape[d]) return RL_REFUSED;
     if (offsets->shape[0] != out->shape[0]) return RL_REFUSED;
-    for (int write = 0; write < 2; write++)
-        for (int64_t b = 0; b < out->shape[0]; b++) {
-            int64_t at = attention_integer(offsets, b, 0);
-            if (at < 0 || at > out->shape[2] - in->shape[2]) return RL_INDEX;
-            rl_operand part[2] = {*out, *in};
-            for (int i = 0; i < 2 && write; i++) {
-                rl_operand *x = &part[i];
-                int64_t start = b * x->strides[0] + (i ? 0 : at * x->strides[2]);
-                x->data += start * RL_SIZE[x->dtype];
-                x->shape[0] = 1, x->shape[2] = in->shape[2];
-            }
-            if (write) move(&part[0], &part[1]);
+    int64_t batch = out->shape[0], places = out->shape[2] - in->shape[2] + 1;
+    int64_t *first = rl_numel(in) ? rl_shared(batch * 8) : NULL;
+    if (rl_numel(in) && !first) return RL_MEMORY;
+    if (!copy_indices(first, offsets, batch, places)) return RL_INDEX;
+    for (int64_t b = 0; b < batch && first; b++) {
+        rl_operand part[2] = {*out, *in};
+        for (int i = 0; i < 2; i++) {
+            rl_operand *x = &part[i];
+            int64_t start = b * x->strides[0] + (i ? 0 : first[b] * x->strides[2]);
+            x->data += start * RL_SIZE[x->dtype];
+            x->shape[0] = 1, x->shape[2] = in->shape[2];
         }
+        move(&part[0], &part[1]);
+    }
     return RL_OK;
 }

@@ -36,12 +36,6 @@ RL_INLINE float q_half(const uint8_t *p) {
     return half_to_float(h);
 }
 
-RL_INLINE float q_float(const void *p) {
-    float x;
-    rl_copy(&x, p, 4);
-    return x;
-}
-
 // 16 signed bytes as floats.
 RL_INLINE void q_floats(b16 bytes, vf *out) {
     typedef int8_t s16 __attribute__((vector_size(16)));
@@ -165,25 +159,8 @@ static int64_t q_rows(const rl_operand *x) {
     return n;
 }
 
-// Element i, row-major, of an operand of integers.
-static int64_t q_index(const rl_operand *x, int64_t i) {
-    int64_t at = 0;
-    for (int d = x->ndim - 1; d >= 0; d--) at += i % x->shape[d] * x->strides[d], i /= x->shape[d];
-    switch (x->dtype) {
-    case RL_U8: return x->data[at];
-    case RL_I8: return ((const int8_t *)x->data)[at];
-    case RL_I16: return ((const int16_t *)x->data)[at];
-    case RL_I32: return ((const int32_t *)x->data)[at];
-    case RL_U32: return ((const uint32_t *)x->data)[at];
-    default: return ((const int64_t *)x->data)[at];
-    }
-}
-
 RL_INLINE int q_is_block(const rl_operand *x) {
     return x->ndim >= 1 && x->dtype >= RL_Q4_0 && x->dtype <= RL_Q8_0;
-}
-RL_INLINE int q_is_index(const rl_operand *x) {
-    return x->ndim >= 0 && x->dtype >= RL_U8 && x->dtype <= RL_I64;
 }
 // Whether an operand is float32 with a contiguous last dim.
 RL_INLINE int q_is_rows(const rl_operand *x) {
@@ -193,16 +170,17 @@ RL_INLINE int q_is_rows(const rl_operand *x) {
 
 typedef struct {
     const rl_call *call;
+    const int64_t *named; // the indices, or NULL
     int64_t rows, per, blocks;
 } q_widen_job;
 
 static void q_widen_item(void *ctx, int64_t item, int thread) {
     (void)thread;
     const q_widen_job *j = ctx;
-    const rl_operand *out = &j->call->op[0], *w = &j->call->op[1], *index = &j->call->op[2];
+    const rl_operand *out = &j->call->op[0], *w = &j->call->op[1];
     int64_t end = rl_min(j->rows, (item + 1) * j->per);
     for (int64_t r = item * j->per; r < end; r++) {
-        int64_t at = index->ndim >= 0 ? q_index(index, r) * w->strides[0] : q_row_at(w, r);
+        int64_t at = j->named ? j->named[r] * w->strides[0] : q_row_at(w, r);
         float *to = (float *)out->data + q_row_at(out, r);
         q_widen(w->dtype, w->data + at / 32 * q_bytes(w->dtype), j->blocks, to);
     }
@@ -214,13 +192,13 @@ static int k_blocks_widen(const rl_call *c) {
     const rl_operand *out = &c->op[0], *w = &c->op[1], *index = &c->op[2];
     if (!q_is_rows(out) || !q_is_block(w) || w->shape[w->ndim - 1] != out->shape[out->ndim - 1])
         return RL_REFUSED;
-    q_widen_job job = {c, q_rows(out), 1, w->shape[w->ndim - 1] / 32};
+    q_widen_job job = {c, NULL, q_rows(out), 1, w->shape[w->ndim - 1] / 32};
     if (index->ndim >= 0) {
-        if (w->ndim != 2 || !q_is_index(index) || rl_numel(index) != job.rows) return RL_REFUSED;
-        for (int64_t i = 0; i < job.rows; i++) {
-            int64_t row = q_index(index, i);
-            if (row < 0 || row >= w->shape[0]) return RL_INDEX;
-        }
+        if (w->ndim != 2 || !is_index(index) || rl_numel(index) != job.rows) return RL_REFUSED;
+        int64_t *named = job.blocks ? rl_shared(job.rows * 8) : NULL;
+        if (job.blocks && !named) return RL_MEMORY;
+        if (!copy_indices(named, index, job.rows, w->shape[0])) return RL_INDEX;
+        job.named = named;
     } else if (q_rows(w) != job.rows)
         return RL_REFUSED;
     if (!job.rows || !job.blocks) return RL_OK;

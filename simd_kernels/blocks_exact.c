@@ -33,7 +33,7 @@ RL_INLINE void qx_each_vector(int type, const float *x, const uint8_t *w, int64_
                     sum[t][i & 1] = vfma(v[i], vload(x + b * 32 + i * VF), sum[t][i & 1]);
             }
         for (int t = 0; t < rl_min(TOGETHER, rows - r); t++)
-            out[r + t] = vsum(sum[t][0] + sum[t][1]) + (bias ? q_float(bias + r + t) : 0);
+            fstore(out + r + t, vsum(sum[t][0] + sum[t][1]) + (bias ? fload(bias + r + t) : 0));
     }
 }
 #endif
@@ -52,7 +52,7 @@ Q_APART void qx_vector(int type, const float *x, const uint8_t *w, int64_t row, 
                 for (int j = 0; j < 2; j++)
                     sum[j] = vfma(vload(v + i + j * VF), vload(x + b * 32 + i + j * VF), sum[j]);
         }
-        out[r] = vsum(sum[0] + sum[1]) + (bias ? q_float(bias + r) : 0);
+        fstore(out + r, vsum(sum[0] + sum[1]) + (bias ? fload(bias + r) : 0));
     }
 #else
     Q_EACH(type, qx_each_vector(TYPE, x, w, row, rows, blocks, bias, out))

@@ -191,7 +191,7 @@ static int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out
                        const uint8_t *w, int64_t row, int64_t blocks, int64_t to, int64_t count,
                        const float *bias, int thread) {
     int64_t most = rl_min(blocks, QF_BLOCKS) * QF_PANEL;
-    uint8_t *panels = rl_scratch(thread, (size_t)(QF_PANELS * most + QF_BLOCKS * 34 * VF));
+    uint8_t *panels = rl_scratch(thread, QF_PANELS * most + QF_BLOCKS * 34 * VF);
     if (!panels) return 0;
     for (int64_t b = 0; b == 0 || b < blocks; b += QF_BLOCKS) {
         int64_t some = rl_min(QF_BLOCKS, blocks - b);

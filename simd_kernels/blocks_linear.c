@@ -64,9 +64,10 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
-// Rows in the order of their experts, and a group for each expert that has rows.
+// Rows in the order of their experts, and a group for each expert that has rows. named: room for
+// the rows' indices.
 static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
-                        const rl_operand *index, int64_t n, int64_t *starts, int64_t experts) {
+                         const rl_operand *index, int64_t n, int64_t *named, int64_t experts) {
     const float *from = (const float *)x->data;
     float *to = (float *)out->data;
     if (index->ndim < 0) {
@@ -76,23 +77,15 @@ static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
         j->groups_n = 1;
         return RL_OK;
     }
-    rl_zero(starts, (size_t)experts * sizeof *starts);
-    for (int64_t r = 0; r < n; r++) {
-        int64_t e = q_index(index, r);
-        if (e < 0 || e >= experts) return RL_INDEX;
-        starts[e]++;
-    }
-    int64_t first = 0, tile = 0;
-    for (int64_t e = 0; e < experts; e++) {
-        int64_t here = starts[e];
-        starts[e] = first;
-        if (!here) continue;
-        j->groups[j->groups_n++] = (ql_group){e, first, here, tile};
-        first += here, tile += (here + QF_ROWS - 1) / QF_ROWS;
-    }
-    for (int64_t r = 0; r < n; r++) {
-        int64_t place = starts[q_index(index, r)]++;
-        j->x[place] = from + q_row_at(x, r), j->out[place] = to + q_row_at(out, r);
+    if (!copy_indices(named, index, n, experts)) return RL_INDEX;
+    int64_t place = 0, tile = 0;
+    for (int64_t e = next_index(named, n, -1); e < experts; e = next_index(named, n, e)) {
+        int64_t first = place;
+        for (int64_t r = 0; r < n; r++)
+            if (named[r] == e)
+                j->x[place] = from + q_row_at(x, r), j->out[place++] = to + q_row_at(out, r);
+        j->groups[j->groups_n++] = (ql_group){e, first, place - first, tile};
+        tile += (place - first + QF_ROWS - 1) / QF_ROWS;
     }
     return RL_OK;
 }
@@ -109,7 +102,7 @@ static int ql_run(const rl_call *c, int transposed) {
     int64_t in = transposed ? j.rows : j.columns, columns = transposed ? j.columns : j.rows;
     if (x->shape[x->ndim - 1] != in || out->shape[out->ndim - 1] != columns || q_rows(out) != n)
         return RL_REFUSED;
-    if (experts && (!q_is_index(index) || rl_numel(index) != n)) return RL_REFUSED;
+    if (experts && (!is_index(index) || rl_numel(index) != n)) return RL_REFUSED;
     if (bias->ndim >= 0 && (transposed || !q_is_rows(bias) || bias->ndim != 1 + d ||
                             bias->shape[d] != j.rows || (d && bias->shape[0] != count)))
         return RL_REFUSED;
@@ -123,16 +116,15 @@ static int ql_run(const rl_call *c, int transposed) {
         // The place of a single row is smaller than a tile.
         j.tile = j.blocks * rl_max(QF_ONE, n == 1 ? 0 : QF_TILE);
     }
-    int64_t starts = experts ? count : 0;
-    size_t words = (size_t)(2 * n + starts) * 8 + (size_t)groups * sizeof(ql_group);
+    int64_t words = (2 * n + (experts ? n : 0)) * 8 + groups * (int64_t)sizeof(ql_group);
     words = (words + 63) / 64 * 64;
-    uint8_t *memory = rl_shared(words + (size_t)(tiles * j.tile));
+    uint8_t *memory = rl_shared(words + tiles * j.tile);
     if (!memory) return RL_MEMORY;
     j.tiles = memory + words;
     j.x = (void *)memory, j.out = (void *)(memory + 8 * n);
     j.groups = (void *)(memory + 16 * n);
-    int64_t *places = (void *)(memory + 16 * n + groups * (int64_t)sizeof(ql_group));
-    int code = ql_group_rows(&j, x, out, index, n, places, count);
+    int64_t *named = (void *)(memory + 16 * n + groups * (int64_t)sizeof(ql_group));
+    int code = ql_group_rows(&j, x, out, index, n, named, count);
     if (code) return code;
     if (j.fast) {
         const ql_group *last = &j.groups[j.groups_n - 1];

@@ -203,7 +203,7 @@ static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, 
         int64_t n = rl_min(QV_ROWS, rows - r), step = row, bytes = blocks * q_bytes(type);
         const uint8_t *p = w + r * row;
         if (n < QV_ROWS) { // pad with rows of zeros, because QV_ROWS are read
-            uint8_t *spare = rl_scratch(thread, (size_t)(bytes * QV_ROWS));
+            uint8_t *spare = rl_scratch(thread, bytes * QV_ROWS);
             if (!spare) return 0;
             rl_zero(spare, (size_t)(bytes * QV_ROWS));
             for (int64_t i = 0; i < n; i++)
@@ -211,7 +211,8 @@ static int qf_vector(int type, const uint8_t *x, const uint8_t *w, int64_t row, 
             p = spare, step = bytes;
         }
         qv_rows(type, x, p, step, blocks, last, found);
-        for (int64_t i = 0; i < n; i++) out[r + i] = found[i] + (bias ? q_float(bias + r + i) : 0);
+        for (int64_t i = 0; i < n; i++)
+            fstore(out + r + i, found[i] + (bias ? fload(bias + r + i) : 0));
     }
     return 1;
 }

@@ -149,7 +149,7 @@ static int packed(const rl_operand *x, int from) {
 // an error.
 static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_operand *weight,
                    int64_t wide, int64_t more) {
-    if (c->n_attrs != 7 || is_vast(c) || x->ndim != 4 || weight->ndim != 4) return RL_REFUSED;
+    if (c->n_attrs != 7 || x->ndim != 4 || weight->ndim != 4) return RL_REFUSED;
     for (int i = 0; i < 7; i++)
         if (c->attrs[i] < (i == 2 || i == 3 ? 0 : 1) || c->attrs[i] > 1 << 30) return RL_REFUSED;
     for (int d = 2; d < 4; d++)
@@ -158,7 +158,7 @@ static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_ope
         !packed(weight, 0))
         return RL_REFUSED;
     int64_t height = weight->shape[2], width = weight->shape[3], count = height * width;
-    int64_t(*taps)[2] = shared_bytes(count * 16 + more);
+    int64_t(*taps)[2] = rl_shared(count * 16 + more);
     if (!taps) return RL_MEMORY;
     for (int64_t i = 0; i < count; i++) {
         taps[i][0] = i / width * c->attrs[4] - c->attrs[2];
@@ -185,7 +185,7 @@ static int k_conv2d(const rl_call *c) {
     if (code) return code;
     int64_t n = out->shape[0], rows = w->shape[0] / m.groups, size = out->shape[2] * out->shape[3];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || x->shape[0] != n ||
-        out->shape[1] != w->shape[0] || x->shape[1] / m.groups != m.channels ||
+        out->shape[2] > 1 << 30 || out->shape[3] > 1 << 30 || out->shape[1] != w->shape[0] || x->shape[1] / m.groups != m.channels ||
         x->shape[1] % m.groups)
         return RL_REFUSED;
     int64_t k = m.channels * m.count;
@@ -212,7 +212,7 @@ static int k_conv2d(const rl_call *c) {
 static int k_conv2d_input(const rl_call *c) {
     const rl_operand *out = &c->op[0], *grad = &c->op[1], *w = &c->op[2];
     image m;
-    if (c->n != 3 || is_vast(c) || out->ndim != 4 || w->ndim != 4) return RL_REFUSED;
+    if (c->n != 3 || out->ndim != 4 || w->ndim != 4) return RL_REFUSED;
     int64_t all = w->shape[2] * w->shape[3], width = w->shape[3], rows = w->shape[1];
     int code = windows(&m, c, grad, w, 1, all * 8 + rl_numel(w) * 4);
     if (code) return code;

@@ -63,7 +63,7 @@ static inline float from_e5m2(uint8_t code) { return half_to_float((uint16_t)(co
 RL_INLINE void vstore_half(void *p, vf x) {
 #if defined(__F16C__) || defined(__aarch64__)
     typedef _Float16 vhf __attribute__((vector_size(VF * 2)));
-    *(vh_at *)p = (vh)__builtin_convertvector(x, vhf);
+    vhstore(p, (vh)__builtin_convertvector(x, vhf));
 #else
     vu bits = (vu)x & 0x7fffffffu, sign = ((vu)x & 0x80000000u) >> 16;
     vu even = bits + 0xfffu + (bits >> 13 & 1u);
@@ -73,14 +73,14 @@ RL_INLINE void vstore_half(void *p, vf x) {
     vu nan = 0x7e00u | (bits >> 13 & 0x1ffu);
     vu code = (vu)vselect((vi)(bits < 0x38800000u), (vf)small, (vf)normal);
     code = (vu)vselect((vi)(bits > 0x7f800000u), (vf)nan, (vf)code);
-    *(vh_at *)p = __builtin_convertvector(code | sign, vh);
+    vhstore(p, __builtin_convertvector(code | sign, vh));
 #endif
 }
 
 RL_INLINE void vstore_bfloat(void *p, vf x) {
     vu bits = (vu)x, even = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, nan = bits >> 16 | 0x40u;
     vu code = (vu)vselect((vi)(x != x), (vf)nan, (vf)even);
-    *(vh_at *)p = __builtin_convertvector(code, vh);
+    vhstore(p, __builtin_convertvector(code, vh));
 }
 
 // A float truncated to an integer; out of range the nearest one; NaN becomes 0.

@@ -19,20 +19,12 @@
 
 typedef uint8_t vb __attribute__((vector_size(VF * 4)));
 typedef int16_t vs __attribute__((vector_size(VF * 4)));
-typedef uint8_t vb_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
 typedef uint8_t b16 __attribute__((vector_size(16)));
-typedef uint8_t b16_at __attribute__((vector_size(16), aligned(1), may_alias));
 #define LANES (VF / 4) // lanes of 16 bytes
 
-RL_INLINE vb bload(const void *p) { return *(const vb_at *)p; }
-RL_INLINE b16 b16load(const void *p) { return *(const b16_at *)p; }
-RL_INLINE vi viload(const void *p) { return *(const vi_at *)p; }
-RL_INLINE void vistore(void *p, vi x) { *(vi_at *)p = x; }
-RL_INLINE uint32_t word(const void *p) {
-    uint32_t x;
-    __builtin_memcpy(&x, p, 4);
-    return x;
-}
+RL_LOAD(bload, vb)
+RL_LOAD(b16load, b16)
+RL_LOAD(word, uint32_t)
 RL_INLINE vi visplat_at(const void *p) { return visplat((int32_t)word(p)); }
 RL_INLINE vf vsplat_at(const void *p) { return (vf)visplat_at(p); }
 

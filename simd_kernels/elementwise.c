@@ -174,12 +174,15 @@ static RL_APART void store_rest(float *p, vf x, int64_t n) {
     }
 #define EACH(prefix, name, in, out_type, expr)                                                     \
     static void prefix##_##name(void *out, const void *pa, const void *pb, int64_t n) {            \
-        out_type *o = out;                                                                         \
+        out_type *o = out, y;                                                                      \
         const in *pu = pa, *pv = pb ? pb : pa;                                                     \
+        in a, b;                                                                                   \
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {                                            \
-            in a = pu[i], b = pv[i];                                                               \
+            rl_copy(&a, pu + i, sizeof a);                                                         \
+            rl_copy(&b, pv + i, sizeof b);                                                         \
             (void)b;                                                                               \
-            o[i] = (out_type)(expr);                                                               \
+            y = (out_type)(expr);                                                                  \
+            rl_copy(o + i, &y, sizeof y);                                                          \
         }                                                                                          \
     }
 

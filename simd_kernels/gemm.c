@@ -72,24 +72,21 @@ EACH_ROWS(MICRO)
 static const micro_kernel MICRO_KERNELS[ROWS][2] = {EACH_ROWS(MICRO)};
 #undef MICRO
 
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_at __attribute__((vector_size(16), aligned(1), may_alias));
-
 // to[i * row + r] = from[r][i]: four rows become four columns.
 static void turn_four(float *to, int64_t row, const float *const from[4], int64_t n) {
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        v4 a = *(const v4_at *)(from[0] + i), b = *(const v4_at *)(from[1] + i);
-        v4 c = *(const v4_at *)(from[2] + i), d = *(const v4_at *)(from[3] + i);
+        v4 a = v4load(from[0] + i), b = v4load(from[1] + i);
+        v4 c = v4load(from[2] + i), d = v4load(from[3] + i);
         v4 e = __builtin_shufflevector(a, b, 0, 4, 1, 5);
         v4 f = __builtin_shufflevector(c, d, 0, 4, 1, 5);
         v4 g = __builtin_shufflevector(a, b, 2, 6, 3, 7);
         v4 h = __builtin_shufflevector(c, d, 2, 6, 3, 7);
         float *at = to + i * row;
-        *(v4_at *)at = __builtin_shufflevector(e, f, 0, 1, 4, 5);
-        *(v4_at *)(at + row) = __builtin_shufflevector(e, f, 2, 3, 6, 7);
-        *(v4_at *)(at + 2 * row) = __builtin_shufflevector(g, h, 0, 1, 4, 5);
-        *(v4_at *)(at + 3 * row) = __builtin_shufflevector(g, h, 2, 3, 6, 7);
+        v4store(at, __builtin_shufflevector(e, f, 0, 1, 4, 5));
+        v4store(at + row, __builtin_shufflevector(e, f, 2, 3, 6, 7));
+        v4store(at + 2 * row, __builtin_shufflevector(g, h, 0, 1, 4, 5));
+        v4store(at + 3 * row, __builtin_shufflevector(g, h, 2, 3, 6, 7));
     }
     for (; i < n; i++)
         for (int r = 0; r < 4; r++) to[i * row + r] = from[r][i];
@@ -151,7 +148,7 @@ static int64_t gemm_bytes(const gemm_job *job) {
 
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
-    float *pa = rl_scratch(thread, (size_t)gemm_bytes(job)), *pb = pa + SCRATCH_A;
+    float *pa = rl_scratch(thread, gemm_bytes(job)), *pb = pa + SCRATCH_A;
     float *turned = pb + SCRATCH_B, *small = turned + 4 * DEPTH;
     int64_t tiles = job->down * job->across, at = item % tiles;
     product p = nth(job->p, item / tiles);

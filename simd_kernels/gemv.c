@@ -9,7 +9,7 @@
 // All bits set in the last n lanes.
 RL_INLINE vi last_lanes(int64_t n) {
     static const int32_t LAST[2 * VF] = {[VF ... 2 * VF - 1] = -1};
-    return *(const vi_at *)(LAST + n);
+    return viload(LAST + n);
 }
 
 // The sums of four vectors' lanes, side by side.
@@ -85,8 +85,8 @@ RL_INLINE void dots(const int dtype, const int rows, const int cols, const int r
 #pragma GCC unroll 4
             for (int c = 0; c < cols; c++) sum[0][r][c] += sum[1][r][c];
         const int more = cols > 2 ? 2 : 0;
-        *(v4_at *)(out + r * FEW_ROWS) =
-            four_sums(sum[0][r][0], sum[0][r][1], sum[0][r][more], sum[0][r][more + 1]);
+        v4store(out + r * FEW_ROWS,
+                four_sums(sum[0][r][0], sum[0][r][1], sum[0][r][more], sum[0][r][more + 1]));
     }
 }
 
@@ -224,7 +224,7 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
 
 static void gemv_item(void *ctx, int64_t item, int thread) {
     const gemv_job *job = ctx;
-    float *sums = rl_scratch(thread, (size_t)gemv_bytes(job));
+    float *sums = rl_scratch(thread, gemv_bytes(job));
     product p = nth(job->p, item / job->items);
     const float *x = job->x ? job->x + item / job->items * p.m * p.k
                             : (const float *)(const void *)p.a.data;

@@ -14,6 +14,40 @@ static int read_indices(const rl_operand *index, int64_t at, int64_t step, int64
     return 1;
 }
 
+// Element i, row-major, of an operand; with `skip` 1 its row, which is over all dims but the last.
+static uint8_t *element_at(const rl_operand *x, int64_t i, int skip) {
+    int64_t at = 0;
+    for (int d = x->ndim - 1 - skip; d >= 0; i /= x->shape[d], d--)
+        at += i % x->shape[d] * x->strides[d];
+    return x->data + at * RL_SIZE[x->dtype];
+}
+
+static int is_index(const rl_operand *x) {
+    return x->ndim >= 0 && x->dtype >= RL_U8 && x->dtype <= RL_I64;
+}
+
+// Whether n integers of any dtype are from 0 to size - 1. `to`: if not NULL, they are copied there.
+// Kernels use the copies, because another thread may write to the operand.
+static int copy_indices(int64_t *to, const rl_operand *x, int64_t n, int64_t size) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t found;
+        LOAD_I[x->dtype](&found, element_at(x, i, 0), 1, 1);
+        if (found < 0 || found >= size) return 0;
+        if (to) to[i] = found;
+    }
+    return 1;
+}
+
+// The least index above `last`; the largest number if there is none.
+static int64_t next_index(const int64_t *named, int64_t n, int64_t last) {
+    int64_t next = INT64_MAX;
+    for (int64_t i = 0; i < n; i++)
+        if (named[i] > last && named[i] < next) next = named[i];
+    return next;
+}
+
+static inline void add_one(void *to, const void *from) { fstore(to, fload(to) + fload(from)); }
+
 // out[.., k, ..] = x[.., index[k], ..]; attrs: the dim.
 static int k_index_select(const rl_call *c) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
@@ -101,7 +135,7 @@ static int k_scatter(const rl_call *c) {
             const uint8_t *from = source->data + (p.at[1] + s * w.step[1]) * bytes;
             uint8_t *to = out.data + p.at[2] * bytes;
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, from += w.step[1] * bytes)
-                if (c->attrs[1]) ((float *)to)[at[i] * step] += *(const float *)from;
+                if (c->attrs[1]) add_one((float *)to + at[i] * step, from);
                 else move_run(to + at[i] * step * bytes, from, 1, 0, 0, bytes);
         }
     return RL_OK;
@@ -138,7 +172,7 @@ static int k_index_add(const rl_call *c) {
                 if (w.step[0] == 1 && w.step[1] == 1) f_add(o, o, f, w.inner);
                 else
                     RL_SMALL_LOOP for (int64_t i = 0; i < w.inner; i++)
-                        o[i * w.step[0]] += f[i * w.step[1]];
+                        add_one(o + i * w.step[0], f + i * w.step[1]);
             }
         }
     }
@@ -189,7 +223,7 @@ static int k_argsort(const rl_call *c) {
     int64_t n = in->shape[dim], k = out->shape[dim];
     if (!rl_numel(out)) return RL_OK;
     if (n > UINT32_MAX) return RL_REFUSED;
-    sort_pair *a = rl_shared((size_t)n * 2 * sizeof *a), *sorted;
+    sort_pair *a = rl_shared(n * 2 * (int64_t)sizeof *a), *sorted;
     if (!a) return RL_MEMORY;
     rl_walk w = walk_over(x, 2, (int)dim);
     rl_place p = walk_to(&w, 0);

@@ -56,7 +56,7 @@ static int run_product(const product *p, float *shared) {
 // out (..., m, n) = a (..., m, k) @ b (..., k, n) + bias (n): any float dtypes and strides.
 static int k_product(const rl_call *c) {
     const rl_operand *out = &c->op[0], *a = &c->op[1], *b = &c->op[2], *bias = &c->op[3];
-    if (c->n < 3 || c->n > 4 || is_vast(c) || out->ndim < 2 || a->ndim != out->ndim ||
+    if (c->n < 3 || c->n > 4 || out->ndim < 2 || a->ndim != out->ndim ||
         b->ndim != out->ndim)
         return RL_REFUSED;
     if (!IS_FLOAT(out->dtype) || !IS_FLOAT(a->dtype) || !IS_FLOAT(b->dtype)) return RL_REFUSED;
@@ -73,44 +73,13 @@ static int k_product(const rl_call *c) {
         if (bias->ndim != 1 || bias->shape[0] != p.n || !IS_FLOAT(bias->dtype)) return RL_REFUSED;
         p.bias = (matrix){bias->data, bias->dtype, 0, bias->strides[0]};
     }
-    float *shared = shared_bytes(shared_floats(&p) * 4);
+    float *shared = rl_shared(shared_floats(&p) * 4);
     return shared ? run_product(&p, shared) : RL_MEMORY;
 }
 
-// The offset of row r (over all dims but the last), or with `all` of element r.
-static uint8_t *row_at(const rl_operand *x, int64_t r, int all) {
-    int64_t at = 0;
-    for (int d = x->ndim - 2 + all; d >= 0; r /= x->shape[d], d--)
-        at += r % x->shape[d] * x->strides[d];
-    return x->data + at * RL_SIZE[x->dtype];
-}
-
-// to[i] = x[i], integers of any dtype; whether all are from 0 to size - 1.
-static int indices(int64_t *to, const rl_operand *x, int64_t n, int64_t size) {
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *p = row_at(x, i, 1);
-        int64_t found = 0;
-        int32_t word;
-        int16_t half;
-        switch (x->dtype) {
-        case RL_I64: rl_copy(&found, p, 8); break;
-        case RL_I32: rl_copy(&word, p, 4), found = word; break;
-        case RL_U32: rl_copy(&word, p, 4), found = (uint32_t)word; break;
-        case RL_I16: rl_copy(&half, p, 2), found = half; break;
-        case RL_I8: found = (int8_t)*p; break;
-        default: found = *p;
-        }
-        if (found < 0 || found >= size) return 0;
-        to[i] = found;
-    }
-    return 1;
-}
-
-static int is_index(int dtype) { return dtype >= RL_U8 && dtype <= RL_I64; }
-
 // Whether the leading dims of x are those of index; x has `more` dims than it.
 static int led_by(const rl_operand *x, const rl_operand *index, int more) {
-    int same = x->ndim == index->ndim + more && is_index(index->dtype);
+    int same = x->ndim == index->ndim + more && is_index(index);
     for (int d = 0; same && d < index->ndim; d++) same = x->shape[d] == index->shape[d];
     return same;
 }
@@ -120,7 +89,7 @@ static int led_by(const rl_operand *x, const rl_operand *index, int more) {
 static int k_product_experts(const rl_call *c) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *index = &c->op[3];
     const rl_operand *bias = &c->op[4];
-    if (c->n < 4 || c->n > 5 || is_vast(c) || w->ndim != 3 || index->ndim < 0 ||
+    if (c->n < 4 || c->n > 5 || w->ndim != 3 || index->ndim < 0 ||
         !led_by(out, index, 1) || !led_by(x, index, 1))
         return RL_REFUSED;
     if (!IS_FLOAT(out->dtype) || !IS_FLOAT(x->dtype) || !IS_FLOAT(w->dtype)) return RL_REFUSED;
@@ -143,18 +112,17 @@ static int k_product_experts(const rl_call *c) {
         floats = rl_max(floats, shared_floats(&p));
     }
     for (p.m = wide; n <= FEW_ROWS && p.m > 16; p.m = 0) floats = rl_max(floats, shared_floats(&p));
-    int64_t *named = shared_bytes(rows * 16 + wide * (in + made) + floats * 4 + 8);
+    int64_t *named = rl_shared(rows * 16 + wide * (in + made) + floats * 4 + 8);
     if (!named) return RL_MEMORY;
     int64_t *order = named + rows;
     float *shared = (float *)(void *)(order + rows);
     uint8_t *packed = (uint8_t *)(shared + floats), *results = packed + (wide * in + 7) / 8 * 8;
-    if (!indices(named, index, rows, experts)) return RL_INDEX;
+    if (!copy_indices(named, index, rows, experts)) return RL_INDEX;
     int64_t x_size = RL_SIZE[x->dtype], size = RL_SIZE[out->dtype];
-    for (int64_t e = 0; e < experts; e++) {
+    for (int64_t e = next_index(named, rows, -1); e < experts; e = next_index(named, rows, e)) {
         int64_t count = 0;
         for (int64_t r = 0; r < rows; r++)
             if (named[r] == e) order[count++] = r;
-        if (!count) continue;
         p.b.data = w->data + e * w->strides[0] * RL_SIZE[w->dtype];
         if (with_bias) {
             p.bias = (matrix){bias->data, bias->dtype, 0, bias->strides[1]};
@@ -163,17 +131,17 @@ static int k_product_experts(const rl_call *c) {
         for (int64_t done = 0; done < count; done += p.m) {
             p.m = rl_min(wide, count - done);
             p.a = from, p.c = to;
-            p.a.data = row_at(x, order[done], 0), p.c.data = row_at(out, order[done], 0);
+            p.a.data = element_at(x, order[done], 1), p.c.data = element_at(out, order[done], 1);
             if (p.m > 1) {
                 p.a = (matrix){packed, x->dtype, k, 1}, p.c = (matrix){results, out->dtype, n, 1};
                 for (int64_t r = 0; r < p.m; r++)
-                    move_run(packed + r * in, row_at(x, order[done + r], 0), k, 1, from.col,
+                    move_run(packed + r * in, element_at(x, order[done + r], 1), k, 1, from.col,
                              x_size);
             }
             int code = run_product(&p, shared);
             if (code) return code;
             for (int64_t r = 0; p.m > 1 && r < p.m; r++)
-                move_run(row_at(out, order[done + r], 0), results + r * made, n, to.col, 1, size);
+                move_run(element_at(out, order[done + r], 1), results + r * made, n, to.col, 1, size);
         }
     }
     return RL_OK;
@@ -182,16 +150,17 @@ static int k_product_experts(const rl_call *c) {
 // out[...] = table[index[...]]: rows of a table of floats, copied in their stored form.
 static int k_embedding(const rl_call *c) {
     const rl_operand *out = &c->op[0], *table = &c->op[1], *index = &c->op[2];
-    if (c->n != 3 || is_vast(c) || table->ndim != 2 || index->ndim < 0 || !led_by(out, index, 1))
+    if (c->n != 3 || table->ndim != 2 || index->ndim < 0 || !led_by(out, index, 1))
         return RL_REFUSED;
     int64_t rows = rl_numel(index), n = table->shape[1], size = RL_SIZE[out->dtype];
     if (!IS_FLOAT(out->dtype) || table->dtype != out->dtype || out->shape[index->ndim] != n)
         return RL_REFUSED;
-    int64_t *named = shared_bytes(rows * 8);
-    if (!named) return RL_MEMORY;
-    if (!indices(named, index, rows, table->shape[0])) return RL_INDEX;
+    int64_t *named = n ? rl_shared(rows * 8) : NULL;
+    if (n && !named) return RL_MEMORY;
+    if (!copy_indices(named, index, rows, table->shape[0])) return RL_INDEX;
+    if (!n) return RL_OK;
     for (int64_t r = 0; r < rows; r++)
-        move_run(row_at(out, r, 0), table->data + named[r] * table->strides[0] * size, n,
+        move_run(element_at(out, r, 1), table->data + named[r] * table->strides[0] * size, n,
                  out->strides[index->ndim], table->strides[1], size);
     return RL_OK;
 }

@@ -126,6 +126,22 @@ static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
     return !__builtin_mul_overflow(end, bytes, &end) && end <= nbytes;
 }
 
+// Whether kernels may multiply the sizes of an operand with each other and with its strides. Strides
+// that lead to no second element may be any number; large ones become 0.
+static int bounded(rl_operand *x) {
+    int64_t count = 1;
+    int empty = 0;
+    for (int d = 0; d < x->ndim; d++) {
+        empty |= !x->shape[d];
+        count = rl_times(count, rl_max(1, x->shape[d]));
+    }
+    for (int d = 0; d < x->ndim; d++)
+        if ((empty || x->shape[d] == 1) &&
+            rl_times(rl_max(1, x->shape[d]), x->strides[d]) > RL_MOST)
+            x->strides[d] = 0;
+    return count <= RL_MOST;
+}
+
 // Read one record; returns its length in words, or minus the error code.
 static int64_t read(const int64_t *w, int64_t left, const int64_t *buffers, int64_t n_buffers,
                     rl_call *call) {
@@ -153,6 +169,7 @@ static int64_t read(const int64_t *w, int64_t left, const int64_t *buffers, int6
         for (int d = 0; d < ndim; d++) x->shape[d] = at[d], x->strides[d] = at[ndim + d];
         at += 2 * ndim;
         if (!inside(x, offset, buffers[2 * buffer + 1])) return -RL_BOUNDS;
+        if (!bounded(x)) return -RL_VAST;
         int64_t start = offset / DTYPE[dtype][1] * DTYPE[dtype][0];
         x->data = (uint8_t *)(intptr_t)buffers[2 * buffer] + start;
     }

@@ -221,20 +221,17 @@ RL_INLINE vf vsincos(vf x, int32_t quarter) {
     return (vf)((vu)y ^ (vu)(n & 2) << 30);
 }
 
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_at __attribute__((vector_size(16), aligned(4), may_alias));
 
 // Transposes four rows of four floats, `ts` and `fs` apart.
 RL_INLINE void turn4(float *to, int64_t ts, const float *from, int64_t fs) {
-    v4 a = *(const v4_at *)from, b = *(const v4_at *)(from + fs);
-    v4 c = *(const v4_at *)(from + 2 * fs), d = *(const v4_at *)(from + 3 * fs);
+    v4 a = v4load(from), b = v4load(from + fs), c = v4load(from + 2 * fs), d = v4load(from + 3 * fs);
     v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     v4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
     v4 ba = __builtin_shufflevector(a, b, 2, 6, 3, 7);
     v4 dc = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(v4_at *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    *(v4_at *)(to + ts) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    *(v4_at *)(to + 2 * ts) = __builtin_shufflevector(ba, dc, 0, 1, 4, 5);
-    *(v4_at *)(to + 3 * ts) = __builtin_shufflevector(ba, dc, 2, 3, 6, 7);
+    v4store(to, __builtin_shufflevector(ab, cd, 0, 1, 4, 5));
+    v4store(to + ts, __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+    v4store(to + 2 * ts, __builtin_shufflevector(ba, dc, 0, 1, 4, 5));
+    v4store(to + 3 * ts, __builtin_shufflevector(ba, dc, 2, 3, 6, 7));
 }
 #endif

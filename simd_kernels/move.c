@@ -11,18 +11,17 @@ typedef struct {
 } move_job;
 
 #define MOVE_LOOP(type)                                                                            \
-    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)((type *)to)[i * ts] = ((const type *)from)[i * fs]
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                                  \
+        rl_copy((type *)to + i * ts, (const type *)from + i * fs, sizeof(type))
 
 // Copies a short run by vectors of 16 bytes, of which the last two overlap. A call would cost more.
 static inline void move_bytes(uint8_t *to, const uint8_t *from, int64_t n) {
-    typedef uint32_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
     if (n < 16 || n > 1024) {
         rl_copy(to, from, (size_t)n);
         return;
     }
-    RL_SMALL_LOOP for (int64_t i = 0; i < n - 16; i += 16)
-        *(v16 *)(to + i) = *(const v16 *)(from + i);
-    *(v16 *)(to + n - 16) = *(const v16 *)(from + n - 16);
+    RL_SMALL_LOOP for (int64_t i = 0; i < n - 16; i += 16) rl_copy(to + i, from + i, 16);
+    rl_copy(to + n - 16, from + n - 16, 16);
 }
 
 static RL_APART void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t ts, int64_t fs,

@@ -16,7 +16,7 @@ struct row_job {
 // Replaces the lanes from n on by `other`.
 RL_INLINE vf vkeep(vf x, int64_t n, float other) {
     static const int32_t LANES[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return vselect(*(const vi_at *)LANES < (int32_t)rl_min(n, VF), x, vsplat(other));
+    return vselect(viload(LANES) < (int32_t)rl_min(n, VF), x, vsplat(other));
 }
 
 static inline vf row_load(const float *x, int64_t left) {
@@ -40,7 +40,7 @@ static void row_item(void *ctx, int64_t item, int thread) {
         need += direct[i] ? 0 : job->widths[i];
     }
     float *scratch = NULL, *x[WALK_OPERANDS] = {NULL};
-    if (need && !(scratch = rl_scratch(thread, (size_t)need * 4))) {
+    if (need && !(scratch = rl_scratch(thread, need * 4))) {
         job->failed = 1;
         return;
     }
@@ -184,7 +184,8 @@ static RL_ONCE int norm(const rl_call *c, row_fn fn) {
         if (part->ndim < 0) continue;
         if (part->ndim != 1 || part->shape[0] != n || !IS_FLOAT(part->dtype)) return RL_REFUSED;
     }
-    float *held = rl_shared((size_t)n * 8);
+    if (!rl_numel(x[0])) return RL_OK;
+    float *held = rl_shared(n * 8);
     if (!held) return RL_MEMORY;
     row_job job = {.call = c, .fn = fn, .eps = rl_double(c->attrs[0])};
     if (c->n > 2) job.weight = vector_of(&c->op[2], n, held);
@@ -202,9 +203,10 @@ static void row_rope(const row_job *job, float *const *x, int64_t n) {
     int64_t half = job->widths[2], i = 0;
     if (job->interleaved)
         for (; i < half; i++) {
-            float a = in[2 * i], b = in[2 * i + 1];
-            out[2 * i] = a * cosine[i] - b * sine[i];
-            out[2 * i + 1] = b * cosine[i] + a * sine[i];
+            float a = fload(in + 2 * i), b = fload(in + 2 * i + 1);
+            float cos = fload(cosine + i), sin = fload(sine + i);
+            fstore(out + 2 * i, a * cos - b * sin);
+            fstore(out + 2 * i + 1, b * cos + a * sin);
         }
     for (; i < half; i += VF) {
         int64_t left = half - i;

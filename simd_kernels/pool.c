@@ -10,22 +10,21 @@ static struct {
     size_t bytes;
 } scratch[RL_THREADS + 1]; // the last is shared
 
-static void *memory(int i, size_t bytes) {
+static void *memory(int i, int64_t asked) {
+    if (asked < 0 || (uint64_t)asked > SIZE_MAX / 2) return NULL;
+    size_t bytes = asked ? (size_t)asked : 1;
     if (scratch[i].bytes < bytes) {
         free(scratch[i].raw);
         scratch[i].bytes = 0;
-        if (bytes > SIZE_MAX - 64 || !(scratch[i].raw = malloc(bytes + 64))) {
-            scratch[i].raw = NULL;
-            return NULL;
-        }
+        if (!(scratch[i].raw = malloc(bytes + 64))) return NULL;
         scratch[i].at = (uint8_t *)(((uintptr_t)scratch[i].raw + 63) & ~(uintptr_t)63);
         scratch[i].bytes = bytes;
     }
     return scratch[i].at;
 }
 
-void *rl_scratch(int thread, size_t bytes) { return memory(thread, bytes ? bytes : 1); }
-void *rl_shared(size_t bytes) { return memory(RL_THREADS, bytes ? bytes : 1); }
+void *rl_scratch(int thread, int64_t bytes) { return memory(thread, bytes); }
+void *rl_shared(int64_t bytes) { return memory(RL_THREADS, bytes); }
 
 // Frees large scratch memory at the end of the message.
 static void trim(void) {

@@ -68,22 +68,7 @@ static void share_out(double work, int64_t items, void (*fn)(void *, int64_t, in
 
 // Allocates the scratch memory of every thread in advance, so that no item fails for lack of it.
 static int reserve(int64_t bytes) {
-    if ((uint64_t)bytes > SIZE_MAX / 2) return 0;
     for (int t = 0; t < rl_threads(); t++)
-        if (!rl_scratch(t, (size_t)bytes)) return 0;
+        if (!rl_scratch(t, bytes)) return 0;
     return 1;
-}
-
-static void *shared_bytes(int64_t bytes) {
-    return (uint64_t)bytes > SIZE_MAX / 2 ? NULL : rl_shared((size_t)bytes);
-}
-
-// Whether sizes that need no memory (strides of 0, no elements) might overflow the arithmetic.
-static int is_vast(const rl_call *c) {
-    for (int i = 0; i < c->n; i++) {
-        double size = 1;
-        for (int d = 0; d < c->op[i].ndim; d++) size *= (double)rl_max(1, c->op[i].shape[d]);
-        if (size > 0x1p48) return 1;
-    }
-    return 0;
 }

@@ -84,13 +84,13 @@ static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start
             const int64_t *i = x;
             if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
             else if (job->floats)
-                best = extreme_of(x, n, kind, first ? *(const float *)x : best);
+                best = extreme_of(x, n, kind, first ? fload(x) : best);
             else if (kind == SUM)
                 RL_SMALL_LOOP for (int64_t j = 0; j < n; j++)
-                    whole = (int64_t)((uint64_t)whole + (uint64_t)i[j]);
+                    whole = (int64_t)((uint64_t)whole + (uint64_t)load64(i + j));
             else
                 RL_SMALL_LOOP for (int64_t j = 0; j < n; j++)
-                    whole = (first && !j) || BETTER(i[j], whole) ? i[j] : whole;
+                    whole = (first && !j) || BETTER(load64(i + j), whole) ? load64(i + j) : whole;
             first = 0;
         }
     if (kind == SUM) best = (float)sum;
@@ -128,11 +128,12 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                 else rl_copy(best.i, i, (size_t)n * 8);
             } else if (!job->floats) {
                 RL_SMALL_LOOP for (int64_t j = 0; j < n; j++) {
-                    if (kind == SUM) best.i[j] = (int64_t)((uint64_t)best.i[j] + (uint64_t)i[j]);
-                    else if (BETTER(i[j], best.i[j])) best.i[j] = i[j];
+                    int64_t one = load64(i + j);
+                    if (kind == SUM) best.i[j] = (int64_t)((uint64_t)best.i[j] + (uint64_t)one);
+                    else if (BETTER(one, best.i[j])) best.i[j] = one;
                 }
             } else if (adds && !(count & 63)) { // blocks of 64 are summed in float
-                for (int64_t j = 0; j < n; j++) sum[j] += (double)best.f[j], best.f[j] = f[j];
+                for (int64_t j = 0; j < n; j++) sum[j] += (double)best.f[j], best.f[j] = fload(f + j);
             } else
                 for (int64_t j = 0; j < n; j += VF) {
                     vf a = row_load(f + j, n - j), b = vload(best.f + j);
@@ -229,12 +230,16 @@ static RL_ONCE void arg_item(void *ctx, int64_t item, int thread) {
             const int64_t *i = x;
             if (!floats) {
                 RL_SMALL_LOOP for (; j < n; j++)
-                    if ((!s && !j) || BETTER(i[j], whole)) whole = i[j], found = s + j;
+                    if ((!s && !j) || BETTER(load64(i + j), whole))
+                        whole = load64(i + j), found = s + j;
                 continue;
             }
-            float top = extreme_of(f, n, kind, f[0]);
+            float top = extreme_of(f, n, kind, fload(f)), one;
             if (s && !(top != top || BETTER(top, best))) continue;
-            while (j < n - 1 && !(top != top ? f[j] != f[j] : f[j] == top)) j++;
+            for (; j < n - 1; j++) {
+                one = fload(f + j);
+                if (top != top ? one != one : one == top) break;
+            }
             best = top, found = s + j;
             if (best != best) break; // the first NaN
         }

@@ -10,9 +10,13 @@
 #define RL_DIMS 8
 #define RL_OPERANDS 12
 #define RL_THREADS 64
+// The most elements of an operand, a size of zero counted as one: more than any memory holds, and so
+// few that a product of sizes of one operand, times bytes, fits 64 bits. basis/layout.py has it too.
+#define RL_MOST ((int64_t)1 << 48)
 
 enum {
-    RL_OK, RL_WRONG_VERSION, RL_MALFORMED, RL_NO_KERNEL, RL_BOUNDS, RL_INDEX, RL_MEMORY, RL_REFUSED
+    RL_OK, RL_WRONG_VERSION, RL_MALFORMED, RL_NO_KERNEL, RL_BOUNDS, RL_INDEX, RL_MEMORY, RL_REFUSED,
+    RL_VAST
 };
 
 // Name, bytes of a block, elements of a block; the order is that of simd.py.
@@ -48,8 +52,8 @@ int rl_threads(void);
 
 // Memory aligned to 64 bytes, valid until the kernel ends: for one thread (0 is the caller's), or
 // shared by the kernel, allocated before rl_parallel. NULL if there is none.
-void *rl_scratch(int thread, size_t bytes);
-void *rl_shared(size_t bytes);
+void *rl_scratch(int thread, int64_t bytes);
+void *rl_shared(int64_t bytes);
 
 // A WebAssembly side module has no C library of its own, only the functions that Pyodide exports.
 void *malloc(size_t);
@@ -67,6 +71,12 @@ static inline int64_t rl_numel(const rl_operand *x) {
     int64_t n = 1;
     for (int d = 0; d < x->ndim; d++) n *= x->shape[d];
     return n;
+}
+
+// The product of two sizes; the largest number where it does not fit, which no memory has.
+static inline int64_t rl_times(int64_t a, int64_t b) {
+    int64_t out;
+    return __builtin_mul_overflow(a, b, &out) ? INT64_MAX : out;
 }
 
 static inline int64_t rl_min(int64_t a, int64_t b) { return a < b ? a : b; }

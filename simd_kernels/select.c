@@ -6,16 +6,20 @@ typedef struct {
     int64_t runs;
 } select_job;
 
+// Both are read, because a choice between addresses is not vectorized.
+#define SELECT_ONE(to, at, first, second)                                                          \
+    (rl_copy(&yes, a + (first), sizeof yes), rl_copy(&no, b + (second), sizeof no),                \
+     yes = condition[at] ? yes : no, rl_copy(o + (to), &yes, sizeof yes))
 #define SELECT_LOOP(type)                                                                          \
     do {                                                                                           \
-        type *o = (type *)data[0];                                                                 \
+        type *o = (type *)data[0], yes, no;                                                        \
         const type *a = (const type *)data[2], *b = (const type *)data[3];                         \
         const uint8_t *condition = data[1];                                                        \
         if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 1)                 \
-            for (int64_t i = 0; i < n; i++) o[i] = condition[i] ? a[i] : b[i];                     \
+            for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, i, i);                                \
         else                                                                                       \
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                          \
-                o[i * s[0]] = condition[i * s[1]] ? a[i * s[2]] : b[i * s[3]];                     \
+                SELECT_ONE(i * s[0], i * s[1], i * s[2], i * s[3]);                                \
     } while (0)
 
 static void select_item(void *ctx, int64_t item, int thread) {
@@ -77,7 +81,7 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
     } else {
         if (wide)
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
-                a.d[i] = ((const double *)from)[i * stride];
+                rl_copy(&a.d[i], (const double *)from + i * stride, 8);
         else LOAD_F[in->dtype](a.f, from, stride, n);
         if (IS_INT(low)) {
             for (int64_t i = 0; i < n; i++) {
@@ -94,7 +98,7 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = wide ? (float)a.d[i] : a.f[i];
     }
     if (low == RL_F64)
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) ((double *)to)[i * to_stride] = b.d[i];
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) rl_copy((double *)to + i * to_stride, &b.d[i], 8);
     else STORE_F[low](to, b.f, to_stride, n);
 }
 

@@ -15,15 +15,31 @@ typedef float vf __attribute__((vector_size(VF * 4)));
 typedef int32_t vi __attribute__((vector_size(VF * 4)));
 typedef uint32_t vu __attribute__((vector_size(VF * 4)));
 typedef uint16_t vh __attribute__((vector_size(VF * 2)));
-// The same types in memory: at any address, with any type of elements.
-typedef float vf_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
-typedef int32_t vi_at __attribute__((vector_size(VF * 4), aligned(1), may_alias));
-typedef uint16_t vh_at __attribute__((vector_size(VF * 2), aligned(1), may_alias));
+typedef float v4 __attribute__((vector_size(16)));
 
 #define RL_INLINE static inline __attribute__((always_inline))
 
-RL_INLINE vf vload(const void *p) { return *(const vf_at *)p; }
-RL_INLINE void vstore(void *p, vf x) { *(vf_at *)p = x; }
+// Tensors lie at any address, so memory is read and written through memcpy, which becomes one
+// instruction.
+#define RL_LOAD(name, type)                                                                        \
+    RL_INLINE type name(const void *p) {                                                           \
+        type x;                                                                                    \
+        __builtin_memcpy(&x, p, sizeof x);                                                         \
+        return x;                                                                                  \
+    }
+#define RL_STORE(name, type)                                                                       \
+    RL_INLINE void name(void *p, type x) { __builtin_memcpy(p, &x, sizeof x); }
+RL_LOAD(vload, vf)
+RL_STORE(vstore, vf)
+RL_LOAD(viload, vi)
+RL_STORE(vistore, vi)
+RL_LOAD(vhload, vh)
+RL_STORE(vhstore, vh)
+RL_LOAD(v4load, v4)
+RL_STORE(v4store, v4)
+RL_LOAD(fload, float)
+RL_STORE(fstore, float)
+RL_LOAD(load64, int64_t)
 RL_INLINE vf vsplat(float x) { return x - (vf){}; }
 RL_INLINE vi visplat(int32_t x) { return x - (vi){}; }
 RL_INLINE vf vselect(vi mask, vf yes, vf no) {
@@ -39,12 +55,12 @@ RL_INLINE vf vselect(vi mask, vf yes, vf no) {
 // The first n elements, then zeros. Reads nothing past them.
 RL_INLINE vf vload_part(const float *p, int64_t n) {
     float out[VF] = {0};
-    for (int64_t i = 0; i < n; i++) out[i] = p[i];
+    for (int64_t i = 0; i < n; i++) out[i] = fload(p + i);
     return vload(out);
 }
 
 RL_INLINE void vstore_part(float *p, vf x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) p[i] = x[i];
+    for (int64_t i = 0; i < n; i++) fstore(p + i, x[i]);
 }
 
 // a * b + c, with one rounding if the processor supports it; never a call.
@@ -106,7 +122,7 @@ RL_INLINE float half_to_float(uint16_t h) {
 }
 
 RL_INLINE vf vload_half(const void *p) {
-    vh h = *(const vh_at *)p;
+    vh h = vhload(p);
 #if defined(__F16C__) || defined(__aarch64__)
     typedef _Float16 vhf __attribute__((vector_size(VF * 2)));
     return __builtin_convertvector((vhf)h, vf);
@@ -127,7 +143,7 @@ RL_INLINE float bfloat_to_float(uint16_t h) {
 }
 
 RL_INLINE vf vload_bfloat(const void *p) {
-    return (vf)(__builtin_convertvector(*(const vh_at *)p, vu) << 16);
+    return (vf)(__builtin_convertvector(vhload(p), vu) << 16);
 }
 
 #endif

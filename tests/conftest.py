@@ -106,7 +106,7 @@ def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio._set_running_loop(loop)
 
 
-_room = [900 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
+_room = [800 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
 
 
 def _resident(kind: str) -> int:
@@ -115,15 +115,22 @@ def _resident(kind: str) -> int:
     return 1024 * int(re.findall(rf"^{kind}:\s+(\d+) kB", status, re.M)[0])
 
 
+_shared: list[Path] = []  # the file whose fixtures serve several of its tests
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None):  # type: ignore[no-untyped-def]
     """Free what the webgpu device holds once a worker has much memory.
 
     Compiled shaders stay in memory until their device is closed: in software half a megabyte each.
-    Between files only, when the fixtures of a file, which may hold a model on the device, are gone.
+    Not between tests of a file whose fixtures may hold a model on the device.
     """
     yield
-    if nextitem is None or nextitem.path == item.path:
+    fixtures = getattr(item, "_fixtureinfo", None)
+    for found in fixtures.name2fixturedefs.values() if fixtures else ():
+        if found[-1].scope in ("class", "module"):
+            _shared[:] = [item.path]
+    if nextitem is None or (nextitem.path == item.path and _shared == [item.path]):
         return
     if not (REQUIRED and Path("/proc/self/status").exists()):
         return
@@ -133,7 +140,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None):  #
         device("webgpu").reset()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
-        _room[0] = max(_room[0], _resident("VmRSS") + (300 << 20))
+        _room[0] = max(_room[0], _resident("VmRSS") + (200 << 20))
 
 
 _peaks: dict[str, int] = {}

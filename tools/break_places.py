@@ -29,17 +29,20 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Room: (its sources, its tests in `make test` in the order in which they are tried).
 ROOMS: dict[str, tuple[str, list[str]]] = {
-    "basis": ("core/basis/*.py", ["tests/core"]),
-    "cpu": ("core/backends/cpu/**/*.py", ["tests/simd", "tests/core"]),
+    "basis": ("core/basis/*.py", ["tests/core/basis", "tests/core"]),
+    "cpu": (
+        "core/backends/cpu/**/*.py",
+        ["tests/core/backends tests/core/tools", "tests/core", "tests/simd"],
+    ),
     "webgpu": ("core/backends/webgpu/**/*.py", ["tests/webgpu", "tests/core -k webgpu"]),
-    "ops": ("core/ops/*.py", ["tests/core -k registry", "tests/core"]),
-    "functional": ("core/functional/*.py", ["tests/core -k declarations", "tests/core"]),
-    "jit": ("core/jit/*.py", ["tests/core -k jit", "tests/core"]),
-    "io": ("core/io/**/*.py", ["tests/core -k 'io_ or gguf or token or template'", "tests/fuzz"]),
+    "ops": ("core/ops/*.py", ["tests/core/ops", "tests/core"]),
+    "functional": ("core/functional/*.py", ["tests/core/ops tests/core/nn", "tests/core"]),
+    "jit": ("core/jit/*.py", ["tests/core/jit", "tests/core"]),
+    "io": ("core/io/**/*.py", ["tests/core/io", "tests/fuzz", "tests/models"]),
     "models": ("models/**/*.py", ["tests/models", "tests/core", "tests/parity"]),
     "simd_kernels": ("simd_kernels/*.c", ["tests/simd", "tests/core"]),
     "wgsl_kernels": ("wgsl_kernels/**/*.wgsl", ["tests/webgpu", "tests/core -k webgpu"]),
-    "web": ("web/tokenizer/*.js", ["tests/core -k tokenizer_js", "tests/browser"]),
+    "web": ("web/tokenizer/*.js", ["tests/core/io -k tokenizer_js", "tests/browser"]),
     "site": ("site/builder/*.py", ["tests/browser/test_site_build.py", "tests/browser"]),
 }
 # The replacement of a token, by the first rule that matches the whole token.

@@ -31,7 +31,8 @@ export interface Session {
   ): Promise<PyProxy & Iterable<any>>;
   tasks(): PyProxy;
   task(id: number, name: string): PyProxy;
-  token_count(id: number, prompt: string | object[]): number;
+  token_count(id: number, prompt: string | object[]): Promise<number>;
+  bring_jinja(read: (name: string) => Promise<Uint8Array>): void;
   tune(
     id: number,
     breathe: () => Promise<boolean>,

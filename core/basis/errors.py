@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from itertools import islice
+from typing import Self
+
+# A value of a million entries is cut off before it is written, not after.
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 100
 
 
 class RushlightError(Exception):
@@ -15,6 +22,18 @@ class RushlightError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(f"{message}\n  hint: {hint}" if hint else message)
         self.hint = hint
+
+    def during(self, ops: str) -> Self:
+        """The same error with the names of the running ops in front."""
+        if str(self).startswith(f"{ops}: "):
+            return self
+        found = type(self)(f"{ops}: {self}")
+        found.hint = self.hint
+        return found
+
+
+class SizeError(RushlightError, ValueError):
+    """A shape has more elements than a tensor may have."""
 
 
 class FormatError(RushlightError, ValueError):
@@ -36,14 +55,6 @@ class CaptureError(RushlightError, RuntimeError):
 class DeviceError(RushlightError, RuntimeError):
     """A device refused or failed; the message names the ops that were running."""
 
-    def during(self, ops: str) -> DeviceError:
-        """The same error with the names of the running ops in front."""
-        if str(self).startswith(f"{ops}: "):
-            return self
-        found = type(self)(f"{ops}: {self}")
-        found.hint = self.hint
-        return found
-
 
 class DeviceLostError(DeviceError):
     """The device was lost (unplugged, reset, closed), and its tensors with it."""
@@ -54,5 +65,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of `names` that look most like `name`, best first."""
-    return difflib.get_close_matches(name, list(names), n=count, cutoff=0.4)
+    """Up to `count` of the first thousand `names` that look most like `name`, best first."""
+    return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)
+
+
+def brief(value: object) -> str:
+    """A value from a file as a message shows it: its repr in one line, cut off where it is long."""
+    return " ".join(line.strip() for line in _BRIEF.repr(value).splitlines())

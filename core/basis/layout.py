@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from rushlight.core.basis.errors import SizeError
+
 Shape = tuple[int, ...]
+# The most elements of a tensor, a size of zero counted as one: more than any memory holds, and so
+# few that kernels may multiply sizes and strides in 64 bits. rl.h has it too.
+MOST_ELEMENTS = 2**48
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ class Layout:
         strides = [0] * lead
         for size, stride, want in zip(self.shape, self.strides, shape[lead:], strict=True):
             strides.append(stride if size == want else 0)
+        check_elements(shape)
         return Layout(tuple(shape), tuple(strides), self.offset)
 
     def slice(self, dim: int, start: int, stop: int, step: int = 1) -> Layout:
@@ -89,7 +95,8 @@ class Layout:
         shape, strides = list(self.shape), list(self.strides)
         shape[dim] = max(0, -((start - stop) // step))
         offset = self.offset + (start * strides[dim] if shape[dim] else 0)
-        strides[dim] *= step
+        if shape[dim] > 1:  # otherwise the step leads nowhere, and may be any number
+            strides[dim] *= step
         return Layout(tuple(shape), tuple(strides), offset)
 
     def select(self, dim: int, index: int) -> Layout:
@@ -150,12 +157,27 @@ def _contiguous(shape: Shape) -> Layout:
 
 
 def contiguous_strides(shape: Sequence[int]) -> Shape:
-    """Row-major strides of `shape`, as in torch (a size of zero counts as one)."""
+    """Row-major strides of `shape`, as in torch (a size of zero counts as one).
+
+    Raises SizeError for more elements than a tensor may have.
+    """
+    check_elements(shape)
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def check_elements(shape: Sequence[int], op: str = "") -> None:
+    """Raise SizeError for a shape of more elements than a tensor may have; op: for its message."""
+    count = math.prod(shape) or math.prod(n for n in shape if n)
+    if count > MOST_ELEMENTS:
+        empty = ", counting a size of 0 as 1" if 0 in shape else ""
+        error = SizeError(
+            f"shape {tuple(shape)} has {count} elements{empty}; at most 2**48 are supported"
+        )
+        raise error.during(op) if op else error
 
 
 def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
@@ -217,6 +239,8 @@ def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
     """`shape` with a -1 replaced so that it holds `numel` elements; ValueError where none fits."""
     found = as_shape(op, (tuple(shape),))
     if min(found, default=0) >= 0 and math.prod(found) == numel:
+        if not numel:
+            check_elements(found, op)
         return found
     out = list(found)
     holes = [i for i, n in enumerate(out) if n == -1]

@@ -64,7 +64,7 @@ def _explain(error: Exception) -> int:
         print(f"rushlight: {_words(error)}", file=sys.stderr)
         return 2
     print(
-        f"rushlight: unexpected {type(error).__name__}: {error}\n"
+        f"rushlight: unexpected {type(error).__name__}: {_words(error)}\n"
         "  hint: this is an error of the program; run it with --debug and report what it shows",
         file=sys.stderr,
     )
@@ -72,9 +72,13 @@ def _explain(error: Exception) -> int:
 
 
 def _words(error: Exception) -> str:
+    from rushlight.core.cli.show import printable
+
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
+        words = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        words = str(error) or type(error).__name__
+    return "\n".join(map(printable, words.split("\n")))
 
 
 def _app() -> Typer:

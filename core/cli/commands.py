@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rushlight.core.cli.show import bar, short
+from rushlight.core.cli.show import bar, printable, short
 
 if TYPE_CHECKING:
     from rushlight.core.io.weights.table import Entry
@@ -47,9 +47,11 @@ def inspect(
         few = {key: _few(value) for key, value in metadata.items()}
         print(json.dumps({"metadata": few, "total": total, "tensors": tensors}))
         return
-    _print_table([[e.name, e.dtype.name, str(list(e.shape)), _size(e.nbytes)] for _, e in rows])
+    _print_table(
+        [[printable(e.name), e.dtype.name, str(list(e.shape)), _size(e.nbytes)] for _, e in rows]
+    )
     for key, value in metadata.items():
-        print(f"metadata  {key}: {short(str(_few(value)), 200)}")
+        print(f"metadata  {printable(key)}: {printable(short(str(_few(value)), 200))}")
     files = f" in {len(opened)} files" if len(opened) > 1 else ""
     count = f"{total['parameters']:,} numbers"
     print(f"{total['tensors']} tensors{files}, {count}, {_size(total['bytes'])}")

@@ -80,6 +80,13 @@ def show_vectors(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> No
             print(" ".join(f"{dot:7.4f}" for dot in dots))
 
 
+def printable(text: str) -> str:
+    """A text from outside as a terminal may show it: control characters are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def short(text: str, width: int) -> str:
     """A text in one line of at most `width` characters."""
     text = " ".join(text.split())

@@ -19,7 +19,9 @@ Out = Annotated[Path, typer.Option(help="The folder to make.")]
 Dir = Annotated[Path, typer.Option("--dir", help="The built site.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option(help="A model to include: a name, a folder or a hub id; repeatable."),
+    typer.Option(
+        help="Models to include, with commas between or repeated: names, folders or hub ids."
+    ),
 ]
 
 
@@ -59,7 +61,7 @@ def build(
     bars = _Bars(console)
     with bars.progress:
         chosen: list[tuple[str, Path]] = []
-        for name in models if models is not None else [DEFAULT_MODEL]:
+        for name in [DEFAULT_MODEL] if models is None else _names(models):
             folder = resolve(name, progress=partial(bars, name))
             chosen.append((Path(name.partition("@")[0]).name, folder))
         report = build_site(out, chosen, split_mb=split_mb, progress=bars)
@@ -75,6 +77,12 @@ def build(
             "The installed package lacks the demo pages; a checkout has them.",
             soft_wrap=True,
         )
+
+
+def _names(given: list[str]) -> list[str]:
+    """The names of repeated options, each a list with commas or a folder's path."""
+    split = ([part] if Path(part).exists() else part.split(",") for part in given)
+    return [name.strip() for names in split for name in names if name.strip()]
 
 
 @app.command()

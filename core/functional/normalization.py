@@ -50,8 +50,11 @@ def batch_norm(
 
     input: (n, channels, ...). Training uses the batch's mean and variance and moves the running
     values (channels,) toward them by `momentum`, in place. Otherwise the running values are used.
-    ValueError for one value per channel in training, or for missing running values otherwise.
+    ValueError for an input without channels, for one value per channel in training, or for missing
+    running values otherwise.
     """
+    if input.ndim < 2:
+        raise ValueError(f"batch_norm: input is {input.shape}; it must be (n, channels, ...)")
     if training:
         dims = (0, *range(2, input.ndim))
         count = input.numel() // max(input.shape[1], 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rushlight.core.basis.errors import LoadError, nearest
@@ -32,9 +32,11 @@ def load_into(
     unexpected = [name for name in state if name not in slots]
     wrong = [w for name in slots if name in state for w in _misfit(name, slots[name], state[name])]
     if wrong or (strict and (missing or unexpected)):
-        lines = [_lost(n, slots[n], state, unexpected) for n in missing] if strict else []
-        unused = [_unused(n, state[n], slots, missing) for n in unexpected] if strict else []
-        found = [*_first(lines), *_first(unused), *_first(wrong)]
+        lost = [*_first(missing, lambda n: _lost(n, slots[n], state, unexpected))] if strict else []
+        unused = (
+            [*_first(unexpected, lambda n: _unused(n, state[n], slots, missing))] if strict else []
+        )
+        found = [*lost, *unused, *_first(wrong, str)]
         head = "load: " if len(found) == 1 else f"load: the tensors do not fit {owner}:\n  "
         raise LoadError(head + "\n  ".join(found))
     with autograd.no_grad():
@@ -64,9 +66,11 @@ def _misfit(name: str, slot: Tensor, value: Tensor) -> list[str]:
     return []
 
 
-def _first(lines: list[str]) -> list[str]:
-    more = len(lines) - _SHOWN
-    return lines if more <= 0 else [*lines[:_SHOWN], f"... and {more} more like these"]
+def _first(names: list[str], line: Callable[[str], str]) -> Iterator[str]:
+    """The lines of the first names. Only these are made, as each looks through every name."""
+    yield from map(line, names[:_SHOWN])
+    if len(names) > _SHOWN:
+        yield f"... and {len(names) - _SHOWN} more like these"
 
 
 def _lost(name: str, slot: Tensor, state: Mapping[str, Tensor], spare: list[str]) -> str:

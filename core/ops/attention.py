@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import bool_
+from rushlight.core.basis.layout import MOST_ELEMENTS
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.autograd import is_grad_enabled
@@ -168,9 +169,14 @@ def attention(
     return ATTENTION(
         q, k.to(q.dtype), v.to(q.dtype), None if bias is None else bias.to(q.dtype), mask,
         offset, None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths),
-        scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
-        causal=causal, window=window, softcap=softcap,
+        scale=1 / math.sqrt(max(q.shape[3], 1)) if scale is None else float(scale),
+        causal=causal, window=_within(window), softcap=softcap,
     )  # fmt: skip
+
+
+def _within(window: int | None) -> int | None:
+    # A larger window hides nothing, as no tensor has so many keys.
+    return None if window is not None and window > MOST_ELEMENTS else window
 
 
 def _rows(name: str, q: Tensor, value: Tensor | int) -> Tensor | None:

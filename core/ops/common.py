@@ -58,6 +58,20 @@ def modular(value: Scalar, dtype: DType) -> Scalar:
     return rest - 2**bits if dtype.kind == "i" and rest >= 2 ** (bits - 1) else rest
 
 
+def check_fits(name: str, value: Scalar, dtype: DType) -> None:
+    """Raise ValueError for a number that `dtype` cannot hold; a fraction is cut off, as in torch."""
+    try:
+        if dtype.kind not in "ui":
+            float(value)
+            return
+        info = np.iinfo(dtype.numpy)
+        if info.min <= int(value) <= info.max:
+            return
+    except (OverflowError, ValueError):
+        pass
+    raise ValueError(f"{name}: {value} does not fit dtype {dtype.name}")
+
+
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
     """The operands of an elementwise op with torch's promotion, expanded to one shape.
 

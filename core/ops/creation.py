@@ -10,7 +10,7 @@ from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, float32, int64, of_scalar
 from rushlight.core.basis.layout import Layout, as_shape
-from rushlight.core.ops.common import FULL, Scalar
+from rushlight.core.ops.common import FULL, Scalar, check_fits
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Meta, Op
 
@@ -48,6 +48,7 @@ def full(
     """A tensor of shape `size` filled with one value; dtype: default: that of the value."""
     found = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
     shape = sizes("full", tuple(size))
+    check_fits("full", fill_value, found)
     out = FULL(device=_device(device), shape=shape, value=fill_value, dtype=found)
     return out.requires_grad_() if requires_grad else out
 
@@ -103,4 +104,7 @@ def arange(
     whole = all(isinstance(v, int) for v in (start, end, step))
     found = (int64 if whole else float32) if dtype is None else as_dtype(dtype)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    if whole:
+        for bound in (start, start + max(count - 1, 0) * step):
+            check_fits("arange", bound, int64)
     return ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=found)

@@ -9,11 +9,12 @@ from rushlight.core.basis.layout import (
     Layout,
     Shape,
     as_shape,
+    check_elements,
     infer_shape,
     normalize_dim,
     normalize_dims,
 )
-from rushlight.core.ops.common import Scalar
+from rushlight.core.ops.common import Scalar, check_fits
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -86,7 +87,10 @@ def _infer_unfold(x: Meta, *, dim: int, size: int, step: int, dilation: int) -> 
     count = (old.shape[dim] - (size - 1) * dilation - 1) // step + 1
     shape = (*old.shape[:dim], count, *old.shape[dim + 1 :], size)
     stride = old.strides[dim]
-    strides = (*old.strides[:dim], stride * step, *old.strides[dim + 1 :], stride * dilation)
+    along = stride * step if count > 1 else stride
+    strides = (*old.strides[:dim], along, *old.strides[dim + 1 :],
+               stride * dilation if size > 1 else stride)  # fmt: skip
+    check_elements(shape)
     return Meta(x.dtype, Layout(shape, strides, old.offset))
 
 
@@ -282,13 +286,18 @@ PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
 
 @public
 @network
-def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar = 0) -> Tensor:
+def pad(
+    x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
+) -> Tensor:
     """Pad the last dims with `value`: (before, after) of the last dim, then of the one before.
 
-    Negative numbers cut elements off. ValueError for a mode other than "constant".
+    Negative numbers cut elements off. None is 0. ValueError for a mode other than "constant", and
+    for a value that the dtype of `x` cannot hold.
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")
+    value = 0 if value is None else value
+    check_fits("pad", value, x.dtype)
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import DeviceMemoryError
+from rushlight.core.basis.errors import DeviceMemoryError, SizeError
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd
@@ -120,7 +120,10 @@ class Op:
     ) -> Tensor:
         """Run on `inputs` (None for an omitted one) and return the result."""
         where = self._device(inputs, device)
-        meta = self.infer(*inputs, **attrs)
+        try:
+            meta = self.infer(*inputs, **attrs)
+        except SizeError as error:
+            raise error.during(self.name) from None
         if self.view:
             first = inputs[0]
             assert first is not None

@@ -13,7 +13,7 @@ import re
 from functools import cache
 from types import ModuleType
 
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import LoadError, brief
 
 
 @cache
@@ -38,6 +38,6 @@ def family_of(value: object, what: str, constant: str = "MODEL_TYPES") -> Module
     known = families(constant)
     if not isinstance(value, str) or value not in known:
         raise LoadError(
-            f"{what} {value!r:.100} is not supported; supported: {', '.join(sorted(known))}"
+            f"{what} {brief(value)} is not supported; supported: {', '.join(sorted(known))}"
         )
     return importlib.import_module(known[value])

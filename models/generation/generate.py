@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from typing import Any
 
-from rushlight.core.io.text.template import ChatTemplate, load_template
+from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.batch import Batch, Row
@@ -39,7 +39,7 @@ class CausalLM(Model):
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
-    def configure(self, files: dict[str, bytes]) -> None:
+    def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the chat template and the end tokens from the files."""
         if "tokenizer.json" in files:
             self.tokenizer = load_tokenizer(
@@ -50,7 +50,7 @@ class CausalLM(Model):
         if "chat_template.jinja" in files:
             source = files["chat_template.jinja"].decode("utf-8", "replace")
         if isinstance(source, str):
-            self.template = load_template(
+            self.template = ChatTemplate(
                 source,
                 bos_token=_text(settings, "bos_token"),
                 eos_token=_text(settings, "eos_token"),

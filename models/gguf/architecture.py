@@ -41,9 +41,9 @@ def halves(heads: str) -> Transform:
 
     def undo(t: Tensor, config: dict[str, Any]) -> Tensor:
         n = config[heads]
-        rows = t.shape[0]
-        if n < 1 or rows % (2 * n):
-            raise FormatError(f"{rows} rows of q or k do not divide into {n} heads of pairs")
+        rows = t.shape[0] if t.ndim in (1, 2) else 0
+        if n < 1 or rows < 1 or rows % (2 * n):
+            raise FormatError(f"q or k of shape {t.shape} does not divide into {n} heads of pairs")
         # Row 2 j + s of a head in the file is row s * half + j in the checkpoint. Strides move
         # whole blocks on the device that holds them.
         half, width = rows // n // 2, t.numel() // rows

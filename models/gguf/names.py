@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
-import numpy as np
-
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import LARGEST, checked
 from rushlight.models.families import family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture
 
@@ -24,14 +24,15 @@ def as_checkpoint(
 ) -> tuple[dict[str, bytes], dict[str, Tensor]]:
     """(small files, tensors) as in a folder of the Hugging Face layout.
 
-    Raises LoadError for an unsupported architecture and for an unknown tensor.
+    Raises LoadError for an unsupported architecture and for an unknown tensor, FormatError for a
+    key with a value of another type or out of range, or that does not fit the tensors.
     """
     name = metadata.get("general.architecture")
     family = family_of(name, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
     found = {n: t for n, t in tensors.items() if n != "rope_freqs.weight"}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
-    config = _config(str(name), architecture, metadata, tensors, renamed)
+    config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
     for n, t in renamed.items():
         transform = architecture.transforms.get(n.split(".")[-2])
         if transform is not None:
@@ -40,15 +41,28 @@ def as_checkpoint(
     config = {key: value for key, value in config.items() if key in read}
     files = {}
     # A model without a vocabulary works on token ids only.
-    if metadata.get("tokenizer.ggml.model", "none") not in ("none", "no_vocab"):
+    kind = metadata.get("tokenizer.ggml.model", "none")
+    if not isinstance(kind, str) or kind not in ("none", "no_vocab"):
+        _check_tokens(metadata, config.get("vocab_size"))
         files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
         config["eos_token_id"] = sorted(stop_ids(metadata))
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
 
 
+def _check_tokens(metadata: Metadata, rows: Any) -> None:
+    """Raise FormatError for more tokens than rows of the embedding."""
+    tokens = metadata.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, list) and isinstance(rows, int) and len(tokens) > rows:
+        raise FormatError(
+            f"tokenizer.ggml.tokens has {len(tokens)} entries, more than the {rows} rows of "
+            "token_embd.weight"
+        )
+
+
 def _config(
     name: str,
+    kind: type,
     architecture: Architecture,
     metadata: Metadata,
     tensors: Mapping[str, Tensor],
@@ -66,29 +80,65 @@ def _config(
     }
     config["attention_bias"] = biased(attention.qkv or attention.q)
     config["mlp_bias"] = biased(mlp.gate_up or mlp.up)
-    for key, stored in {**KEYS, **architecture.keys}.items():
+    known = {field.name: field for field in fields(kind)}
+    found: dict[str, Any] = {}
+    keys = {**KEYS, **architecture.keys}
+    for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
-            config[key] = value.tolist() if isinstance(value, np.ndarray) else value
+            of = str(known[key].type) if key in known else "float" if "theta" in key else "int"
+            config[key] = found[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
     embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight")
     if embedding is not None and embedding.ndim == 2:
         config["vocab_size"] = embedding.shape[0]
+    needed = {s for k, s in keys.items() if k in known and known[k].default is MISSING}
+    for stored in sorted(needed | {"attention.head_count", "block_count", "embedding_length"}):
+        if stored not in found and not (stored == "vocab_size" and "vocab_size" in config):
+            raise FormatError(f"the metadata has no {name}.{stored}")
     config.setdefault("num_key_value_heads", config.get("num_attention_heads"))
-    for key in ("num_attention_heads", "num_key_value_heads"):
-        if not isinstance(config.get(key), int):
-            raise FormatError(f"{name}: {key} is {config.get(key)!r:.100}; it must be one number")
+    _check_layers(f"{name}.block_count", found["block_count"], tensors)
+    width, heads = found["embedding_length"], found["attention.head_count"]
+    head = found.get("attention.key_length") or width // max(heads, 1)
+    _check_rotary(f"{name}.rope.dimension_count", metadata, head)
     scaling = _scaling(name, metadata, tensors)
     if scaling:
         config["rope_scaling"] = scaling
     return config
 
 
+def _check_layers(key: str, count: int, tensors: Mapping[str, Tensor]) -> None:
+    """Raise FormatError unless the file has tensors of exactly `count` layers."""
+    numbers = (int(layer[1]) for n in tensors if (layer := re.match(r"blk\.(\d{1,4})\.", n)))
+    layers = max(numbers, default=-1) + 1
+    if layers != count:
+        raise FormatError(f"{key} is {count}, but the file has tensors of {layers} layers")
+
+
+def _check_rotary(key: str, metadata: Metadata, head: int) -> None:
+    """Raise FormatError unless all features of a head are rotated."""
+    count = metadata.get(key, head)
+    if isinstance(count, bool) or not isinstance(count, int) or count != head:
+        raise FormatError(f"{key} is {brief(count)}, which differs from a head's {head} features")
+
+
 def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> dict[str, Any] | None:
-    if "rope_freqs.weight" in tensors:
+    stored = tensors.get("rope_freqs.weight")
+    if stored is not None:
+        if stored.ndim != 1 or stored.numel() > LARGEST["head_dim"] or stored.dtype.kind != "f":
+            raise FormatError(
+                f"rope_freqs.weight is {stored.dtype.name} of shape {stored.shape}; it must have "
+                "one float per frequency"
+            )
         # The converter stores llama3's scaling as a divisor for every frequency.
-        return {"rope_type": "factors", "factors": tensors["rope_freqs.weight"].float().tolist()}
-    kind = metadata.get(f"{name}.rope.scaling.type")
-    if kind in (None, "none"):
+        return {"rope_type": "factors", "factors": stored.float().tolist()}
+    key = f"{name}.rope.scaling"
+    kind = metadata.get(f"{key}.type", "none")
+    if isinstance(kind, str) and kind == "none":
         return None
-    return {"rope_type": kind, "factor": metadata.get(f"{name}.rope.scaling.factor")}
+    if not isinstance(kind, str) or kind != "linear":
+        raise FormatError(f"{key}.type is {brief(kind)}, which is not supported; supported: linear")
+    factor = metadata.get(f"{key}.factor")
+    if not isinstance(factor, float) or not 0 < factor < 1e9:
+        raise FormatError(f"{key}.factor is {brief(factor)}; it must be a positive number")
+    return {"rope_type": kind, "factor": factor}

@@ -75,7 +75,7 @@ class AttentionSpec:
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self.heads % self.kv_heads:
+        if self.heads < 1 or self.kv_heads < 1 or self.heads % self.kv_heads:
             raise FormatError(
                 f"config.json: num_attention_heads {self.heads} is not a multiple of "
                 f"num_key_value_heads {self.kv_heads}"

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.nn.rope import Rope
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import LARGEST, RANGES
 
 Angles = Mapping["RotarySpec", tuple[Tensor, Tensor]]
 
@@ -30,6 +31,8 @@ class RotarySpec:
     def __post_init__(self) -> None:
         if self.dim < 2 or self.dim % 2:
             raise FormatError(f"config.json: head_dim {self.dim} is not even")
+        if self.dim > LARGEST["head_dim"]:
+            raise FormatError(f"config.json: head_dim {self.dim} is out of range")
 
 
 def rotary_of(config: Mapping[str, Any], dim: int) -> RotarySpec:
@@ -41,14 +44,26 @@ def rotary_of(config: Mapping[str, Any], dim: int) -> RotarySpec:
     for name in ("rope_scaling", "rope_parameters"):
         value = config.get(name)
         if value is not None and not isinstance(value, dict):
-            raise FormatError(f"config.json: {name} is {value!r}; it must be an object")
+            raise FormatError(f"config.json: {name} is {brief(value)}; it must be an object")
         scaling = value or scaling
     # Newer files hold theta and the scaling in one object.
-    theta = config.get("rope_theta", 10000.0)
-    if config.get("rope_parameters"):
-        theta = config["rope_parameters"].get("rope_theta", theta)
-    share = float(config.get("partial_rotary_factor", 1.0))
-    return RotarySpec(int(dim * share), float(theta), json.dumps(scaling) if scaling else "")
+    theta = _number(config, "rope_theta", 10000.0, RANGES["theta"])
+    theta = _number(config.get("rope_parameters") or {}, "rope_theta", theta, RANGES["theta"])
+    share = _number(config, "partial_rotary_factor", 1.0, (0.0, 1.0))
+    return RotarySpec(int(dim * share), theta, json.dumps(scaling) if scaling else "")
+
+
+def _number(
+    config: Mapping[str, Any], name: str, default: float, limits: tuple[float, float]
+) -> float:
+    value = config.get(name, default)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not limits[0] <= value <= limits[1]:
+        raise FormatError(
+            f"config.json: {name} is {brief(value)}; it must be a number from {limits[0]:g} to "
+            f"{limits[1]:g}"
+        )
+    return float(value)
 
 
 class Rotary:

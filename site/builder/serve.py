@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import http.client
 import json
 import posixpath
 import re
+import socket
 import sys
+import threading
 import urllib.parse
 from email.utils import formatdate
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from rushlight.site.builder.pages import SiteError
 
@@ -34,11 +38,17 @@ _STEP = 1 << 18
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of the files below `root`."""
+    """GET and HEAD of the files below `root`.
+
+    timeout: seconds after which a connection that sends nothing is closed. stalled: the same for
+    one that takes nothing of an answer; a page may be busy meanwhile.
+    """
 
     root: Path
     protocol_version = "HTTP/1.1"
     server_version = "rushlight"
+    timeout = 20
+    stalled = 120
 
     def do_GET(self) -> None:
         """Send a file, or the requested range of it."""
@@ -51,27 +61,45 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing, because the terminal shows the address."""
 
-    def locate(self) -> Path | None:
-        """The file that the request names, or None."""
-        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it."""
+        server: Any = self.server
+        server.note(self.connection, waiting=True)
+        self.connection.settimeout(self.timeout)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read a request's headers, with which the waiting ends."""
+        read = super().parse_request()
+        server: Any = self.server
+        server.note(self.connection, waiting=False)
+        self.connection.settimeout(self.stalled)
+        return read
+
+    def locate(self, path: str) -> Path | None:
+        """The file or folder that a path of the site names; None for what is not below `root`."""
         inner = posixpath.normpath(path).lstrip("/")
-        target = (self.root / inner).resolve()
-        if not target.is_relative_to(self.root.resolve()):
+        try:
+            target = (self.root / inner).resolve()
+            inside = target.is_relative_to(self.root.resolve())
+            return target if inside and (target.is_file() or target.is_dir()) else None
+        except (OSError, ValueError, RuntimeError):  # a name that no file can have, a loop of links
             return None
-        if target.is_dir():
-            if not path.endswith("/"):
-                return None
-            target /= "index.html"
-        return target if target.is_file() else None
 
     def _send(self, *, body: bool) -> None:
-        url = urllib.parse.urlsplit(self.path)
-        folder = self.root / urllib.parse.unquote(url.path).lstrip("/")
-        if not url.path.endswith("/") and folder.is_dir():
-            self._answer(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"{url.path}/"})
+        try:
+            quoted = urllib.parse.urlsplit(self.path).path
+        except ValueError:
+            self._answer(HTTPStatus.BAD_REQUEST, {"Content-Type": "text/plain"}, b"no URL\n", body)
             return
-        path = self.locate()
-        if path is None:
+        name = urllib.parse.unquote(quoted)
+        path = self.locate(name)
+        if path is not None and path.is_dir():
+            if not name.endswith("/"):
+                self._answer(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"{quoted}/"})
+                return
+            path = self.locate(f"{name}index.html")
+        if path is None or not path.is_file():
             self._answer(HTTPStatus.NOT_FOUND, {"Content-Type": "text/plain"}, b"not found\n", body)
             return
         stat = path.stat()
@@ -87,7 +115,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_MODIFIED, headers)
             return
         start, end, status = 0, stat.st_size, HTTPStatus.OK
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        # Longer numbers lie past the end of every file; Python does not even read the longest.
+        wanted = re.fullmatch(r"bytes=(\d{1,40})-(\d{0,40})", self.headers.get("Range", ""), re.A)
         if wanted and self.headers.get("If-Range", etag) == etag:
             start = int(wanted[1])
             end = min(end, int(wanted[2]) + 1) if wanted[2] else end
@@ -125,10 +154,46 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server with one thread per connection. It does not wait for open connections at its end."""
+    """A server with one thread per connection. It does not wait for open connections at its end.
+
+    most: connections at a time. One more closes the one that has been waiting for a request
+    longest, or if none is waiting, the one that has been answered longest: slow visitors do not
+    keep others out.
+    """
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
+    most = 64
+
+    def __init__(self, *args: Any) -> None:
+        self._lock = threading.Lock()
+        # Whether each connection waits for a request; the last to change is the last.
+        self._open: dict[socket.socket, bool] = {}
+        super().__init__(*args)
+
+    def note(self, connection: socket.socket, *, waiting: bool) -> None:
+        """Note that a connection waits for a request, or is being answered, from now on."""
+        with self._lock:
+            self._open.pop(connection, None)
+            self._open[connection] = waiting
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, and close another if there are too many."""
+        self.note(request, waiting=True)
+        with self._lock:
+            if len(self._open) > self.most:
+                oldest = min(self._open, key=lambda connection: not self._open[connection])
+                del self._open[oldest]
+                with contextlib.suppress(OSError):  # its visitor was faster
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection and close it."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Report a failed request, unless the visitor closed the connection."""

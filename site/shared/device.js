@@ -17,7 +17,8 @@ let settle = () => {};
 /** Resolves when the adapter is known. */
 export const known = new Promise((resolve) => (settle = () => resolve(undefined)));
 
-/** The device of ?device= in the address, else the last choice. */
+/** The device of ?device= in the address, else the last choice, else null: WebGPU, except for an
+ *  adapter in software. */
 function wanted() {
   const asked = new URLSearchParams(location.search).get("device");
   if (asked) return asked;
@@ -50,8 +51,9 @@ export function choose(device) {
 function show(device) {
   for (const input of inputs) input.checked = input.value === device;
   const { name, why, hint, software } = adapter;
-  const slow = software ? ", in software: the CPU may be faster" : "";
-  const none = name ? "" : `: ${why}${hint ? `; ${hint}` : ""}`;
+  const slow = software ? ", in software: the CPU is faster" : "";
+  const better = software ? `; the WebGPU adapter (${name}) computes in software: slower` : "";
+  const none = name ? better : `: ${why}${hint ? `; ${hint}` : ""}`;
   byId("adapter").textContent =
     device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none}.`;
 }
@@ -86,7 +88,9 @@ export async function start(ask, switched) {
   } catch (error) {
     adapter = { ...adapter, why: /** @type {Error} */ (error).message };
   }
-  show(adapter.name !== null && wanted() !== "cpu" ? "webgpu" : "cpu");
+  const asked = wanted();
+  const usable = adapter.name !== null && (!adapter.software || asked === "webgpu");
+  show(usable && asked !== "cpu" ? "webgpu" : "cpu");
   allow(allowed);
   settle();
 }

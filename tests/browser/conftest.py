@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -161,10 +162,10 @@ class Naughty(Handler):
         super().end_headers()
 
     def _content(self, path: str) -> bytes | None:
-        do, file = self.mischief, self.locate()
+        do, file = self.mischief, self.locate(path)
         if path in do.replace:
             return do.replace[path]
-        if file is None:
+        if file is None or file.is_dir():
             return None
         if path in do.flip:
             content = bytearray(file.read_bytes())
@@ -401,6 +402,22 @@ def _tab_requirements() -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
+@pytest.fixture(scope="session")
+def markupsafe_wheel(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Path:
+    """A wheel of the files of MarkupSafe that a site has."""
+    wheel = tmp_path_factory.mktemp("wheels") / "markupsafe-3.0.3-py3-none-any.whl"
+    info = "markupsafe-3.0.3.dist-info"
+    about = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted((site / "rushlight" / "markupsafe").glob("*.py")):
+            archive.write(path, f"markupsafe/{path.name}")
+        metadata = "Metadata-Version: 2.1\nName: MarkupSafe\nVersion: 3.0.3\n"
+        archive.writestr(f"{info}/METADATA", metadata)
+        archive.writestr(f"{info}/WHEEL", about)
+        archive.writestr(f"{info}/RECORD", "")
+    return wheel
+
+
 # --- the browser --------------------------------------------------------------------------------
 
 
@@ -529,7 +546,12 @@ def nameless() -> Callable[[Any], list[str]]:
 
 @pytest.fixture
 def tab_pytest(
-    pages: Pages, site: Path, serve: Any, tab_wheels: list[Path], tmp_path: Path
+    pages: Pages,
+    site: Path,
+    serve: Any,
+    tab_wheels: list[Path],
+    markupsafe_wheel: Path,
+    tmp_path: Path,
 ) -> Callable[..., dict[str, Any]]:
     """Runs pytest with arguments in a tab, in the folder that a zip holds (data/tab_tests.js)."""
 
@@ -540,10 +562,12 @@ def tab_pytest(
         (place / "tab_tests.js").write_bytes((HERE / "data" / "tab_tests.js").read_bytes())
         (place / "index.html").write_text("<!doctype html><title>tests</title>", encoding="utf-8")
         (place / "tests.zip").write_bytes(packed)
-        for wheel in tab_wheels:
+        pure = [*tab_wheels, markupsafe_wheel]
+        for wheel in pure:
             (place / wheel.name).symlink_to(wheel)
         inside = [next((site / "rushlight" / "pyodide").glob("numpy-*.whl")),
-                  next((site / "rushlight").glob("rushlight-*.whl"))]  # fmt: skip
+                  next((site / "rushlight").glob("rushlight-*.whl")),
+                  site / "rushlight" / "jinja2.whl"]  # fmt: skip
         url = serve(place, plain=True).url
         page = pages.open(url)
         outcome: dict[str, Any] = page.evaluate(
@@ -574,7 +598,7 @@ def tab_pytest(
                 "root": f"{url}rushlight/",
                 "wheels": [
                     *(f"{url}{path.relative_to(site).as_posix()}" for path in inside),
-                    *(f"{url}{wheel.name}" for wheel in tab_wheels),
+                    *(f"{url}{wheel.name}" for wheel in pure),
                 ],
                 "tests": f"{url}tests.zip",
                 "patience": PATIENCE,

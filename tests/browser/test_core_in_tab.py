@@ -25,15 +25,16 @@ ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--duration
 # Dawn and Tint instead of wgpu and naga), which every op shows. On cpu: waiting, reading what a
 # browser has, the side modules under captured functions, a model that embeds and one that writes.
 # On webgpu: the port and what lies on it, and the same models. tests/browser has more of its own:
-# templates (test_templates_in_tab.py), tuning (test_tune_in_tab.py), training (without_jspi.py).
+# published templates (test_templates_in_tab.py), tuning (test_tune_in_tab.py), and training
+# (without_jspi.py).
 OPS = ["core/ops/test_registry.py"]
 FILES = {
     "cpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
         "core/backends/test_devices.py", "core/tensor/test_interop.py", "core/io/test_io_gguf.py",
         "core/io/test_io_safetensors.py", "core/io/test_io_source.py", "core/jit/test_jit.py",
-        "core/ops/test_random.py", "core/io/test_tokenizer.py", "models/test_generate.py",
-        "models/test_sentence.py",
+        "core/ops/test_random.py", "core/io/test_template.py", "core/io/test_tokenizer.py",
+        "models/test_generate.py", "models/test_sentence.py",
     ],
     "webgpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",

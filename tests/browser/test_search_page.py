@@ -148,7 +148,7 @@ def test_on_webgpu_the_scores_are_the_published_ones_too(
 ) -> None:
     """The passages that answer a question; after a switch the same questions find the same."""
     place = serve(minilm_site)
-    page = pages.open(f"{place.url}search/")
+    page = pages.open(f"{place.url}search/?device=webgpu")
     page.set_default_timeout(400_000)
     page.wait_for_function("document.getElementById('adapter').innerText.includes('WebGPU')")
     every = PASSAGES.strip().split("\n\n")

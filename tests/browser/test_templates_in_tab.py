@@ -17,9 +17,9 @@ HERE = Path(__file__).parent
 
 
 def _conversations() -> dict[str, tuple[list[dict[str, Any]], dict[str, Any]]]:
-    """Those that the same templates get under Node."""
-    path = HERE.parent / "core" / "io" / "test_template_js.py"
-    spec = importlib.util.spec_from_file_location("of_test_template_js", path)
+    """Those that the same templates get in a process."""
+    path = HERE.parent / "core" / "io" / "test_published_templates.py"
+    spec = importlib.util.spec_from_file_location("of_test_published_templates", path)
     assert spec is not None and spec.loader is not None
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)

@@ -8,12 +8,10 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rushlight.core.io.text.template import Render, tab_renderer
 from rushlight.core.io.text.tokenizer import TabTokenizer
 
 HERE = Path(__file__).parent
@@ -52,10 +50,6 @@ class Node:
         """The class that a tab uses, over a tokenizer.json inside Node."""
         return TabTokenizer(_Made(self, name, file), config)
 
-    def template(self, source: str) -> Render:
-        """The renderer that a tab uses, over a template inside Node."""
-        return tab_renderer(_Template(self, source))
-
 
 class Proxy(list[Any]):
     """What Pyodide's proxy of an array offers."""
@@ -86,19 +80,6 @@ class _Made:
 
     def idToToken(self, id: int) -> Any:
         return self._node("idToToken", self._name, id)
-
-
-class _Template:
-    """What `createTemplate` gives, for a template inside Node."""
-
-    def __init__(self, node: Node, source: str) -> None:
-        self._node = node
-        found = node("template", source)
-        self.error, self._index = found.get("error"), found["index"]
-
-    def render(self, packed: str) -> SimpleNamespace:
-        found = self._node("render", self._index, packed)
-        return SimpleNamespace(error=found.get("error"), text=found.get("text"))
 
 
 def program() -> str:

@@ -1,4 +1,4 @@
-/** Runs the tab's tokenizers and chat templates under Node for the tests: one JSON request a line
+/** Runs the tab's tokenizers under Node for the tests: one JSON request a line
  * on stdin, one JSON answer a line on stdout. A request is [method, ...arguments]; an answer
  * {result} or {error}.
  */
@@ -18,11 +18,8 @@ const web = new URL("../../web/", import.meta.url);
 const load = (/** @type {string} */ name) => import(new URL(name, web).href);
 const { createTokenizer } = await load("tokenizer/tokenizer.js");
 const library = await load("build/tokenizers.js");
-const jinja = await load("build/jinja.js");
-const { createTemplate } = await load("template/template.js");
+const { list, sourceOf } = await load("loading/loader.js");
 
-/** @type {any[]} */
-const templates = [];
 /** @type {Map<string, any>} */
 const tokenizers = new Map();
 
@@ -45,15 +42,21 @@ const methods = {
   idToToken(name, id) {
     return tokenizers.get(name).idToToken(id) ?? null;
   },
-  template(source) {
-    const made = createTemplate(jinja, source);
-    return { error: made.error, index: templates.push(made) - 1 };
-  },
-  render(index, packed) {
-    return templates[index].render(packed);
-  },
   encodeAll(name, texts) {
     tokenizers.get(name).encodeBatch(texts, true);
+  },
+  /** What a model's address stands for, on servers that have these documents only: the paths of
+   *  its files, or the error's name, message and hint. */
+  async listing(where, documents) {
+    const store = { document: async (/** @type {string} */ url) => documents[url] ?? null };
+    const base = "https://a.example/";
+    try {
+      const { files } = await list(store, sourceOf(where, { base, models: base }));
+      return files.map((/** @type {{ path: string }} */ file) => file.path);
+    } catch (error) {
+      const { name, message, hint } = /** @type {Error & { hint?: string }} */ (error);
+      return { name, message, hint };
+    }
   },
   /** How often the blocks of all modules ran in another method: the same on any machine. */
   async steps(method, ...args) {

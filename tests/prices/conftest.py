@@ -29,8 +29,9 @@ class Tree:
         for name in _known():
             self._copy(name)
         for folder in built:
-            for path in (ROOT / folder).glob("*"):
-                self._copy(path.relative_to(ROOT).as_posix())
+            for path in (ROOT / folder).rglob("*"):  # also a library for a platform wheel
+                if path.is_file():
+                    self._copy(path.relative_to(ROOT).as_posix())
         self.before = self._files()
 
     def _copy(self, name: str) -> None:

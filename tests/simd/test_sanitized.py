@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.xdist_group("sanitized")]  # one build
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "simd_kernels"
 HERE = Path(__file__)
@@ -23,8 +24,8 @@ X86 = {
     "avx2": "-march=x86-64-v3",
     "avx512": "-march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512",
 }
-# Alignment: loads of vectors say themselves that they need none.
-WATCH = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+# undefined: of arithmetic, and of alignment (test_unaligned.py).
+WATCH = ("-fsanitize=address,undefined,alignment", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 def _run(*args: str) -> str:
@@ -78,7 +79,7 @@ def _watching(library: Path, *args: str) -> subprocess.CompletedProcess[str]:
             "LD_PRELOAD": _run("gcc", "-print-file-name=libasan.so"),
             # Every buffer is the allocator's own, with fences around it; Python itself leaks.
             "PYTHONMALLOC": "malloc",
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         },
         cwd=ROOT, capture_output=True, text=True, timeout=1000,
@@ -91,6 +92,15 @@ def test_the_kernels_stay_in_their_buffers(watched: Path, file: str) -> None:
                      f"tests/simd/{file}")  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[:3000]}"
     assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--unchecked",)])
+def test_kernels_bound_every_size(watched: Path, options: tuple[str, ...]) -> None:
+    worker = HERE.parents[1] / "fuzz" / "vast_shapes.py"
+    done = _watching(watched, str(worker), "0", "210", *options)
+    found = json.loads(done.stdout)
+    assert not found.get("crashed") and not found.get("wrong"), f"{found}\n{done.stderr[:3000]}"
+    assert found["done"] > 10 and found["raised"] > 10
 
 
 # A message that lies about its buffer's size, so that the kernel reads on behind it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,20 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
 from rushlight.core.io.hub.fetch import FetchError
-from rushlight.core.io.text.template import import_modules as import_templates
+from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.tokenizer import import_modules
-from rushlight.core.io.weights.gguf import TruncatedError, gguf_in, load_gguf, read_gguf
+from rushlight.core.io.weights.gguf import (
+    MAX_HEADER,
+    TruncatedError,
+    gguf_in,
+    load_gguf,
+    read_gguf,
+)
 from rushlight.core.io.weights.load_schedule import LoadStep, load_schedule
 from rushlight.core.io.weights.safetensors import load_safetensors, read_table
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.web import import_js
-
-# The longest GGUF header that is accepted, in bytes.
-LONGEST_HEADER = 256 << 20
 
 
 class Head:
@@ -82,7 +85,7 @@ class Builder:
             try:
                 gguf = read_gguf(source)
             except TruncatedError:
-                if len(source.head) < min(source.size, LONGEST_HEADER):
+                if len(source.head) < min(source.size, MAX_HEADER):
                     return None
                 raise
             table, self.metadata = gguf.table, gguf.metadata
@@ -155,7 +158,7 @@ class Sha256:
         return self._state.hexdigest()
 
 
-Parts = tuple[dict[str, bytes], dict[str, Tensor], dict[str, Any] | None]
+Parts = tuple[Mapping[str, bytes], dict[str, Tensor], dict[str, Any] | None]
 
 
 async def fetch_checkpoint(
@@ -170,15 +173,12 @@ async def fetch_checkpoint(
     by the browser, and resumed after a break. Raises FetchError with the reason and a hint.
     """
     await import_modules()  # so that making the model needs no blocking wait
-    await import_templates()
     if Path(where).exists() and (gguf := gguf_in(Path(where))):
         tensors, metadata = load_gguf(gguf)
         return {}, tensors, metadata
     if Path(where).is_dir():  # a folder of Pyodide's own file system
         folder = Path(where)
-        names = [p for p in folder.rglob("*") if p.suffix in (".json", ".txt")]
-        small = {p.relative_to(folder).as_posix(): p.read_bytes() for p in names}
-        return small, load_safetensors(folder), None
+        return SmallFiles(folder), load_safetensors(folder), None
     import pyodide_js  # type: ignore[import-not-found, unused-ignore]
     from pyodide.ffi import JsException, create_proxy  # type: ignore[import-not-found, unused-ignore]
 

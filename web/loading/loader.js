@@ -28,6 +28,8 @@ const SMALL_FILES = [
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 const LARGEST_HEADER = 100e6;
+// The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
+const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
 const GGUF = 0x46554747; // the letters "GGUF"
 const GGUF_HEAD = 1 << 20; // bytes to try first; the header holds the vocabulary
 // The kinds of GGUF files, the preferred one first, for a repository with several.
@@ -41,10 +43,11 @@ const GGUF_KINDS = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k", "f16", "bf16
  */
 export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co" }) {
   const where = text.trim();
-  if (/^[a-z]+:/i.test(where) || /^\.{0,2}\//.test(where)) {
+  const address = /^[a-z]+:/i.test(where) || /^\.{0,2}\//.test(where);
+  if (address && URL.canParse(where, base)) {
     return { kind: "url", url: new URL(where, base).href };
   }
-  if (/^[\w.-]+\/[\w.-]+(@[\w./-]+)?$/.test(where)) return { kind: "hub", id: where, hubUrl };
+  if (HUB_ID.test(where)) return { kind: "hub", id: where, hubUrl };
   if (/^[\w.-]+$/.test(where)) return { kind: "url", url: new URL(`${where}/`, models).href };
   throw new WeightsError(`"${where}" is neither an address nor a hub id`, {
     hint: 'Give a folder ("./models/NAME/", "https://…/") or a hub id ("owner/name").',
@@ -59,8 +62,9 @@ export async function list(store, source, signal) {
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
   if (isGguf(new URL(source.url).pathname)) return listGguf(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
-  const text = await store.document(new URL("manifest.json", folder).href, signal);
-  const manifest = text === null ? null : parseManifest(text);
+  const address = new URL("manifest.json", folder).href;
+  const text = await store.document(address, signal);
+  const manifest = text === null ? null : parseManifest(text, address);
   if (!manifest) {
     const hub = /^(https:\/\/[^/]+)\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/$/.exec(folder);
     if (hub && hub[1] === "https://huggingface.co") {
@@ -78,13 +82,44 @@ export async function list(store, source, signal) {
   return { name: manifest.name, origin: "folder", files: pick(files, folder) };
 }
 
-/** @param {string} text @returns {{ name: string, files: FileSpec[] } | null} */
-function parseManifest(text) {
+/** Null for text that is no manifest: some hosts answer every URL with their home page.
+ *  @param {string} text @param {string} where
+ *  @returns {{ name: string, files: FileSpec[] } | null} */
+function parseManifest(text, where) {
+  let manifest;
   try {
-    const manifest = JSON.parse(text);
-    return Array.isArray(manifest?.files) ? manifest : null;
+    manifest = JSON.parse(text);
   } catch {
-    return null; // some hosts answer every URL with their home page
+    return null;
+  }
+  if (!Array.isArray(manifest?.files)) return null;
+  for (const file of manifest.files) checkRow(file, where);
+  return manifest;
+}
+
+/** Throws an error unless a listing's row has a path, and a size, a hash and parts if any.
+ *  @param {any} row @param {string} where */
+function checkRow(row, where) {
+  const { path, size = 0, sha256 = "", parts = [] } = row ?? {};
+  const texts = typeof path === "string" && typeof sha256 === "string";
+  const fits = texts && typeof size === "number" && size >= 0 && Array.isArray(parts);
+  if (!fits) throw malformed(where, row, "a file");
+  for (const part of parts) checkRow({ ...part, parts: [] }, where);
+}
+
+/** @param {string} where @param {unknown} value @param {string} what */
+function malformed(where, value, what) {
+  const shown = JSON.stringify(value)?.slice(0, 100);
+  const hint = "The listing is damaged; build or upload it again.";
+  return new WeightsError(`${where}: ${shown} is not ${what}`, { hint, url: where, retry: false });
+}
+
+/** The JSON of a listing. @param {string} text @param {string} where @returns {any} */
+function parseListing(text, where) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw malformed(where, text, "JSON");
   }
 }
 
@@ -183,11 +218,15 @@ async function listFolder(store, folder, signal) {
     // The content must be JSON: some hosts answer with a page when a file is missing.
     if (text !== null && /^\s*[[{]/.test(text)) files.push({ path, blob: new Blob([text]) });
   }
-  const index = await store.document(at(WEIGHTS_INDEX).url, signal);
+  const { url } = at(WEIGHTS_INDEX);
+  const index = await store.document(url, signal);
   if (index !== null && /^\s*{/.test(index)) {
-    const map = JSON.parse(index).weight_map ?? {};
+    const shards = new Set(Object.values(parseListing(index, url).weight_map ?? {}));
+    for (const shard of shards) {
+      if (typeof shard !== "string") throw malformed(url, shard, "the name of a file");
+    }
     files.push({ path: WEIGHTS_INDEX, blob: new Blob([index]) });
-    files.push(...[...new Set(/** @type {string[]} */ (Object.values(map)))].map(at));
+    files.push(...[...shards].map((shard) => at(/** @type {string} */ (shard))));
   } else {
     files.push(at(WEIGHTS));
   }
@@ -207,7 +246,9 @@ async function listHub(store, id, hubUrl, signal) {
     throw new WeightsError(`the hub has no model "${id}"`, { url: tree, status: 404, hint });
   }
   /** @type {{ type: string, path: string, size: number, lfs?: { oid: string } }[]} */
-  const rows = JSON.parse(text);
+  const rows = parseListing(text, tree);
+  if (!Array.isArray(rows)) throw malformed(tree, rows, "a list of files");
+  for (const row of rows) checkRow(row, tree);
   const files = rows
     .filter((row) => row.type === "file")
     .map((row) => ({

@@ -41,7 +41,8 @@ export interface EncodeProgress {
 
 export interface LoadOptions {
   /** The device that computes; "cpu" by default. "webgpu" fails without an adapter. "auto" is
-   *  webgpu if there is an adapter, else cpu. `Model.device` says which; the model stays there. */
+   *  webgpu if there is an adapter that does not compute in software, else cpu. `Model.device` says
+   *  which, and `Model.why` the reason for cpu; the model stays there. */
   device?: "cpu" | "webgpu" | "auto";
   /** Bytes of GPU memory that all models together may hold. More raises a DeviceMemoryError. */
   memoryBudget?: number;

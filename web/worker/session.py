@@ -7,12 +7,16 @@ import gc
 import json
 import platform
 import sys
+import sysconfig
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import asdict, is_dataclass
+from io import BytesIO
 from itertools import count
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -20,10 +24,11 @@ import rushlight as rl
 from rushlight.core.backends import device_async
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.errors import DeviceError, DeviceLostError, DeviceMemoryError
-from rushlight.core.io.text.template import import_modules as import_templates
+from rushlight.core.io.text.template import bring_jinja_by
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
 from rushlight.models.loading import from_parts
+from rushlight.models.model import runs_in_software
 from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
 from rushlight.models.tasks import tasks as all_tasks
 from rushlight.models.tasks.record import camel
@@ -39,11 +44,12 @@ _numbers = count(1)
 
 
 async def place(device: str, budget: float | None) -> dict[str, str]:
-    """Open the device for a model; "auto" is webgpu if there is an adapter, else cpu.
+    """Open the device for a model; "auto" is webgpu if there is a GPU, else cpu.
 
-    Returns the device's name, the adapter's name, and the reason if "auto" chose cpu. A lost
-    device is opened again. budget: bytes that the webgpu device may hold. Raises DeviceError for
-    "webgpu" without an adapter.
+    An adapter that computes on the CPU in software is slower than the C kernels: "auto" does not
+    take it. Returns the device's name, the adapter's name, and the reason if "auto" chose cpu. A
+    lost device is opened again. budget: bytes that the webgpu device may hold. Raises DeviceError
+    for "webgpu" without an adapter.
     """
     if device == "cpu":
         return {"device": "cpu", "adapter": "", "why": ""}
@@ -51,12 +57,18 @@ async def place(device: str, budget: float | None) -> dict[str, str]:
     opened: Any = webgpu._backend
     if opened is not None and opened.port.lost is not None:
         webgpu.reset()
+    fresh = webgpu._backend is None
     try:
         await device_async(webgpu)
     except DeviceError as error:
         if device != "auto":
             raise
         why = str(error).partition("\n")[0].removeprefix("webgpu: ")
+        return {"device": "cpu", "adapter": "", "why": why}
+    if device == "auto" and runs_in_software(webgpu):
+        why = f"the WebGPU adapter ({webgpu.info['device']}) computes in software, which is slower"
+        if fresh:
+            webgpu.reset()
         return {"device": "cpu", "adapter": "", "why": why}
     webgpu.set_memory_budget(None if budget is None else int(budget))
     return {"device": str(webgpu), "adapter": str(webgpu.info["device"]), "why": ""}
@@ -69,7 +81,6 @@ async def build(builder: Builder, dtype: str | None, linear: str) -> dict[str, A
     """
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
-    await import_templates()
     started = time.perf_counter()
     model: Any = from_parts(
         builder.files, builder.tensors, builder.metadata, device=builder.device, dtype=dtype
@@ -114,6 +125,27 @@ def _pipeline(number: int, name: str) -> Pipeline:
     return Pipeline(task, _models[number], {k: v for k, v in own.items() if k in task.names})
 
 
+async def _prepare(model: Any) -> None:
+    """Compile the chat template of a model that has one."""
+    if model.template is not None:
+        await model.template.prepare()
+
+
+def bring_jinja(read: Callable[[str], Awaitable[Any]]) -> None:
+    """Let chat templates use jinja2 of the runtime's folder, whose files `read` gives."""
+
+    async def bring() -> None:
+        site = Path(sysconfig.get_path("purelib"))
+        wheel = (await read("jinja2.whl")).to_bytes()
+        for name in ("markupsafe/__init__.py", "markupsafe/_native.py"):
+            (site / name).parent.mkdir(exist_ok=True)
+            (site / name).write_bytes((await read(name)).to_bytes())
+        with ZipFile(BytesIO(wheel)) as archive:
+            archive.extractall(site)
+
+    bring_jinja_by(bring)
+
+
 def _given(value: Any) -> Any:
     """A JavaScript value as a Python value; strings and numbers are converted already."""
     return value.to_py() if type(value).__name__ == "JsProxy" else value
@@ -143,8 +175,10 @@ async def run(
     token. `breathe` runs between two steps. If it returns True, this raises
     asyncio.CancelledError.
     """
-    pipe = _pipeline(number, name)
-    steps = pipe.begin(_given(given), _given(options), watched=True, page=True)
+    pipe, chosen = _pipeline(number, name), _given(options)
+    if name == "chat" or (chosen or {}).get("template"):
+        await _prepare(pipe.model)
+    steps = pipe.begin(_given(given), chosen, watched=True, page=True)
     result = await _driven(pipe.model, steps, breathe, report)
     if isinstance(result, rl.Tensor):
         numbers = np.ascontiguousarray(await result.numpy_async(), np.float32)
@@ -175,13 +209,14 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
                 raise asyncio.CancelledError
 
 
-def token_count(number: int, prompt: Any) -> int:
+async def token_count(number: int, prompt: Any) -> int:
     """The number of tokens of a text, or of messages in the chat template."""
     model: Any = _model(number, "tokenCount")
     if isinstance(prompt, str):
         check_served(model, "text-generation")
         return len(model.prompt_ids(prompt))
     check_served(model, "chat")
+    await _prepare(model)
     return len(model.chat_ids(_given(prompt)))
 
 

@@ -32,6 +32,8 @@ let store = new WeightStore();
 
 /** Keeps the files for the next start; runs after the first job, when every import is done. */
 let keepLater = () => {};
+/** What keeps them, if Python's memory is kept. */
+let keepNow = () => {};
 
 /** @param {(message: unknown) => void} report */
 async function boot(report) {
@@ -58,6 +60,7 @@ async function boot(report) {
       py = /** @type {Pyodide} */ (await loadPyodide({ ...settings, _loadSnapshot: kept.memory }));
       opened();
       restore(py, kept.files);
+      keepNow = keeper(py, await key);
       session = py.pyimport("rushlight.web.worker.session");
     } catch (error) {
       console.warn("the snapshot of an earlier start cannot be used:", error);
@@ -69,18 +72,23 @@ async function boot(report) {
     wheel.catch(() => {}); // reported by the await below
     py = /** @type {Pyodide} */ (await loadPyodide({ ...settings, _makeSnapshot: true }));
     opened();
-    const started = py;
     const name = await key;
-    if (keepMemory(py, BASE, name)) {
-      keepLater = () => void setTimeout(() => keepFiles(started, BASE, name), 1000);
-    }
+    if (keepMemory(py, BASE, name)) keepLater = keepNow = keeper(py, name);
     await py.loadPackage("numpy");
     py.unpackArchive(await wheel, "wheel");
     session = py.pyimport("rushlight.web.worker.session");
   }
+  session.bring_jinja(async (/** @type {string} */ name) => {
+    const content = new Uint8Array(await (await get(name)).arrayBuffer());
+    keepLater = keepNow; // after this job there are more files to keep
+    return content;
+  });
   runtime = description;
   startedIn = (performance.now() - began) / 1000;
 }
+
+/** @param {Pyodide} py @param {string} key */
+const keeper = (py, key) => () => void setTimeout(() => keepFiles(py, BASE, key), 1000);
 
 /** Keeps the files once, after the first job. */
 function afterJob() {
@@ -270,7 +278,7 @@ const api = {
 
   /** @param {MessagePort} port @param {number} id @param {string | object[]} prompt */
   tokenCount: (port, id, prompt) =>
-    perform(port, async () => ({ value: ready().session.token_count(id, prompt) })),
+    perform(port, async () => ({ value: await ready().session.token_count(id, prompt) })),
 
   /** @param {MessagePort} port @param {number} id  0 without a model */
   tune: (port, id) =>

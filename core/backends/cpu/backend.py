@@ -18,13 +18,14 @@ from rushlight.core.backends.cpu.reference import (
     nn_kernels,
     numpy_kernels,
 )
-from rushlight.core.backends.cpu.reference.blocks import Rows
+from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.elementwise import ELEMENTWISE
 from rushlight.core.backends.passes.reusing import SharedBuffers
 from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import CompletedReadback, Readback
 from rushlight.core.basis import codec
 from rushlight.core.basis.dtype import DType, float16, float32
+from rushlight.core.basis.errors import DeviceMemoryError
 from rushlight.core.basis.graph import Graph
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class CpuBackend:
         """Memory for `nbytes` bytes, not initialised."""
         try:
             return np.empty(nbytes, np.uint8)
-        except (MemoryError, ValueError):
-            raise MemoryError(f"cpu: no memory for a tensor of {nbytes} bytes") from None
+        except (MemoryError, ValueError, OverflowError):
+            raise DeviceMemoryError(f"cpu: no memory for a tensor of {nbytes} bytes") from None
 
     def upload(self, data: Bytes, dtype: DType) -> Bytes:
         """`data` itself: the buffer and the caller's array share memory."""
@@ -119,10 +120,14 @@ class CpuBackend:
             try:
                 simd.run([record], [name])
                 return
-            except IndexError:
-                pass  # NumPy's kernel raises with the index
-        with np.errstate(all="ignore"):
-            self.bind(name, inputs, out, attrs)()
+            except (IndexError, simd.Refused):
+                pass  # NumPy's kernel raises with the index, and takes what is not refused above
+        try:
+            with np.errstate(all="ignore"):
+                self.bind(name, inputs, out, attrs)()
+        except MemoryError as error:
+            shapes = [x.layout.shape for x in inputs if x is not None]
+            raise DeviceMemoryError(f"{name}: cpu: operands {shapes}: {error}") from None
 
     def bind(
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
@@ -222,13 +227,13 @@ def _embed_blocks(out: Operand, weight: Operand | None, index: Operand | None) -
     np.copyto(view(out), blocks.dequantize(weight.dtype, rows))
 
 
-def rows_of(weight: Operand) -> Array | Rows | list[Rows]:
+def rows_of(weight: Operand) -> Array | Rows | Stack:
     """Matrices for a product: as stored if NumPy can multiply them, else pieces of rows."""
     if compute_dtype(weight.dtype) is weight.dtype:
         return view(weight)
     stored, columns = view(weight), weight.layout.shape[-1]
     if stored.ndim == 3:
-        return [Rows(weight.dtype, expert, columns, widen) for expert in stored]
+        return Stack(weight.dtype, stored, columns, widen)
     return Rows(weight.dtype, stored, columns, widen)
 
 

@@ -151,7 +151,14 @@ class CpuExecutable:
         assert simd.library is not None
         words, slots = simd.library.message(records)
         explain = partial(self._explain, steps)
-        run = partial(simd.library.run, words, [step.name for step in steps], explain)
+        send = partial(simd.library.run, words, [step.name for step in steps], explain)
+
+        def run() -> None:
+            try:
+                send()
+            except simd.Refused as refused:
+                self._resume(records, steps, refused.place)
+
         moving = [(4 + 2 * i, s) for i, s in enumerate(slots) if s in self.variable]
 
         def call() -> None:
@@ -163,6 +170,21 @@ class CpuExecutable:
         self.messages += 1
         self.call_steps.append(steps)
         self.calls.append(call if moving else run)
+
+    def _resume(self, records: list[Any], steps: Sequence[Step], place: int) -> None:
+        """Run the step `place`, which no C kernel takes, by NumPy's, and then the rest."""
+        assert simd.library is not None
+        while True:
+            with np.errstate(all="ignore"):
+                self.backend.bind(*steps[place][:4])()
+            records, steps = records[place + 1 :], steps[place + 1 :]
+            try:
+                if records:
+                    words = simd.library.message(records)[0]
+                    simd.library.run(words, [s.name for s in steps], partial(self._explain, steps))
+                return
+            except simd.Refused as refused:
+                place = refused.place
 
     def _explain(self, steps: Sequence[Step], place: int) -> None:
         """Run a step by NumPy's kernel, which raises with the index that is out of range."""

@@ -28,8 +28,16 @@ _ORDER = (
 )
 CODES: dict[DType, int] = {dtypes.DTYPES[n]: i for i, n in enumerate(_ORDER.split())}
 _REASONS = ("", "wrong version", "malformed", "no such kernel", "an operand leaves its buffer",
-            "index", "memory", "refused")  # fmt: skip
-_INDEX, _MEMORY = 5, 6
+            "index", "memory", "refused", "an operand has too many elements")  # fmt: skip
+_INDEX, _MEMORY, _REFUSED = 5, 6, 7
+
+
+class Refused(RuntimeError):
+    """A kernel does not take the operands of record `place`; the records before it have run."""
+
+    def __init__(self, message: str, place: int) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class Record(NamedTuple):
@@ -126,7 +134,8 @@ class Library:
 
         explain: called with the number of a record that found an index out of range, to raise an
         error with the index. Raises IndexError for an index out of range, MemoryError if a kernel
-        gets no scratch memory, RuntimeError for a message that the library refuses.
+        gets no scratch memory, Refused for operands that a kernel does not take, RuntimeError for a
+        message that is wrong, before any of it runs.
         """
         if self.observer is not None:
             self.observer(words, names, explain)
@@ -142,7 +151,8 @@ class Library:
             raise IndexError(f"{name}: an index is out of range")
         if reason == _MEMORY:
             raise MemoryError(f"{name}: no scratch memory for the kernel")
-        raise RuntimeError(f"{name}: the kernel library refused a message: {_REASONS[reason]}")
+        message = f"{name}: the kernel library refused a message: {_REASONS[reason]}"
+        raise Refused(message, place - 1) if reason == _REFUSED else RuntimeError(message)
 
 
 def _place() -> Path:

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.runtime.streaming import WebGpuStream
 
 
+# Kernels number elements in 32 bits. What lies in memory is bounded by bindings, what `expand`
+# repeats is not.
+_MOST_REPEATED = 1 << 31
+
+
 class WebGpuBackend:
     """One device of one adapter, behind a lock: threads may share it."""
 
@@ -237,6 +242,13 @@ class WebGpuBackend:
                 access.check_dtype(name, x.dtype)
         if 0 in out.layout.shape:
             return
+        for x in inputs:
+            if x is not None and x.layout.numel > _MOST_REPEATED and x.layout.repeats:
+                raise DeviceError(
+                    f"{name}: an expanded operand of shape {x.layout.shape} has "
+                    f"{x.layout.numel} elements, webgpu numbers {_MOST_REPEATED}",
+                    hint="split the tensor along a dim, or compute on cpu",
+                )
         with self.lock:
             for x in (*inputs, out):
                 if x is not None:

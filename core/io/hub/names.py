@@ -21,6 +21,10 @@ from rushlight.core.io.hub.fetch import FetchError, Progress, cache_dir, wheel_m
 
 log = logging.getLogger("rushlight")
 
+# The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
+_PART = r"(?![^@]*(?:--|\.\.))[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
+HUB_ID = re.compile(rf"{_PART}/{_PART}(@[\w./-]+)?", re.ASCII)
+
 Files = Mapping[str, tuple[int, str]]  # path in the model's folder -> (size, sha256)
 
 
@@ -89,20 +93,28 @@ def resolve(name: str | os.PathLike[str], *, progress: Progress | None = None) -
     names and the nearest of them, and FetchError or HashError for a failed download.
     """
     text = os.fspath(name)
-    path = Path(text).expanduser()
-    if text and path.exists():
+    if text and (path := _existing(text)) is not None:
         return path
     if text in MODELS:
         folder = model_folder(text)
         if not any(_is_complete(folder, source.files) for source in MODELS[text]):
             fetch_model(text, progress=progress)
         return folder
-    if re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", text) and text[0] not in "./":
+    if HUB_ID.fullmatch(text):
         from rushlight.core.io.hub.hf import fetch_repository
 
         repository, _, revision = text.partition("@")
         return fetch_repository(repository, revision or None, progress)
     raise _unknown(text)
+
+
+def _existing(text: str) -> Path | None:
+    """The file or folder of a path; None if there is none."""
+    try:
+        path = Path(text).expanduser()
+        return path if path.exists() else None
+    except (OSError, ValueError, RuntimeError):  # no such user, or a name that no file can have
+        return None
 
 
 def model_folder(name: str) -> Path:

@@ -5,17 +5,19 @@ The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, brief
 
 PREFIX = "tokenizer.ggml."
 # Token types.
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
 _MOST_TOKENS = 1 << 21
 _LONGEST = 1024  # characters of a token whose merges are searched
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,18 @@ class Vocabulary:
 
 
 def of_type(key: str, value: Any, kind: type) -> Any:
-    """`value` of the key `key`; FormatError unless it is of type `kind`."""
+    """`value` of the key `key`; FormatError unless it is of type `kind`, and text UTF-8."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise FormatError(f"{key} is a {type(value).__name__}, not {kind.__name__}")
+        raise FormatError(f"{key} is {brief(value)}, not of type {kind.__name__}")
+    if isinstance(value, str):
+        _check_text(key, value)
     return value
+
+
+def _check_text(key: str, text: str) -> None:
+    """Raise FormatError for text whose bytes are not UTF-8, which the reader keeps as halves."""
+    if not text.isascii() and _HALF.search(text):
+        raise FormatError(f"{key} is {brief(text)}, which is not UTF-8")
 
 
 def flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
@@ -56,6 +66,8 @@ def _texts(metadata: Mapping[str, Any], key: str) -> list[str]:
     texts = list(value)
     if set(map(type, texts)) - {str}:
         raise FormatError(f"{PREFIX}{key} has an entry that is not a string")
+    for i, text in enumerate(texts):
+        _check_text(f"{PREFIX}{key}[{i}]", text)
     return texts
 
 
@@ -64,12 +76,14 @@ def _numbers(metadata: Mapping[str, Any], key: str, count: int) -> list[Any]:
     value = metadata.get(PREFIX + key)
     if value is None:
         return []
-    numbers = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        raise FormatError(f"{PREFIX}{key} is {brief(value)}, not a list of numbers")
+    if len(value) < count:
+        raise FormatError(f"{PREFIX}{key} has {len(value)} entries for {count} tokens")
+    numbers = value[:count].tolist() if hasattr(value, "tolist") else value[:count]
     if not isinstance(numbers, list) or set(map(type, numbers)) - {int, float}:
-        raise FormatError(f"{PREFIX}{key} is not a list of numbers")
-    if len(numbers) < count:
-        raise FormatError(f"{PREFIX}{key} has {len(numbers)} entries for {count} tokens")
-    return numbers[:count]
+        raise FormatError(f"{PREFIX}{key} is {brief(value)}, not a list of numbers")
+    return numbers
 
 
 def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:

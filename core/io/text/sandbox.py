@@ -1,17 +1,18 @@
-"""Jinja templates from outside, run by jinja2 with bounds on steps, text, numbers and time.
+"""Jinja templates from outside, run by jinja2 with bounds on steps, memory, text and time.
 
 jinja2's sandbox protects Python from a template, but does not bound its memory and time. So the
 syntax tree is rewritten before it is compiled: every value that may grow passes through a function
-of this module, which counts first. Only the filters, tests and methods of sandbox_parts exist.
+of this module, which counts. Only the filters, tests and methods of the files beside it exist. A
+process and a tab run this same code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 from jinja2 import Template, nodes, pass_context
-from jinja2 import tests as jinja_tests
 from jinja2.exceptions import (
     TemplateError,
     TemplateRuntimeError,
@@ -25,38 +26,46 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.text.sandbox_parts import (
+from rushlight.core.io.text.sandbox_meter import (
+    CALLS,
+    ENTRY,
     METER,
-    METHODS,
+    NODES,
     NUMBER,
-    TESTS,
+    SCOPE,
     Meter,
-    checked,
-    filter_table,
-    format_text,
-    function_table,
-    plain_key,
-    replaced,
+    width,
 )
+from rushlight.core.io.text.sandbox_methods import METHODS, call_method, format_text, plain_key
+from rushlight.core.io.text.sandbox_parts import checked, filter_table, function_table, test_table
+
+_REASON = 500  # characters of an error
 
 
 @pass_context
-def _each(context: Any, value: Any) -> Iterator[Any]:
-    """The items of a `for` loop, counted."""
-    meter = METER.get()
-    for item in value:
-        meter.charge(1)
+def _each(context: Any, value: Any, nodes: int) -> Iterator[Any]:
+    """The items of a `for` loop with so many nodes, counted."""
+    meter, rows = METER.get(), iter(value)
+    meter.items(len(value))
+    meter.keep(SCOPE)
+    for item in rows:
+        meter.charge(1 + (nodes >> 4))
         yield item
+
+
+@pass_context
+def _scope(context: Any, nodes: int, nbytes: int) -> None:
+    """Count a macro where it is made and when it is called."""
+    METER.get().charge(1 + (nodes >> 4))
+    METER.get().keep(nbytes)
 
 
 @pass_context
 def _concat(context: Any, values: list[Any]) -> str:
     """The operator ~."""
     meter = METER.get()
-    for value in values:
-        meter.weigh(value)
-    texts = [str(value) for value in values]
-    meter.size(sum(map(len, texts)))
+    texts = [meter.words(value) for value in values]
+    meter.size(sum(map(len, texts)), max(map(width, texts)))
     return "".join(texts)
 
 
@@ -70,8 +79,13 @@ def _weigh(context: Any, value: Any) -> Any:
 @pass_context
 def _made(context: Any, value: Any) -> Any:
     """A slice."""
-    meter = METER.get()
-    (meter.size if isinstance(value, str) else meter.items)(len(value))
+    return METER.get().made(value)
+
+
+@pass_context
+def _held(context: Any, value: Any) -> Any:
+    """A list, tuple or dict of the source, or arguments that a list or a dict holds."""
+    METER.get().items(len(value), ENTRY)
     return value
 
 
@@ -84,23 +98,50 @@ def _key(context: Any, value: Any) -> Any:
 @pass_context
 def _finalize(context: Any, value: Any) -> str:
     """Count a piece of output."""
-    meter = METER.get()
-    meter.weigh(value)
-    return meter.write(str(value))
+    return METER.get().write(value)
 
 
 class _Bounded(NodeTransformer):
     """Inserts the functions above into a syntax tree."""
 
-    def _through(self, name: str, node: nodes.Node) -> nodes.Filter:
-        return nodes.Filter(cast(nodes.Expr, node), name, [], [], None, None, lineno=node.lineno)
+    nodes = 0
+
+    def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
+        """Rewrite a node, and count it."""
+        self.nodes += 1
+        if self.nodes > NODES:
+            raise TemplateSyntaxError(f"more than {NODES} names, values and tags", node.lineno)
+        return super().visit(node, *args, **kwargs)
+
+    def _inner(self, node: nodes.Node) -> int:
+        """Rewrite the parts of a node; returns their number."""
+        before = self.nodes
+        self.generic_visit(node)
+        return self.nodes - before
+
+    def _through(self, name: str, node: nodes.Node, *more: int) -> nodes.Filter:
+        given = [nodes.Const(number, lineno=node.lineno) for number in more]
+        value = cast(nodes.Expr, node)
+        return nodes.Filter(value, name, given, [], None, None, lineno=node.lineno)  # type: ignore[arg-type]
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
-        self.generic_visit(node)
+        count = self._inner(node)
         if node.recursive:
             raise TemplateSyntaxError("recursive loops are not supported", node.lineno)
-        node.iter = self._through("!each", node.iter)
+        node.iter = self._through("!each", node.iter, count)
         return node
+
+    def _visit_macro(self, node: nodes.Macro | nodes.CallBlock) -> list[nodes.Node]:
+        def scope(count: int, nbytes: int) -> nodes.Node:
+            number = nodes.Const(count, lineno=node.lineno)
+            call = self._through("!scope", number, nbytes)
+            return nodes.ExprStmt(call, lineno=node.lineno)
+
+        count = self._inner(node)
+        node.body = [scope(count, 0), *node.body]
+        return [scope(0, SCOPE), node]
+
+    visit_Macro = visit_CallBlock = _visit_macro
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
@@ -108,9 +149,7 @@ class _Bounded(NodeTransformer):
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
-        if len(node.ops) > 1:
-            raise TemplateSyntaxError("a comparison has two sides here; use and", node.lineno)
-        for side in (node, node.ops[0]):
+        for side in (node, *node.ops):
             if not isinstance(side.expr, nodes.Const):
                 side.expr = self._through("!weigh", side.expr)
         return node
@@ -124,6 +163,23 @@ class _Bounded(NodeTransformer):
         if not isinstance(node.key, nodes.Const):
             node.key = self._through("!key", node.key)
         return node
+
+    def _visit_literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
+        self.generic_visit(node)
+        stored = isinstance(node, nodes.Tuple) and node.ctx != "load"
+        return node if stored else self._through("!held", node)
+
+    visit_List = visit_Tuple = visit_Dict = _visit_literal
+
+    def _visit_call(self, node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
+        self.generic_visit(node)
+        if node.dyn_args is not None:
+            node.dyn_args = self._through("!held", node.dyn_args)
+        if node.dyn_kwargs is not None:
+            node.dyn_kwargs = self._through("!held", node.dyn_kwargs)
+        return node
+
+    visit_Call = visit_Filter = visit_Test = _visit_call
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         checked(node.value)
@@ -143,6 +199,7 @@ class _Bounded(NodeTransformer):
         raise TemplateSyntaxError(f"{name} is not supported in chat templates", node.lineno)
 
     visit_Include = visit_Import = visit_FromImport = visit_Extends = visit_Block = _refuse
+    visit_ScopedEvalContextModifier = visit_EvalContextModifier = _refuse  # autoescape
 
 
 class _Generation(Extension):
@@ -171,12 +228,14 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.globals = dict(function_table())
         self.filters = filter_table() | {
             "!each": _each,
+            "!scope": _scope,
             "!concat": _concat,
             "!weigh": _weigh,
             "!made": _made,
+            "!held": _held,
             "!key": _key,
         }
-        self.tests = {name: _tested(jinja_tests.TESTS[name]) for name in TESTS}
+        self.tests = test_table()
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree: nodes.Template = _Bounded().visit(super()._parse(source, name, filename))
@@ -194,7 +253,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         """A restricted str.format in place of Python's."""
         owner = getattr(value, "__self__", None)
         if isinstance(owner, str) and getattr(value, "__name__", "") == "format":
-            return lambda *args, **kwargs: format_text(owner, args, kwargs)
+            return partial(format_text, owner)
         return None
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -203,15 +262,22 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Call an object, counted."""
-        METER.get().charge(1)
-        owner = getattr(__obj, "__self__", None)
+        meter, owner = METER.get(), getattr(__obj, "__self__", None)
+        meter.charge(1)
+        meter.keep((len(args) + len(kwargs)) * ENTRY)
         if isinstance(owner, str | list | tuple | dict):
             given = {k: v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")}
-            _weigh_call(owner, __obj.__name__, args, given)
-        result = super().call(__context, __obj, *args, **kwargs)
-        if isinstance(result, list):
-            METER.get().items(len(result))
-        return result
+            return call_method(owner, __obj.__name__, args, given)
+        if isinstance(owner, LoopContext):  # loop.changed compares
+            for item in args:
+                meter.weigh(item)
+        meter.calls += 1
+        if meter.calls > CALLS:
+            raise TemplateRuntimeError(f"calls nest deeper than {CALLS}")
+        try:
+            return super().call(__context, __obj, *args, **kwargs)
+        finally:
+            meter.calls -= 1
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """An operator, counted."""
@@ -227,44 +293,16 @@ class _Environment(ImmutableSandboxedEnvironment):
                 else:
                     kinds = f"{type(left).__name__} and {type(right).__name__}"
                     raise TypeError(f"{operator} is not for {kinds}")
-                (meter.size if isinstance(one, str) else meter.items)(length)
+                if isinstance(one, str):
+                    meter.size(length, max(width(one), width(other) if operator == "+" else 1))
+                else:
+                    meter.items(length)
                 break
         meter.charge(1)
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
             if right * abs(left).bit_length() > 2 * NUMBER.bit_length():
                 raise TemplateRuntimeError("the template makes a number beyond 2**53")
         return checked(super().call_binop(context, operator, left, right))
-
-
-def _tested(test: Any) -> Callable[..., Any]:
-    @pass_context
-    def tested(context: Any, value: Any, *args: Any) -> bool:
-        for item in args:
-            METER.get().weigh(item)
-            METER.get().weigh(value)
-        return bool(test(value, *args))
-
-    return tested
-
-
-def _weigh_call(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Count the possible cost of a method of a str, list or dict."""
-    meter = METER.get()
-    if isinstance(owner, dict):
-        if args:
-            plain_key(args[0])
-        return
-    for item in (*args, *kwargs.values(), owner):
-        meter.weigh(item)
-    if isinstance(owner, str):
-        meter.size(len(owner))
-        if name == "title":  # slow
-            meter.charge(len(owner) >> 2)
-        if name == "replace":
-            meter.size(replaced(owner, *args, **kwargs))
-        elif name == "join":
-            items = list(args[0]) if args else []
-            meter.size(sum(map(len, items)) + len(owner) * len(items))
 
 
 class Renderer:
@@ -287,9 +325,10 @@ class Renderer:
             return "".join(self._template.root_render_func(context))
         except Exception as error:
             reason = "it recurs too deeply" if isinstance(error, RecursionError) else str(error)
-            raise FormatError(f"chat template, line {self._line(error)}: {reason}") from None
+            wrong = f"chat template, line {self._line(error)}: {reason[:_REASON]}"
         finally:
             METER.reset(token)
+        raise FormatError(wrong)  # here, so that it does not hold what the template made
 
     def _line(self, error: Exception) -> int:
         """The line of the template that an error comes from."""

@@ -1,41 +1,26 @@
-"""The filters, methods and functions of chat templates, with counted cost, and the meter.
-
-core/io/text/sandbox.py runs templates with these. web/template/template_filters.js is the tab's
-counterpart.
-"""
+"""The filters, tests and functions of chat templates, with counted cost."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from jinja2 import filters, pass_context
+from jinja2 import tests as jinja_tests
 from jinja2.exceptions import SecurityError, TemplateError, TemplateRuntimeError
-from jinja2.runtime import LoopContext, Undefined
 from jinja2.utils import Namespace
 
-STEPS = 1_000_000  # iterations, calls, values read
-ITEMS = 100_000  # items of any list
-TEXT = 1 << 22  # characters of the output and of any string
-NUMBER = 1 << 53  # integers up to here are exact in JavaScript
-SECONDS = 1.5
-INDENT = 64
+from rushlight.core.io.text.sandbox_meter import ENTRY, METER, NUMBER, TEXT, width
+from rushlight.core.io.text.sandbox_methods import joined, lines_of, plain_key, replaced, search
 
-METHODS: dict[type, frozenset[str]] = {
-    str: frozenset(
-        "capitalize count endswith find isalnum isalpha isdigit islower isspace isupper join lower "
-        "lstrip partition removeprefix removesuffix replace rfind rpartition rsplit rstrip split "
-        "splitlines startswith strip title upper".split()
-    ),
-    dict: frozenset(("get", "items", "keys", "values")),
-    list: frozenset(("count", "index")),
-    tuple: frozenset(("count", "index")),
-}
+INDENT = 64
+SEPARATOR = 16  # characters of a separator of JSON
+PATTERN = 1000  # characters of a format of the time
+
 FILTERS = (
     "abs capitalize count d default dictsort first float indent int items join last length list "
     "lower map max min reject rejectattr replace reverse round select selectattr sort string sum "
@@ -46,93 +31,24 @@ TESTS = (
     "greaterthan gt in integer iterable le lessthan lower lt mapping ne none number odd sameas "
     "sequence string true undefined upper"
 ).split()
-_SHALLOW = frozenset(("count", "d", "default", "first", "items", "last", "length", "list", "map"))
-
-
-class Meter:
-    """The remaining budget of one render."""
-
-    def __init__(self) -> None:
-        self.steps, self.text = STEPS, TEXT
-        self.check, self.end = STEPS - 1000, time.monotonic() + SECONDS
-
-    def charge(self, steps: int) -> None:
-        """Count `steps`; raises if the steps or the time are used up."""
-        self.steps -= steps
-        if self.steps < self.check:
-            self.check = self.steps - 1000
-            if self.steps < 0:
-                raise TemplateRuntimeError(f"the template takes more than {STEPS} steps")
-            if time.monotonic() > self.end:
-                raise TemplateRuntimeError(f"the template takes more than {SECONDS} seconds")
-
-    def size(self, length: int) -> None:
-        """Count the making of a string of this length."""
-        if length > TEXT:
-            raise TemplateRuntimeError(f"the template makes a text of more than {TEXT} characters")
-        self.charge(1 + (length >> 6))
-
-    def items(self, count: int) -> None:
-        """Count the making of a list of this length."""
-        if count > ITEMS:
-            raise TemplateRuntimeError(f"the template makes a list of more than {ITEMS} items")
-        self.charge(1 + (count >> 4))
-
-    def write(self, text: str) -> str:
-        """Count text that goes to the output, to a macro's result or to a block's."""
-        self.size(len(text))
-        self.text -= len(text)
-        if self.text < 0:
-            raise TemplateRuntimeError(f"the template writes more than {TEXT} characters")
-        return text
-
-    def weigh(self, value: Any) -> None:
-        """Count all parts of `value`, before an operation reads all of it."""
-        if type(value) is int or isinstance(value, bool | float | None | Undefined):
-            return
-        text, left = 0, [value]
-        while left:
-            item = left.pop()
-            if isinstance(item, str):
-                text += len(item)
-                if text > TEXT:
-                    raise TemplateRuntimeError(
-                        f"the template handles a text of more than {TEXT} characters"
-                    )
-                self.charge(1 + (len(item) >> 12))
-                continue
-            self.charge(1)
-            if isinstance(item, Namespace):
-                item = attributes_of(item)
-            if isinstance(item, Mapping):
-                left.extend(item)
-                left.extend(item.values())
-            elif isinstance(item, Iterable) and not isinstance(item, Undefined | LoopContext):
-                left.extend(item)
-
-
-def attributes_of(namespace: Namespace) -> dict[str, Any]:
-    """The attributes that a template set on a namespace."""
-    found: dict[str, Any] = object.__getattribute__(namespace, "_Namespace__attrs")
-    return found
-
-
-METER: ContextVar[Meter] = ContextVar("meter")
+_SHALLOW = frozenset(
+    "count d default first items last length list map reject rejectattr select selectattr".split()
+)
+_LISTING = frozenset(
+    "dictsort items list map max min reject rejectattr select selectattr sort sum unique".split()
+)
+_ORDERING = frozenset("dictsort max min sort unique".split())
+_OF_ATTRIBUTES = frozenset("map max min rejectattr selectattr sort unique".split())
+_OF_TEXT = frozenset("capitalize indent lower replace string title trim upper".split())
+_OF_NUMBERS = frozenset("divisibleby even odd".split())
+_CASES = frozenset(("lower", "upper"))
 
 
 def checked(value: Any) -> Any:
-    """`value`; raises for a number that the two engines would treat differently."""
+    """`value`; raises for a number out of bounds."""
     if isinstance(value, complex) or (isinstance(value, int) and abs(value) > NUMBER):
         raise TemplateRuntimeError("the template makes a number beyond 2**53")
     return value
-
-
-def replaced(text: str, old: str, new: str, count: int | None = -1) -> int:
-    """The length of text.replace(old, new, count)."""
-    found = text.count(old)
-    if count is not None and count >= 0:
-        found = min(found, count)
-    return len(text) + found * (len(new) - len(old))
 
 
 def _expect(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], *names: str) -> list[Any]:
@@ -151,40 +67,48 @@ def _guarded(name: str) -> Callable[..., Any]:
     def guarded(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         meter = METER.get()
         meter.charge(1)
+        for item in (*args, *kwargs.values()):
+            meter.weigh(item)
+        if name in ("join", "sum"):
+            value, args, kwargs = _attributes(context, name, value, args, kwargs)
+        if name in _LISTING:
+            count = meter.listed(value)
+            if name in _OF_ATTRIBUTES:
+                names = (item for item in (*args, *kwargs.values()) if isinstance(item, str))
+                meter.charge(count * sum(1 + n.count(".") + n.count(",") for n in names))
         if name not in _SHALLOW:
-            for item in (value, *args, *kwargs.values()):
-                meter.weigh(item)
-        elif isinstance(value, list | tuple | dict):
-            meter.items(len(value))
-        if name == "replace":
-            old, new, count = _expect(name, args, kwargs, "old", "new", "count")
-            meter.size(replaced(str(value), str(old), str(new), count))
-        elif name == "indent":
-            width = _expect(name, args, kwargs, "width", "first", "blank")[0]
-            if width is not None and not 0 <= width <= INDENT:
-                raise ValueError(f"indent: a width of {width} is not from 0 to {INDENT}")
-            meter.size(len(str(value)) + (str(value).count("\n") + 1) * INDENT)
-        elif name == "title":  # slow
-            meter.charge(len(str(value)) >> 2)
+            before = meter.steps
+            nbytes = meter.weigh(value)
+            if name in _ORDERING:  # log n comparisons of each, of copies in lower case
+                meter.charge((before - meter.steps) * count.bit_length())
+                meter.keep(nbytes)
+        if name in _OF_TEXT:
+            value = meter.words(value)
+        if name in _OWN:
+            return _OWN[name](value, *args, **kwargs)
+        if name == "indent":
+            wide = _expect(name, args, kwargs, "width", "first", "blank")[0]
+            if wide is not None and not 0 <= wide <= INDENT:
+                raise ValueError(f"indent: a width of {wide} is not from 0 to {INDENT}")
+            lines = len(lines_of(value)) + 1
+            meter.size(len(value) + lines * INDENT, width(value))
+        elif name == "title":
+            meter.items(len(value), 2 * ENTRY)  # it takes the text apart
+        elif name == "trim":
+            search(value, *_expect(name, args, kwargs, "chars"))
         elif name == "round":
             if not 0 <= (_expect(name, args, kwargs, "precision", "method")[0] or 0) <= 15:
                 raise ValueError("round: a precision is from 0 to 15")
-        elif name == "join":
-            sep, attribute = _expect(name, args, kwargs, "d", "attribute")
-            if attribute is not None:
-                raise TypeError("join takes no attribute here; use map(attribute=...)")
-            value = [str(item) for item in value]
-            meter.size(sum(map(len, value)) + len(str(sep or "")) * len(value))
-        elif name == "sum" and any(not isinstance(item, int | float) for item in value):
-            raise TypeError("sum adds numbers only")
-        if takes is not None:
-            value = _PASSED[takes.name](context), value
-        else:
-            value = (value,)
-        result = function(*value, *args, **kwargs)
+        elif name == "sum":
+            if any(not isinstance(item, int | float) for item in (*value, *kwargs.values())):
+                raise TypeError("sum adds numbers only")
+        elif name in ("float", "int") and isinstance(value, str):
+            meter.charge(len(value))
+        given = (value,) if takes is None else (_PASSED[takes.name](context), value)
+        result = function(*given, *args, **kwargs)
         if isinstance(result, Iterator):
             result = list(result)
-        return checked(result)
+        return meter.made(checked(result))
 
     return guarded
 
@@ -194,6 +118,56 @@ _PASSED: dict[str, Callable[[Any], Any]] = {
     "eval_context": lambda context: context.eval_ctx,
     "environment": lambda context: context.environment,
 }
+
+
+def _attributes(
+    context: Any, name: str, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The arguments of join or sum, with the attribute that they name taken of every item."""
+    order = ("d", "attribute") if name == "join" else ("attribute", "start")
+    given = dict(zip(order, _expect(name, args, kwargs, *order), strict=True))
+    attribute = given.pop("attribute")
+    if attribute is not None:
+        value = context.environment.call_filter(
+            "map", value, kwargs={"attribute": attribute}, context=context
+        )
+    return value, (), {key: item for key, item in given.items() if item is not None}
+
+
+def _join(values: Any, d: Any = "") -> str:
+    """The filter join."""
+    meter = METER.get()
+    meter.listed(values)
+    return joined(meter.words(d), [meter.words(value) for value in values])
+
+
+def _replace(text: str, old: Any, new: Any, count: int | None = None) -> str:
+    """The filter replace."""
+    meter = METER.get()
+    return replaced(text, meter.words(old), meter.words(new), count)
+
+
+_OWN: dict[str, Callable[..., str]] = {"join": _join, "replace": _replace}
+
+
+def _tested(name: str) -> Callable[..., bool]:
+    """jinja2's test of this name, with counted cost."""
+    test: Any = jinja_tests.TESTS[name]
+
+    @pass_context
+    def tested(context: Any, value: Any, *args: Any) -> bool:
+        meter = METER.get()
+        meter.charge(1)
+        if name in _OF_NUMBERS and any(not isinstance(x, int | float) for x in (value, *args)):
+            raise TypeError(f"{name} is a test of numbers")  # % would format a text
+        if name in _CASES:
+            value = meter.words(value)
+            meter.charge(len(value) >> 6)
+        for item in (value, *args) if args else ():
+            meter.weigh(item)
+        return bool(test(value, *args))
+
+    return tested
 
 
 @pass_context
@@ -210,15 +184,19 @@ def _tojson(
     meter.weigh(value)
     if indent is not None and not (type(indent) is int and 0 <= indent <= INDENT):
         raise ValueError(f"tojson: an indent of {indent} is not from 0 to {INDENT}")
+    if any(len(text) > SEPARATOR for text in separators or ()):
+        raise ValueError(f"tojson: a separator has more than {SEPARATOR} characters")
     encoder = json.JSONEncoder(
         ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
-    parts, length = [], 0
+    out, length = io.StringIO(), 0
     for part in encoder.iterencode(value):
-        length += len(part)
-        meter.size(length)
-        parts.append(part)
-    return "".join(parts)
+        length += out.write(part)
+        meter.charge(1 + (len(part) >> 6))
+        if length > TEXT:
+            break
+    meter.size(length)
+    return out.getvalue()
 
 
 @pass_context
@@ -234,21 +212,23 @@ def _range(*args: int) -> range:
 
 
 def _dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    meter = METER.get()
     for source in args:
+        meter.listed(source)
         for key in source if isinstance(source, Mapping) else [key for key, _ in source]:
             plain_key(key)
-    return dict(*args, **kwargs)
+    made = dict(*args, **kwargs)
+    meter.items(len(made), ENTRY)
+    return made
 
 
-def plain_key(value: Any) -> Any:
-    """`value` if it may be a key; a deeply nested tuple would take long to hash."""
-    if not isinstance(value, str | int | float | None):
-        raise TemplateRuntimeError(f"a key is a string or number, not {type(value).__name__}")
-    return value
+def _namespace(*args: Any, **kwargs: Any) -> _Namespace:
+    METER.get().keep(4 * ENTRY)
+    return _Namespace(_dict(*args, **kwargs))
 
 
-def _raise(message: str = "") -> None:
-    raise TemplateError(str(message))
+def _raise(message: Any = "") -> None:
+    raise TemplateError(METER.get().words(message))
 
 
 MONTHS: list[str] = (
@@ -280,7 +260,8 @@ _FORMATS: dict[str, Callable[[datetime], str]] = {
 def _strftime_now(pattern: str) -> str:
     """The local time, with the English names of months and days."""
     now = datetime.now()
-    METER.get().size(len(pattern) * 10)
+    if len(pattern) > PATTERN:
+        raise ValueError(f"strftime_now: the format has more than {PATTERN} characters")
 
     def field(match: re.Match[str]) -> str:
         if match[2] not in _FORMATS:
@@ -305,33 +286,17 @@ def filter_table() -> dict[str, Callable[..., Any]]:
     return {name: _guarded(name) for name in FILTERS} | {"tojson": _tojson, "safe": _safe}
 
 
+def test_table() -> dict[str, Callable[..., bool]]:
+    """All tests by name."""
+    return {name: _tested(name) for name in TESTS}
+
+
 def function_table() -> dict[str, Callable[..., Any]]:
     """All global functions by name."""
     return {
         "dict": _dict,
-        "namespace": _Namespace,
+        "namespace": _namespace,
         "raise_exception": _raise,
         "range": _range,
         "strftime_now": _strftime_now,
     }
-
-
-def format_text(pattern: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """str.format for fields without attributes and formats: {}, {0} and {name}."""
-    meter, parts, count = METER.get(), [], 0
-    for item in (*args, *kwargs.values()):
-        meter.weigh(item)
-    for match in re.finditer(r"\{\{|\}\}|\{(\w*)\}|[{}]|[^{}]+", pattern):
-        text, name = match[0], match[1]
-        if name is not None:
-            key: Any = int(name) if name.isdecimal() else name
-            if not name:
-                key, count = count, count + 1
-            text = str(args[key] if isinstance(key, int) else kwargs[key])
-        elif text in ("{{", "}}"):
-            text = text[0]
-        elif text in ("{", "}"):
-            raise ValueError("format takes the fields {}, {0} and {name} only")
-        meter.write(text)
-        parts.append(text)
-    return "".join(parts)

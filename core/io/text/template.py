@@ -1,24 +1,22 @@
-"""Chat templates: messages to a prompt, with equal results in a Python process and in a tab.
+"""Chat templates: messages to a prompt, by jinja2 in a Python process and in a tab.
 
-A Python process uses jinja2. A tab uses the parser of `@huggingface/jinja` with our evaluator
-(web/template/template.js). Templates come with weights from unknown sources, so both apply the same
-bounds: a million steps, four million characters and a second and a half.
+Templates come with weights from unknown sources, so they run within bounds (sandbox.py): a million
+steps, 64 MB of values, four million characters and a second and a half. In a tab jinja2 is brought
+when the first template is used: by the worker of our runtime, else from Pyodide's packages.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
-from rushlight.core.basis.errors import BlockingReadError, FormatError
+from rushlight.core.basis.errors import BlockingReadError, FormatError, RushlightError
 
 _TAB = sys.platform == "emscripten"
 MAX_SOURCE = 1 << 16
-MAX_BLANKS = 2000  # in a row: the time of the tab's parser grows with their square
-_BLANKS = re.compile(rf"\s{{{MAX_BLANKS + 1}}}")
 _EXACT = 1 << 53
 
 Render = Callable[[Mapping[str, Any]], str]
@@ -27,9 +25,8 @@ Render = Callable[[Mapping[str, Any]], str]
 class ChatTemplate:
     """A chat template (Jinja) of a tokenizer_config.json or a GGUF file.
 
-    Raises FormatError with the line for a template that is broken or longer than 64 KB. In a tab
-    the first template imports JavaScript modules, which needs JSPI. Without JSPI BlockingReadError
-    points to `load_template_async`.
+    Raises FormatError with the line for a template that is broken or longer than 64 KB; in a tab
+    that is found when it is first used, because jinja2 comes then.
     """
 
     def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "") -> None:
@@ -37,11 +34,33 @@ class ChatTemplate:
             raise TypeError(f"a chat template is a str, not {type(source).__name__}")
         if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE:
             raise FormatError(f"chat template: longer than {MAX_SOURCE} bytes")
-        if _BLANKS.search(source):
-            raise FormatError(f"chat template: more than {MAX_BLANKS} blanks in a row")
         self.source = source
         self.bos_token, self.eos_token = bos_token, eos_token
-        self._render: Render = _engine(source)
+        self._render: Render | None = None if _TAB else _engine(source)
+
+    def compile(self) -> Render:
+        """Compile the template, once; FormatError with the line if it is broken.
+
+        In a tab without jinja2 this waits for it, which needs JSPI; without JSPI
+        BlockingReadError points to `prepare`.
+        """
+        if self._render is None:
+            if not _there():
+                from pyodide.ffi import can_run_sync, run_sync  # type: ignore[import-not-found]
+
+                if not can_run_sync():
+                    raise BlockingReadError(
+                        "a chat template has to wait for jinja2, which needs JSPI here",
+                        hint="await template.prepare() or load_template_async(...) first",
+                    )
+                run_sync(import_jinja())
+            self._render = _engine(self.source)
+        return self._render
+
+    async def prepare(self) -> None:
+        """`compile` for tabs without JSPI; works in a Python process too."""
+        await import_jinja()
+        self.compile()
 
     def render(
         self,
@@ -65,21 +84,23 @@ class ChatTemplate:
             "eos_token": self.eos_token,
             **extra,
         }
-        return self._render({name: _plain(name, value) for name, value in variables.items()})
+        return self.compile()({name: _plain(name, value) for name, value in variables.items()})
 
 
 def load_template(source: str, *, bos_token: str = "", eos_token: str = "") -> ChatTemplate:
-    """A chat template from its source; see ChatTemplate."""
-    return ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
+    """A compiled chat template from its source; see ChatTemplate and its `compile`."""
+    template = ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
+    template.compile()
+    return template
 
 
 async def load_template_async(
     source: str, *, bos_token: str = "", eos_token: str = ""
 ) -> ChatTemplate:
     """`load_template` for tabs without JSPI; works in a Python process too."""
-    if _TAB:
-        await import_modules()
-    return ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
+    template = ChatTemplate(source, bos_token=bos_token, eos_token=eos_token)
+    await template.prepare()
+    return template
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -105,65 +126,61 @@ def _plain(name: str, value: Any) -> Any:
     raise TypeError(f"render: {name} is a {type(value).__name__}; supported: JSON's types")
 
 
-# --- the two engines ----------------------------------------------------------------------------
+# --- jinja2 -------------------------------------------------------------------------------------
+
+
+def _there() -> bool:
+    return find_spec("jinja2") is not None
 
 
 def _engine(source: str) -> Render:
-    if not _TAB:
-        from rushlight.core.io.text.sandbox import Renderer
+    from rushlight.core.io.text.sandbox import Renderer
 
-        return Renderer(source)
-    if _imported is None:
-        from pyodide.ffi import can_run_sync, run_sync  # type: ignore[import-not-found]
-
-        if not can_run_sync():
-            raise BlockingReadError(
-                "a chat template has to wait for JavaScript modules, which needs JSPI here",
-                hint="await load_template_async(...) once; later ones do not wait",
-            )
-        run_sync(import_modules())
-    assert _imported is not None
-    library, adapter = _imported
-    return tab_renderer(adapter.createTemplate(library, source))
+    return Renderer(source)
 
 
-# (@huggingface/jinja's module, our adapter's), once imported.
-_imported: tuple[Any, Any] | None = None
+async def _from_pyodide() -> None:
+    """Pyodide's own jinja2, else the package index's where the page has micropip."""
+    import pyodide_js  # type: ignore[import-not-found]
+    from pyodide.ffi import JsException
+
+    try:
+        await pyodide_js.loadPackage("jinja2")
+    except JsException:
+        pass  # it is not beside Pyodide
+    importlib.invalidate_caches()
+    if not _there() and find_spec("micropip") is not None:
+        import micropip  # type: ignore[import-not-found]
+
+        await micropip.install("jinja2")
 
 
-async def import_modules() -> None:
-    """Import the JavaScript of the tab's templates; later `load_template` does not wait."""
-    global _imported
-    if _imported is None:
-        from rushlight.web import import_js
-
-        _imported = await import_js("jinja.js"), await import_js("template.js")
+# What brings jinja2 in a tab.
+_bring: Callable[[], Awaitable[None]] = _from_pyodide
 
 
-def tab_renderer(made: Any) -> Render:
-    """The renderer that createTemplate of web/template/template.js made."""
-    if made.error is not None:
-        raise FormatError(f"chat template{made.error}")
-
-    def render(variables: Mapping[str, Any]) -> str:
-        answer = made.render(pack(variables))
-        # A JavaScript object lacks attributes for values that were not set.
-        error = getattr(answer, "error", None)
-        if error is not None:
-            raise FormatError(f"chat template{error}")
-        return str(answer.text)
-
-    return render
+def bring_jinja_by(bring: Callable[[], Awaitable[None]]) -> None:
+    """Let `bring` put jinja2 among the packages of the tab when a template first needs it."""
+    global _bring
+    _bring = bring
 
 
-def pack(value: Any) -> str:
-    """Values as JSON that keeps key order, floats and tuples, which JavaScript would lose."""
+async def import_jinja() -> None:
+    """Bring jinja2 into a tab that lacks it; later templates do not wait.
 
-    def tagged(value: Any) -> Any:
-        if isinstance(value, dict):
-            return ["d", *([key, tagged(item)] for key, item in value.items())]
-        if isinstance(value, list | tuple):
-            return ["l" if isinstance(value, list) else "t", *map(tagged, value)]
-        return ["f", repr(value)] if isinstance(value, float) else value
-
-    return json.dumps(tagged(dict(value)))
+    Raises RushlightError with a hint where there is none.
+    """
+    if not _TAB or _there():
+        return
+    try:
+        await _bring()
+        reason = ""
+    except Exception as error:
+        reason = f" ({error})"
+    importlib.invalidate_caches()
+    if not _there():
+        raise RushlightError(
+            f"chat templates need jinja2, which this page does not have{reason[:300]}",
+            hint="Load it first: await pyodide.loadPackage('jinja2'), or serve its wheel and "
+            "MarkupSafe's beside Pyodide. Texts without a chat template need none.",
+        )

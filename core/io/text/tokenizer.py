@@ -286,7 +286,10 @@ def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | N
         if isinstance(token, dict):  # an added token with its properties
             token = token.get("content")
         if isinstance(token, str):
-            return tokenizer.token_to_id(token)
+            try:
+                return tokenizer.token_to_id(token)
+            except ValueError as error:
+                raise FormatError(f"tokenizer_config.json: pad_token: {error}") from None
     return next((i for t in _PAD_NAMES if (i := tokenizer.token_to_id(t)) is not None), None)
 
 

@@ -11,6 +11,7 @@ import math
 import os
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.layout import MOST_ELEMENTS
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.source import Source, open_source
 from rushlight.core.io.weights.table import Entry, Table
@@ -25,9 +27,12 @@ from rushlight.core.tensor.tensor import Tensor
 
 MAGIC = b"GGUF"
 MAX_DIMS = 4
-MAX_HEADER = 1 << 30
+MAX_HEADER = 1 << 28
 _WINDOW = 1 << 20
 _DEPTH = 4  # the deepest nesting of arrays
+# Above any published file. They bound the time and the memory of a file whose bytes cost nothing.
+_MOST_KEYS = _MOST_TENSORS = _MOST_ARRAYS = 1 << 16
+_MOST_TEXTS = 1 << 23
 
 # The tensor types of the dtype table by ggml's numbers, and ggml's names of others.
 TYPES = {dtype.gguf: dtype for dtype in DTYPES.values() if dtype.gguf is not None}
@@ -71,14 +76,19 @@ class _Cursor:
         self.source, self.at = source, 0
         self.window = b""
         self.begin = 0
+        self.arrays = self.strings = 0
+        # Vocabularies repeat their shortest words.
+        self.short: dict[bytes, str] = {}
 
     def need(self, n: int) -> int:
         """Load the next `n` bytes into the window; returns their position in it."""
-        if n > min(self.source.size, MAX_HEADER) - self.at:
+        if n > self.source.size - self.at:
             raise TruncatedError(
                 f"{self.source.name}: {n} bytes at {self.at} lie past the end of a file of "
                 f"{self.source.size}"
             )
+        if self.at + n > MAX_HEADER:
+            raise FormatError(f"{self.source.name}: the header is longer than {MAX_HEADER} bytes")
         start = self.at - self.begin
         if start + n > len(self.window):
             self.window = bytes(self.source.read(self.at, max(n, _WINDOW)))
@@ -116,7 +126,7 @@ class _Cursor:
     def texts(self, count: int) -> list[str]:
         """`count` strings, in a tight loop over each window, as there may be a million."""
         found: list[str] = []
-        length = _LENGTH.unpack_from
+        length, short = _LENGTH.unpack_from, self.short
         while len(found) < count:
             start = self.need(8)
             self.need(8 + length(self.window, start)[0])
@@ -126,8 +136,15 @@ class _Cursor:
                 end = start + 8 + length(window, start)[0]
                 if end > len(window):
                     break
-                found.append(_decoded(window[start + 8 : end]))
+                raw = window[start + 8 : end]
                 start = end
+                if len(raw) > 2:
+                    found.append(_decoded(raw))
+                    continue
+                # At most 65,793 objects, however often the file has them.
+                if raw not in short:
+                    short[raw] = _decoded(raw)
+                found.append(short[raw])
             self.at = self.begin + start
         return found
 
@@ -161,6 +178,8 @@ def read_gguf(source: Source) -> Gguf:
         raise TruncatedError(
             f"{source.name}: {tensors} tensors and {pairs} keys cannot be in {source.size} bytes"
         )
+    _at_most(source, "tensors", tensors, _MOST_TENSORS)
+    _at_most(source, "keys", pairs, _MOST_KEYS)
     metadata: dict[str, Any] = {}
     for _ in range(pairs):
         key = cursor.name("key")
@@ -178,6 +197,11 @@ def read_gguf(source: Source) -> Gguf:
     return Gguf(metadata, _table(source, rows, base, alignment), base)
 
 
+def _at_most(source: Source, what: str, count: int, most: int) -> None:
+    if count > most:
+        raise FormatError(f"{source.name} has {count} {what}; at most {most} are supported")
+
+
 def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
     if kind == _STRING:
         return cursor.text()
@@ -187,12 +211,16 @@ def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
     if kind != _ARRAY:
         raise FormatError(f"{cursor.source.name}: key {key!r:.100} has a value of type {kind}")
     inner, count = cursor.number("<I"), cursor.number("<Q")
+    cursor.arrays += 1
+    _at_most(cursor.source, "arrays in its metadata", cursor.arrays, _MOST_ARRAYS)
     if inner in _NUMBERS:
         form = np.dtype(_NUMBERS[inner])
         return np.frombuffer(bytes(cursor.take(count * form.itemsize)), form)
     if count * 8 > cursor.source.size - cursor.at:
         raise TruncatedError(f"{cursor.source.name}: key {key!r:.100} says it has {count} values")
     if inner == _STRING:
+        cursor.strings += count
+        _at_most(cursor.source, "strings in its metadata", cursor.strings, _MOST_TEXTS)
         return cursor.texts(count)
     if depth == _DEPTH:
         raise FormatError(f"{cursor.source.name}: key {key!r:.100} nests too deep")
@@ -222,7 +250,7 @@ def _table(
                 f"{where}: {_NAMES.get(kind, f'type {kind}')} is not supported; "
                 f"supported: {supported}"
             )
-        if math.prod(max(n, 1) for n in shape) >= 1 << 60:
+        if math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
             raise FormatError(f"{where} of shape {shape} is larger than any memory")
         dtype, columns = TYPES[kind], shape[-1] if shape else 1
         if columns % dtype.block:
@@ -241,7 +269,14 @@ def _table(
                 hint="the end of the file is missing; download it again",
             )
         entries[name] = Entry(name, dtype, shape, base + offset, nbytes)
-    return Table(dict(sorted(entries.items(), key=lambda item: item[1].offset)), {})
+    found = sorted(entries.values(), key=lambda entry: (entry.offset, entry.nbytes))
+    for before, after in pairwise(found):
+        if before.offset + before.nbytes > after.offset:
+            raise FormatError(
+                f"{source.name}: tensor {after.name!r:.100} begins at byte {after.offset}, within "
+                f"the {before.nbytes} bytes of {before.name!r:.100} at {before.offset}"
+            )
+    return Table({entry.name: entry for entry in found})
 
 
 def gguf_in(place: Path) -> Path | None:

@@ -19,6 +19,7 @@ from typing import Any
 from rushlight.core.basis.dtype import from_safetensors
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.basis.layout import MOST_ELEMENTS
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, open_source
@@ -27,7 +28,7 @@ from rushlight.core.tensor.tensor import Tensor
 
 MAX_HEADER = 100_000_000
 MAX_DIMS = 32  # the most dims that every NumPy supports
-_MAX_BYTES = 2**63 - 1
+_MOST_TENSORS = 1 << 16  # of one file; a tensor without bytes costs a file 50 and a process 1,000
 _KEYS = {"dtype", "shape", "data_offsets"}
 # The writer's order, as in the reference: the widest dtype first, so that all lie aligned.
 _ORDER = (
@@ -121,8 +122,8 @@ def _entry(source: Source, name: str, row: Any, base: int) -> Entry:
         )
     if len(shape) > MAX_DIMS:
         raise _bad(source, f'tensor "{name}" has {len(shape)} dims, more than {MAX_DIMS}')
-    # Dims beside a zero are checked too: their product must fit the integers of a layout.
-    if math.prod(n for n in shape if n) * dtype.itemsize > _MAX_BYTES:
+    # Dims beside a zero count too.
+    if math.prod(n for n in shape if n) > MOST_ELEMENTS:
         raise _bad(source, f'tensor "{name}": the shape {_short(shape)} is too large')
     nbytes = dtype.nbytes(math.prod(shape))
     if offsets[1] - offsets[0] != nbytes:
@@ -141,7 +142,7 @@ class _Objects:
     """
 
     def __init__(self) -> None:
-        self.others = 0
+        self.tensors = self.others = 0
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -149,7 +150,11 @@ class _Objects:
             names = sorted(name for name, _ in pairs)
             twice = next(a for a, b in zip(names, names[1:], strict=False) if a == b)
             raise ValueError(f"the key {twice!r:.80} occurs twice")
-        if found.keys() != _KEYS:
+        if found.keys() == _KEYS:
+            self.tensors += 1
+            if self.tensors > _MOST_TENSORS:
+                raise ValueError(f"it has more than {_MOST_TENSORS} tensors")
+        else:
             self.others += 1
             if self.others > 2:  # the metadata and the header itself
                 raise ValueError(f"an object has the keys {list(islice(found, 4))!r:.80}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.weights.source import open_regular
 
 _MAX_INDEX = 100_000_000
 
@@ -34,7 +35,8 @@ def read_index(path: Path) -> dict[str, set[str]]:
     """
     if path.stat().st_size > _MAX_INDEX:
         raise FormatError(f"{path} has more than {_MAX_INDEX} bytes: it is not an index")
-    index = parse_json(path.read_bytes(), str(path), depth=16)
+    with open_regular(path) as file:
+        index = parse_json(file.read(), str(path), depth=16)
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not places or not isinstance(places, dict):
         raise FormatError(f"{path} is not an index of shards: it has no weight_map")
@@ -53,4 +55,10 @@ def read_index(path: Path) -> dict[str, set[str]]:
 
 
 def _is_file_name(name: str) -> bool:
-    return name.endswith(".safetensors") and not any(c in name for c in "/\\:\0")
+    """Whether the name is that of a file: of at most 255 bytes, and in no other folder."""
+    size = len(name.encode("utf-8", "surrogatepass"))
+    return (
+        name.endswith(".safetensors")
+        and size <= 255
+        and not any(c in "/\\:\0" or "\ud800" <= c <= "\udfff" for c in name)
+    )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import threading
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
-from rushlight.core.basis.errors import BlockingReadError
+from rushlight.core.basis.errors import BlockingReadError, FormatError
 
 Bytes = bytes | memoryview
 
@@ -54,12 +54,31 @@ class BytesSource:
         """Nothing is open."""
 
 
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file, opened to read. Raises OSError for a missing file, FormatError for a pipe or device.
+
+    Opening a pipe would wait for its writer, and a device may have no end.
+    """
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115, PTH123 (the caller closes it)
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise FormatError(
+        f"{os.fspath(path)} is not a regular file",
+        hint="write the bytes to a file first: parts of it are read in any order",
+    )
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 class FileSource:
-    """A file, read piece by piece; threads may share it. Raises OSError for a missing file."""
+    """A file, read piece by piece; threads may share it. Raises what `open_regular` raises."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
-        self._file = Path(path).open("rb")  # noqa: SIM115 (close() does)
+        self._file = open_regular(path)
         self._lock = threading.Lock()
         self.size = os.fstat(self._file.fileno()).st_size
 
@@ -90,7 +109,7 @@ class MmapSource(BytesSource):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         import mmap
 
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             handle = file.fileno()
             data: bytes | mmap.mmap = b""  # an empty file cannot be mapped
             if os.fstat(handle).st_size:
@@ -206,7 +225,8 @@ class BlobSource:
 def open_source(path: str | os.PathLike[str]) -> Source:
     """The best Source for a path or an http(s) address: a mapped file where possible.
 
-    Raises OSError for a missing file, FetchError for an address that does not answer.
+    Raises OSError for a missing file, FormatError for a pipe or device, FetchError for an address
+    that does not answer.
     """
     if str(path).startswith(("http://", "https://")):
         return HttpSource(str(path))

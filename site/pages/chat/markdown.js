@@ -1,5 +1,6 @@
 // markdown.js: renders a model's text as Markdown. HTML in it is shown as text. The result is
-// sanitised: no images (they would be fetched), no scripts, only links to the web and to mail.
+// sanitised: no images (they would be fetched), no scripts, only links to the web and to mail. A
+// text that the parser fails on, such as thousands of nested quotes, is shown as it is.
 
 import { Marked } from "../shared/marked.js";
 import DOMPurify from "../shared/purify.js";
@@ -22,8 +23,20 @@ const marked = new Marked({
   },
 });
 
-/** @param {string} text @returns {DocumentFragment} */
+/** @param {string} text @returns {Node} */
 export function rendered(text) {
+  try {
+    return formatted(text);
+  } catch {
+    const plain = document.createElement("div");
+    plain.className = "unformatted";
+    plain.textContent = text;
+    return plain;
+  }
+}
+
+/** @param {string} text */
+function formatted(text) {
   const clean = DOMPurify.sanitize(marked.parse(text, { async: false }), {
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ["href", "start"],

@@ -30,10 +30,24 @@ export function chats() {
     for (const key of Object.keys(localStorage)) {
       if (!key.startsWith(PREFIX) || key === SETTINGS) continue;
       const chat = parse(localStorage.getItem(key));
-      if (chat && Array.isArray(chat.messages)) found.push(chat);
+      if (isChat(chat) && key === PREFIX + chat.id) found.push(chat);
     }
     return found.sort((a, b) => b.at - a.at);
   }, []);
+}
+
+/** Whether a stored value is a conversation. @param {any} value @returns {value is Chat} */
+function isChat(value) {
+  return Number.isFinite(value?.at) && Array.isArray(value.messages) && value.messages.every(isMessage);
+}
+
+/** @param {any} value */
+function isMessage(value) {
+  return (
+    ["user", "assistant"].includes(value?.role) &&
+    typeof value.content === "string" &&
+    ["string", "undefined"].includes(typeof value.note)
+  );
 }
 
 /** @returns {Chat} */
@@ -53,8 +67,13 @@ export function remove(id) {
   guarded(() => localStorage.removeItem(PREFIX + id), undefined);
 }
 
+/** Removes all conversations, and what is kept among them without being one. */
 export function removeAll() {
-  for (const chat of chats()) remove(chat.id);
+  guarded(() => {
+    for (const key of Object.keys(localStorage)) {
+      if (key.startsWith(PREFIX) && key !== SETTINGS) localStorage.removeItem(key);
+    }
+  }, undefined);
 }
 
 /** The title of a conversation: its first words. @param {Chat} chat */

@@ -25,9 +25,10 @@ const feature = (name, there, note) =>
   fact(name, there ? "Yes" : "No", { note, state: there ? "yes" : "no" });
 
 async function showFacts() {
-  const { name, why } = await adapter();
-  fact("Computes on", name ? "WebGPU" : "CPU", {
-    note: name ? "or on the CPU, as you choose" : "on one core",
+  const { name, why, software } = await adapter();
+  const gpu = name !== null && !software;
+  fact("Computes on", gpu ? "WebGPU" : "CPU", {
+    note: gpu ? "or on the CPU, as you choose" : "on one core",
   });
   const cores = navigator.hardwareConcurrency;
   fact("Processor cores", cores ? String(cores) : "not said");
@@ -37,7 +38,8 @@ async function showFacts() {
   feature("Relaxed SIMD", valid([...RELAXED, ...RELAXED_BODY]), "fused multiply and add");
   const jspi = "Suspending" in WebAssembly;
   feature("JSPI", jspi, jspi ? "Python can wait for JavaScript" : "everything works without it");
-  fact("WebGPU", name ?? "None", { state: name ? "yes" : "no", note: why });
+  const slow = software ? "computes in software, slower than the CPU" : "";
+  fact("WebGPU", name ?? "None", { state: name ? "yes" : "no", note: why || slow });
   const estimate = await navigator.storage?.estimate?.().catch(() => null);
   const room = estimate?.quota ? `${size(estimate.quota - (estimate.usage ?? 0))} free` : "None";
   fact("Storage for models", globalThis.caches ? room : "None", {

@@ -280,3 +280,35 @@ def test_files_that_are_no_model(page: Any, chain: Path, place: Any) -> None:
     assert "cut.gguf" in found[0] and "tokens" in found[0]
     assert "version 9" in found[1]
     assert "text.gguf is not a GGUF file" in found[2]
+
+
+@pytest.mark.timeout(400)
+def test_jinja2_comes_when_a_chat_begins_and_is_kept(
+    pages: Any, serve: Any, chat_site: Path
+) -> None:
+    place = serve(chat_site)
+    page = pages.open(f"{place.url}rushlight/runtime.json")
+    ours = ("jinja2.whl", "markupsafe/__init__.py", "markupsafe/_native.py")
+
+    def visit(ask: str) -> list[str]:
+        """Start, load and `ask`; the files of jinja2 that the server was asked for."""
+        place.mischief.log.clear()
+        page.goto(f"{place.url}models/index.json")
+        page.evaluate(
+            """async (ask) => {
+              const { createRushlight } = await import("/rushlight/client.js");
+              window.rl = await createRushlight();
+              window.m = await rl.load("/models/chain/", { device: "cpu" });
+              await eval(ask);
+            }""",
+            ask,
+        )
+        page.wait_for_timeout(3000)  # until the worker has kept its files
+        return [path for _, path, _ in place.mischief.log if path.endswith(ours)]
+
+    generate = "m.generate('a light', { maxNewTokens: 1 }).next()"
+    chat = "m.chat([{ role: 'user', content: 'light' }], { maxNewTokens: 1 }).next()"
+    count = "m.tokenCount([{ role: 'user', content: 'light' }])"
+    assert visit(generate) == []
+    assert len(visit(chat)) == 3
+    assert [visit(ask) for ask in (chat, count, generate)] == [[], [], []]

@@ -292,6 +292,45 @@ def test_conversations_are_kept_and_cleared(chat: Any) -> None:
     assert chat.evaluate("Object.keys(localStorage).filter((k) => /chat-\\d/.test(k))") == []
 
 
+def test_no_stored_content_stops_the_page(chat: Any) -> None:
+    say(chat, "light")
+    count = chat.locator("#chats .open").count()
+    chat.evaluate(
+        """() => {
+          const key = Object.keys(localStorage).find((k) => /chat-\\d/.test(k));
+          const kept = JSON.parse(localStorage[key]);
+          const at = Date.now() + 1000;
+          const quotes = { role: "assistant", content: ">".repeat(6000), note: "deep" };
+          const deep = { id: "7", at, messages: [...kept.messages, quotes] };
+          localStorage["rushlight-chat-7"] = JSON.stringify(deep);
+          const broken = [
+            "{", "5", "[]", "null", '"text"', "{}", { messages: 1 }, { messages: [null] },
+            { messages: [{ role: "user" }] }, { messages: [{ role: "user", content: 5 }] },
+            { messages: [{ role: "<b>", content: "x" }] }, { messages: [], at: "now" },
+            { messages: [{ role: "user", content: "x", note: {} }] }, { id: 9, messages: [] },
+          ];
+          broken.forEach((found, i) => {
+            const whole = typeof found === "string" ? found : { id: `80${i}`, at, ...found };
+            localStorage[`rushlight-chat-80${i}`] =
+              typeof whole === "string" ? whole : JSON.stringify(whole);
+          });
+          localStorage["rushlight-chat-settings"] = '{"temperature": "much", "overflow": 3}';
+        }"""
+    )
+    chat.reload()
+    chat.wait_for_selector(f"{READY} .assistant")
+    assert chat.locator("#chats .open").count() == count + 1
+    assert answers(chat) == [LIGHT, ">" * 6000]
+    chat.click('[aria-label="Remove light"] >> nth=0')
+    chat.wait_for_selector("#empty", state="visible")
+    say(chat, "light")
+    assert answers(chat) == [LIGHT]
+    chat.click("#clear")
+    chat.wait_for_function("document.querySelectorAll('#chats li').length === 0")
+    kept = chat.evaluate("Object.keys(localStorage).filter((k) => /chat-\\d/.test(k))")
+    assert kept == []
+
+
 def test_settings_are_kept_and_used(chat: Any) -> None:
     settle(chat, maxNewTokens=2, system="You know of light.")
     chat.reload()

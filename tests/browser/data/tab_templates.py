@@ -18,7 +18,7 @@ CONVERSATIONS = json.loads((HERE / "conversations.json").read_text(encoding="utf
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_published_template(name: str) -> None:
-    assert sys.platform == "emscripten" and "jinja2" not in sys.modules
+    assert sys.platform == "emscripten"
     case = CASES[name]
     template = load_template(case["source"], bos_token="<s>", eos_token="</s>")
     for conversation, (messages, extra) in CONVERSATIONS.items():

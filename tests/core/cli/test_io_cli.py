@@ -318,6 +318,53 @@ def test_inspect_gguf(capsys: Capture, tmp_path: Path) -> None:
     assert found["tensors"][0]["dtype"] == "q4_0" and found["total"]["parameters"] == 256
 
 
+def test_inspect_escapes_control_characters(capsys: Capture, tmp_path: Path) -> None:
+    """A file from outside cannot move the cursor, set the title or turn the text around."""
+    import gguf
+
+    name = "w\x1b[2J\x07\u202e"
+    rl.save({name: rl.ones(2)}, tmp_path / "m.safetensors")
+    assert _ok(capsys, "inspect", str(tmp_path / "m.safetensors")).splitlines()[0].split() == [
+        r"w\x1b[2J\x07\u202e", "float32", "[2]", "8", "B",
+    ]  # fmt: skip
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_string("key\x1b]0;title\x07", "a\x1b[31mb\x9bc é")
+    writer.add_array("texts", ["\x1b[A", "\r"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    lines = _ok(capsys, "inspect", str(tmp_path / "m.gguf")).splitlines()
+    assert r"metadata  key\x1b]0;title\x07: a\x1b[31mb\x9bc é" in lines
+    assert r"metadata  texts: ['\x1b[A', '\r']" in lines
+    # Nor can a name in an error.
+    odd = tmp_path / "odd\x1b[2J.gguf"
+    odd.write_bytes(b"GGUF" + bytes(20))
+    assert r"odd\x1b[2J.gguf: GGUF version 0" in _mistake(capsys, "inspect", str(odd))
+
+
+def test_models_of_a_site_by_commas_and_by_repetition(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from rushlight.site.builder import build
+
+    chosen: list[list[str]] = []
+
+    def noted(out: Path, models: list[tuple[str, Path]], **_: Any) -> build.Report:
+        chosen.append([f"{name} {path}" for name, path in models])
+        return build.Report(out, "1", [], "wheel", 0, {})
+
+    monkeypatch.setattr(build, "build", noted)
+    for name in ("a", "b", "c", "d,e"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run(["site", "build", "--models", "a,b", "--models", "c", "--models", "d,e"]) == 0
+    assert run(["site", "build", "--models", " a, b,"]) == 0
+    assert chosen == [["a a", "b b", "c c", "d,e d,e"], ["a a", "b b"]]
+    assert run(["site", "build", "--models", "a,nosuch"]) == 2
+    assert "nosuch" in capsys.readouterr().err
+
+
 def test_inspect_a_model(capsys: Capture) -> None:
     out = _ok(capsys, "inspect", MODEL)
     assert "embeddings.word_embeddings.weight" in out and "[30522, 384]" in out

@@ -171,9 +171,9 @@ def test_an_unsupported_kind_is_named(kind: str, method: str) -> None:
 
 
 BROKEN: list[tuple[dict[str, Any], str]] = [
-    ({"model": None}, "model is a NoneType, not str"),
+    ({"model": None}, "model is None, not of type str"),
     ({"model": "x" * 999}, "'x{100}' vocabularies are not supported"),
-    ({"pre": 7}, "pre is a int, not str"),
+    ({"pre": 7}, "pre is 7, not of type str"),
     ({"pre": "newest"}, "pre-tokenizer 'newest' is not supported"),
     ({"tokens": None}, "tokens is missing or not a list"),
     ({"tokens": "abc"}, "tokens is missing or not a list"),
@@ -182,8 +182,12 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"tokens": ["a", "b", "a"]}, "'a' more than once"),
     ({"tokens": ["a"] * (5 << 20)}, "too many"),
     ({"token_type": [1]}, "token_type has 1 entries for"),
-    ({"token_type": "111"}, "token_type is not a list of numbers"),
+    ({"token_type": "111"}, "token_type is '111', not a list of numbers"),
     ({"token_type": [CONTROL] * 300, "tokens": [str(i) for i in range(300)]}, "is not a token"),
+    ({"model": "gpt2\udcff"}, r"model is 'gpt2\\udcff', which is not UTF-8"),
+    ({"tokens": ["a", "\udcc3b"]}, r"tokens\[1\] is '\\udcc3b', which is not UTF-8"),
+    ({"model": np.arange(3)}, r"model is array\(\[0, 1, 2\]\), not of type str"),
+    ({"token_type": np.zeros(300, bool)}, "token_type is array.*, not a list"),
     ({"merges": None}, "merges is missing or not a list"),
     ({"merges": ["h e", "ab"]}, r"merges\[1\] is 'ab', not two tokens"),
     ({"merges": ["h "]}, r"merges\[0\] is 'h ', not two tokens"),
@@ -191,10 +195,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"merges": ["h z"]}, "'hz' is not a token"),
     ({"bos_token_id": 9999}, "bos_token_id is 9999, out of range"),
     ({"bos_token_id": -1}, "bos_token_id is -1, out of range"),
-    ({"eos_token_id": "x"}, "eos_token_id is a str, not int"),
-    ({"eos_token_id": True}, "eos_token_id is a bool, not int"),
+    ({"eos_token_id": "x"}, "eos_token_id is 'x', not of type int"),
+    ({"eos_token_id": True}, "eos_token_id is True, not of type int"),
     ({"padding_token_id": 10**30}, "padding_token_id is 1000"),
-    ({"add_bos_token": 1}, "add_bos_token is a int, not bool"),
+    ({"add_bos_token": 1}, "add_bos_token is 1, not of type bool"),
 ]
 
 

@@ -145,10 +145,6 @@ def test_smollm2(node: Any) -> None:
         "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
         "<|im_end|>\n<|im_start|>user\nHi 123<|im_end|>\n<|im_start|>assistant\n"
     )
-    assert (
-        node.template(names["chat_template"])({"messages": messages, "add_generation_prompt": True})
-        == prompt
-    )
     encoding = package.encode(prompt)
     assert encoding.ids[:4] == [1, 9690, 198, 2683] and encoding.ids[-4:] == [1, 520, 9531, 198]
     assert tab.encode(prompt) == encoding

@@ -310,6 +310,16 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "not aligned": (gguf(rows=[F32], offsets={"w": 8}), "24 bytes at .* do not fit"),
     "past the end": (gguf(rows=[F32], offsets={"w": 32}), "24 bytes at .* do not fit"),
     "far past the end": (gguf(rows=[F32], offsets={"w": 2**64 - 32}), "do not fit a file"),
+    "overlap": (
+        gguf(rows=[F32, ("v", (2, 3), 0, bytes(24))], offsets={"v": 0}),
+        "tensor 'v' begins at byte 128, within the 24 bytes of 'w' at 128",
+    ),
+    "many tensors": (gguf(counts=(70_000, 0)) + bytes(1 << 21), "has 70000 tensors; at most 65536"),
+    "many keys": (gguf(counts=(0, 70_000)) + bytes(1 << 20), "has 70000 keys; at most 65536"),
+    "many strings": (
+        gguf([pair("a", 9, array(8, 9_000_000, b""))]) + bytes(72_000_000),
+        "has 9000000 strings in its metadata; at most 8388608",
+    ),
     "data cut off": (gguf(rows=[F32])[:-32], "24 bytes at .* do not fit"),
 }  # fmt: skip
 
@@ -345,6 +355,27 @@ def test_a_length_is_checked_before_it_is_allocated(which: str, size: int) -> No
         with pytest.raises(rl.FormatError):
             read(content)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("inner", [9, 8, 4])
+def test_many_small_values_take_eight_times_the_file_at_most(inner: int) -> None:
+    """Arrays of arrays, words of one broken byte, and numbers."""
+    words = b"".join(text(bytes([128 + i % 128])) for i in range(400_000))
+    content = gguf([pair("a", 9, {
+        9: array(9, 500_000, array(4, 0, b"") * 500_000),
+        8: array(8, 400_000, words),
+        4: array(4, 1_000_000, bytes(4_000_000)),
+    }[inner])])  # fmt: skip
+    tracemalloc.start()
+    try:
+        if inner == 9:
+            with pytest.raises(rl.FormatError, match="65537 arrays in its metadata; at most 65536"):
+                read(content)
+        else:
+            assert len(read(content).metadata["a"]) == {8: 400_000, 4: 1_000_000}[inner]
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(content) + (16 << 20)
     finally:
         tracemalloc.stop()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
+import tracemalloc
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,22 @@ def test_the_reference_refuses_it_too(case: str) -> None:
 
     with pytest.raises(safetensors.SafetensorError):
         safetensors.deserialize(BROKEN[case][0])  # type: ignore[no-untyped-call]
+
+
+def test_tensors_without_bytes_are_refused_where_they_cost_much() -> None:
+    """A tensor takes 50 bytes of a file, and twenty times that of the process."""
+    rows = ",".join(
+        f'"{i}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}' for i in range(90_000)
+    )
+    text = "{" + rows + "}"
+    content = struct.pack("<Q", len(text)) + text.encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(rl.FormatError, match="it has more than 65536 tensors"):
+            read_table(BytesSource(content))
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(content) + (64 << 20)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_name_that_a_file_has_not_is_no_reason_to_fail() -> None:

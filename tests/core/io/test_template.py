@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -162,20 +164,175 @@ HOSTILE = {
     "a private name": "{% set ns = namespace() %}{% set ns.__class__ = 1 %}",
     "another file": "{% include 'other' %}",
     "a base template": "{% extends 'other' %}",
-    "many blanks": "{% if 1" + " " * 5000 + "%}{% endif %}",
     "a long source": "x" * 65537,
+    "much source": "{{a}}" * 13000,
 }  # fmt: skip
 
+# Each ran for longer than the bound of time, because what it calls was not counted.
+_LONG = "{% set s = 'a' * 4000000 %}{% for i in range(900) %}"
+_DEEP = _GROW % ("(1,)", "(1,)", "{% set ns.a = (ns.a, ns.a) %}{% set ns.b = (ns.b, ns.b) %}")
+_PAIR = "{% for x in [ns.a, ns.b] %}"
+SLOW = {
+    "map over letters": _LONG + "{% set x = s | map(attribute='x') %}{% endfor %}",
+    "rejectattr over letters": _LONG + "{% set x = s | rejectattr('x') %}{% endfor %}",
+    "a cycle of letters": _LONG + "{{ loop.cycle(*s) }}{% endfor %}",
+    "the case of a long text": _LONG + "{{ s is lower }}{% endfor %}",
+    "a list of letters": _LONG + "{% set x = s | list %}{% endfor %}",
+    "lists of letters": "{% set x = (['😀' * 2000000] * 99) | map('list') %}",
+    "a loop over letters": "{% for c in '😀' * 2000000 %}{{ loop.length }}{% endfor %}",
+    "has it changed": _DEEP + _PAIR + "{{ loop.changed(x) }}{% endfor %}",
+    "a deep key of a namespace": _DEEP + "{{ namespace([(ns.a, 1)]) }}",
+    "a deep key to look for": _DEEP + "{{ ns.a in {} }}",
+    "deep keys": _DEEP + "{{ [ns.a] | unique }}",
+    "a deep error": _DEEP + "{{ raise_exception(ns.a) }}",
+    "a format that is even": "{{ '%1000000000d' is even }}",
+    "a format that is divisible": "{{ '%1000000000d' is divisibleby(5) }}",
+    "from the end": "{% set s = 'a' * 2000000 %}{{ s.rfind('ab' ~ 'a' * 1000000) }}",
+    "cut from the end": "{% set s = 'a' * 2000000 %}{{ s.rsplit('ab' ~ 'a' * 1000000) }}",
+    "a strip of many": "{% set s = 'a' * 2000000 %}{{ s.strip('b' * 2000000 ~ 'a') }}",
+    "a trim of many": "{% set s = 'a' * 2000000 %}{{ s | trim('b' * 2000000 ~ 'a') }}",
+    "a path of many": "{% set a = 'a.' * 20000 %}{{ ([{}] * 9999) | map(attribute=a) }}",
+    "long names": _LONG + "{% set x = messages[0][s] %}{% endfor %}",
+    "much in a loop": "{% set x = none %}" + _MANY + "{{ x or x or x }}" * 1000 + "{% endfor %}",
+    "much in a macro": (
+        "{% set x = none %}{% macro f() %}" + "{% if x %}{% endif %}" * 2000 + "{% endmacro %}"
+        + _MANY + "{{ f() }}{% endfor %}"
+    ),
+    "texts that sort slowly": (
+        "{% set s = 'a' * 40000 %}{% set l = (s ~ 'b', s ~ 'c') * 40 %}"
+        + _MANY + "{% set x = l | sort %}{% endfor %}"
+    ),
+    "lists in lists at great depth": (
+        _GROW.replace("60", "60000") % ("[]", "[]", "{% set ns.a = [ns.a] %}") + "{{ ns.a }}"
+    ),
+    "long separators": (
+        "{% set s = 'x' * 4000000 %}{{ [[[1]]] | tojson(indent=1, separators=(s, s)) }}"
+    ),
+}  # fmt: skip
+# Each held hundreds of megabytes before it was stopped.
+_KEEP = "{%% set ns = namespace(l=[]) %%}" + _MANY.replace("%", "%%") + (
+    "{%% set ns.l = [ns.l, %s] %%}{%% endfor %%}"
+)  # fmt: skip
+GREEDY = {
+    "letters": _KEEP % "('😀' * 99999) | list",
+    "numbers": _KEEP % "range(99999) | list",
+    "repeated lists": _KEEP % "[1] * 99999",
+    "texts": _KEEP % "'😀' * 1000000",
+    "a long literal": _KEEP % ("[" + "1," * 8000 + "]"),
+    "methods": "{% set s = 'a' %}" + _KEEP % ("[" + "s.format," * 4000 + "]"),
+    "arguments": (
+        "{% macro f() %}{% set ns.l = [ns.l, varargs] %}{% endmacro %}{% set s = 'a' %}"
+        "{% set ns = namespace(l=[]) %}" + _MANY + "{{ f(" + "s.format," * 4000 + ") }}{% endfor %}"
+    ),
+    "namespaces": _KEEP % "namespace(a=1)",
+    "dicts": _KEEP % "{'a': 1, 'b': 2, 'c': 3}",
+    "macros": _KEEP % "1" + _MANY + "{% macro f() %}{% endmacro %}{% set ns.l = [ns.l, f] %}"
+    + "{% endfor %}",
+    "loops": _MANY.join(("{% set ns = namespace(l=[]) %}", "{% for x in [1] %}"))
+    + "{% set ns.l = [ns.l, loop] %}{% endfor %}{% endfor %}",
+    "lines": "{% set s = '\n' * 4000000 %}{{ s.splitlines() | length }}",
+    "words": "{% set s = 'a ' * 2000000 %}{{ s.split() | length }}",
+    "titles": "{% set s = '- ' * 1900000 %}{{ s | title | length }}",
+    "texts to sort": "{% set s = '😀' * 1000000 %}{{ [s, s, s, s] * 24 | sort | length }}",
+    "texts in lists": "{% set s = ['\U000e0001' * 100000] %}{{ " + "s ~ " * 900 + "s }}",
+    "lists of many lists": (
+        "{% set ns = namespace(l=[1] * 99999) %}{% for i in range(60) %}"
+        "{% set ns.l = [ns.l] * 90000 %}{% endfor %}{{ ns.l == [ns.l] }}"
+    ),
+    "letters in capitals": "{% set s = 'ΐ' * 4000000 %}{{ s.upper() | length }}",
+    "names in the source": "{{ f(" + "a," * 4000 + ") }}",
+}  # fmt: skip
+MOST_MB = 112
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_template_ends(name: str) -> None:
+
+@pytest.fixture
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the bound of time, so that counting alone has to stop a template."""
+    monkeypatch.setattr("rushlight.core.io.text.sandbox_meter.SECONDS", 1e9)
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, *SLOW, *GREEDY])
+def test_a_hostile_template_ends(name: str, untimed: None) -> None:
     try:
-        template = load_template(HOSTILE[name])
+        template = load_template((HOSTILE | SLOW | GREEDY)[name])
     except FormatError:
         return
-    # It is stopped by its bounds of steps, text and time: without them it would not end.
-    with pytest.raises(FormatError, match="^chat template, line 1: |^chat template, line 2: "):
+    # It is stopped by what it counts: without that it would not end.
+    with pytest.raises(FormatError, match="^chat template, line 1: |^chat template, line 2: ") as e:
         template.render(MESSAGES)
+    assert len(str(e.value)) < 600
+
+
+_GROWTH = """
+import json, os, sys
+from rushlight.core.io.text.template import load_template
+def peak():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+load_template("{{ messages }}").render([])
+found = {}
+for name, source in json.load(sys.stdin).items():
+    read, write = os.pipe()
+    if not os.fork():
+        before = peak()
+        try:
+            load_template(source).render([])
+        except ValueError:
+            pass
+        os.write(write, str(peak() - before).encode())
+        os._exit(0)
+    os.close(write)
+    found[name] = float(os.read(read, 99))
+    os.wait()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.native
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_greedy_template_is_stopped_before_it_holds_much() -> None:
+    command = [sys.executable, "-c", _GROWTH]
+    given = json.dumps(GREEDY | SLOW)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found.keys() == (GREEDY | SLOW).keys()
+    assert {name: mb for name, mb in found.items() if mb > MOST_MB} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages[0].items }}",
+        "{{ range }}",
+        "{{ [range] }}",
+        "{{ 'a' ~ range }}",
+        "{{ range | string }}",
+        "{{ [range] | join }}",
+        "{{ range | upper }}",
+        "{{ '{}'.format(range) }}",
+        "{{ raise_exception(range) }}",
+        "{{ 'a'.upper ~ '' }}",
+        "{% macro f() %}{% endmacro %}{{ f }}",
+    ],
+)
+def test_a_method_is_not_text(source: str) -> None:
+    """Python would print the address of an object on the heap."""
+    with pytest.raises(FormatError, match="a method is neither text nor data; was it to be called"):
+        render(source)
+
+
+def test_json_of_many_tools() -> None:
+    """Its steps grow with its length, not with the square."""
+    tools = [{"name": f"tool {i}", "text": "word " * 20, "of": [1, 2, 3]} for i in range(3000)]
+    assert render("{{ tools | tojson }}", tools=tools) == json.dumps(tools, ensure_ascii=False)
+
+
+def test_join_and_sum_of_attributes() -> None:
+    rows = [{"a": 1, "b": {"c": "x"}}, {"a": 2, "b": {"c": "y"}}]
+    source = (
+        "{{ rows | join(', ', attribute='b.c') }} {{ rows | sum('a') }} {{ [1] | sum(start=2) }}"
+    )
+    assert render(source, rows=rows) == "x, y 3 3"
 
 
 def test_a_template_can_be_rendered_again() -> None:

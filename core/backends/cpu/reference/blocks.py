@@ -145,3 +145,18 @@ class Rows:
         for rows in self._slices():
             out[rows] = times_vector(self.dtype, self.stored[rows], x)
         return True
+
+
+class Stack:
+    """Matrices (n, rows, columns) in a narrow dtype, each made into `Rows` when it is asked for."""
+
+    def __init__(
+        self, dtype: DType, stored: Array, columns: int, widen: Callable[[DType, Array], Array]
+    ) -> None:
+        self.dtype, self.stored, self.columns, self.widen = dtype, stored, columns, widen
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def __getitem__(self, number: int) -> Rows:
+        return Rows(self.dtype, self.stored[number], self.columns, self.widen)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends.cpu.reference.blocks import Rows
+from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.cpu.reference.numpy_kernels import within
 
 Array = npt.NDArray[Any]
@@ -63,7 +63,7 @@ def _linear_t(out: Array, grad: Array, weight: Array | Rows) -> None:
 
 
 def _linear_experts(
-    out: Array, x: Array, weight: Array | list[Rows], index: Array, bias: Array | None
+    out: Array, x: Array, weight: Array | Stack, index: Array, bias: Array | None
 ) -> None:
     named = within("linear_experts", index, len(weight)).reshape(index.size)
     rows, flat = x.reshape(index.size, x.shape[-1]), out.reshape(index.size, out.shape[-1])
@@ -74,7 +74,7 @@ def _linear_experts(
         flat[mine] = found
 
 
-def _linear_experts_t(out: Array, grad: Array, weight: Array | list[Rows], index: Array) -> None:
+def _linear_experts_t(out: Array, grad: Array, weight: Array | Stack, index: Array) -> None:
     named = within("linear_experts_t", index, len(weight)).reshape(index.size)
     rows, flat = grad.reshape(index.size, grad.shape[-1]), out.reshape(index.size, out.shape[-1])
     for expert in np.unique(named).tolist():

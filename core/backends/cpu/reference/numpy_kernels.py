@@ -105,13 +105,17 @@ def _pad(out: Array, x: Array, *, pads: Pads, value: Any) -> None:
 
 
 def within(name: str, index: Array, size: int, least: int = 0) -> Array:
-    """`index` as int64; IndexError for a value that is not from `least` to size - 1."""
+    """A copy of `index` as int64; IndexError for a value that is not from `least` to size - 1.
+
+    A copy, because another thread may write to `index` once it is checked.
+    """
+    index = index.astype(np.int64)
     if index.size:
         low, high = int(index.min()), int(index.max())
         if low < least or high >= size:
             bad = low if low < least else high
             raise IndexError(f"{name}: index {bad} is out of range for size {size}")
-    return index.astype(np.int64, copy=False)
+    return index
 
 
 def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:

@@ -199,7 +199,8 @@ def _operands(
         heads, k.layout.shape[2], q.layout.shape[3], v.layout.shape[3], heads // kv_heads,
         bits(attrs["scale"]), bits(attrs["softcap"] or 0.0),
     ]  # fmt: skip
-    parameters[38:40] = [word(attrs["window"] or 0), int(attrs["causal"])]
+    window = min(attrs["window"] or 0, 1 << 30)  # a larger one hides nothing, and may overflow
+    parameters[38:40] = [window, int(attrs["causal"])]
     lines: list[str] = []
     bindings: list[Slice] = []
     for i, (name, x) in enumerate(zip(_NAMES, inputs, strict=True)):
