@@ -28,6 +28,12 @@ FUNCTIONS = {
     f"rl_{name}"
     for name in "dtype encode kernel_kinds kernel_name run set_threads variant version".split()
 }
+# What musl has had since 1.1, as it gives its symbols no versions.
+MUSL = set(
+    "free getauxval malloc memcpy memset pthread_atfork pthread_attr_destroy pthread_attr_init "
+    "pthread_attr_setdetachstate pthread_cond_broadcast pthread_cond_wait pthread_create "
+    "pthread_mutex_lock pthread_mutex_unlock sched_yield".split()
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +64,12 @@ def test_musl_is_told_from_glibc(builder: ModuleType, monkeypatch: pytest.Monkey
 def _lowest(library: Any) -> str:
     """The oldest system that the library runs on, as its wheel's tag begins."""
     if isinstance(library, lief.MachO.Binary):
-        return "macosx_{}_{}".format(*library.build_version.minos)
+        version: Any = library.build_version
+        return "macosx_{}_{}".format(*version.minos)
     if isinstance(library, lief.PE.Binary):
         return "win"
     if "libc.so" in library.libraries:
+        assert {str(symbol.name) for symbol in library.imported_symbols} <= MUSL
         return "musllinux_1_2"
     needed = [
         re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", aux.name)
