@@ -11,9 +11,9 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
-from rushlight.core.basis.errors import BlockingReadError
+from rushlight.core.basis.errors import BlockingReadError, FormatError
 
 Bytes = bytes | memoryview
 
@@ -59,7 +59,7 @@ class FileSource:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
-        self._file = Path(path).open("rb")  # noqa: SIM115 (close() does)
+        self._file = _opened(path)
         self._lock = threading.Lock()
         self.size = os.fstat(self._file.fileno()).st_size
 
@@ -90,7 +90,7 @@ class MmapSource(BytesSource):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         import mmap
 
-        with Path(path).open("rb") as file:
+        with _opened(path) as file:
             handle = file.fileno()
             data: bytes | mmap.mmap = b""  # an empty file cannot be mapped
             if os.fstat(handle).st_size:
@@ -213,6 +213,14 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     with contextlib.suppress(ImportError):
         return MmapSource(path)
     return FileSource(path)
+
+
+def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """The file of a path, opened; FormatError for a pipe or a device, which may block for ever."""
+    place = Path(path)
+    if place.exists() and not place.is_file() and not place.is_dir():
+        raise FormatError(f"{place} is a pipe or a device, not a file")
+    return place.open("rb")
 
 
 def _in_tab() -> bool:
