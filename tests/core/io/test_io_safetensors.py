@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import struct
 import tracemalloc
 from collections.abc import Coroutine
@@ -363,6 +364,14 @@ def test_other_kinds_of_files_are_told_by_their_content(
     (tmp_path / "m.safetensors").write_bytes(content)
     with pytest.raises(rl.FormatError, match=tells):
         load(tmp_path / "m.safetensors")
+
+
+@pytest.mark.native
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "m.safetensors")
+    for read in (load, MmapSource, FileSource):
+        with pytest.raises(rl.FormatError, match="m.safetensors is a pipe or a device, not a file"):
+            read(tmp_path / "m.safetensors")
 
 
 def test_no_file() -> None:
