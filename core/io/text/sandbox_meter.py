@@ -1,7 +1,8 @@
 """What a chat template may use: steps, memory, text and time, counted while it runs.
 
 A step is about a microsecond. Whatever reads or makes a value counts it first, or right after where
-the value cannot be more than three times what was counted before.
+the value cannot be more than three times what was counted before. Lists and dicts stay until the
+end, and go one by one: to free one that nests deeply would exceed the stack of a tab.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
-from jinja2.runtime import LoopContext, Undefined
+from jinja2.runtime import Undefined
 from jinja2.utils import Namespace
 
 STEPS = 1_000_000  # iterations, calls, values read
@@ -33,7 +34,8 @@ ENTRY = 128  # in a list, dict or call: with a small value that may have been ma
 SCOPE = 1024  # a loop or a macro
 
 _ATOMS = (bool, int, float, type(None), Undefined)
-_ROWS = (list, tuple, range, type({}.keys()), type({}.values()), type({}.items()))
+_ROWS: tuple[type, ...] = (list, tuple, range, type({}.keys()), type({}.values()), type({}.items()))
+_DATA = (str, dict, Namespace, *_ATOMS, *_ROWS)
 
 
 class Meter:
@@ -41,6 +43,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.steps, self.text, self.memory, self.calls = STEPS, TEXT, MEMORY, 0
+        self.held: list[Any] = []  # until the end
         self.check, self.end = STEPS - 1000, time.monotonic() + SECONDS
 
     def charge(self, steps: int) -> None:
@@ -79,7 +82,26 @@ class Meter:
             self.size(len(value), width(value))
         elif isinstance(value, list | tuple):
             self.items(len(value))
+            self.held.append(value)
         return value
+
+    def hold(self, value: Any) -> Any:
+        """Hold a list, tuple or dict of items that may be anything; returns it.
+
+        Raises TypeError for an item that is no data: only data lasts beyond its loop or macro.
+        """
+        self.charge(len(value))
+        for item in value.values() if isinstance(value, dict) else value:
+            check_data(item)
+        self.held.append(value)
+        return value
+
+    def release(self) -> None:
+        """Free what was held, the newest first: what a value holds is older, but in namespaces."""
+        for attributes in [attributes_of(v) for v in self.held if isinstance(v, Namespace)]:
+            attributes.clear()
+        while self.held:
+            self.held.pop()
 
     def listed(self, value: Any) -> int:
         """Count reading or making a list of the items of `value`; returns their number."""
@@ -154,10 +176,15 @@ def _parts(value: Any) -> Iterable[Any]:
         return chain.from_iterable(value.items())
     if isinstance(value, _ROWS):
         return value
-    if isinstance(value, LoopContext):
-        return ()
-    kind = "method" if callable(value) else type(value).__name__
-    raise TypeError(f"a {kind} is neither text nor data; was it to be called?")
+    check_data(value)
+    return ()
+
+
+def check_data(value: Any) -> None:
+    """Raise TypeError for what is no value of a template, such as a method."""
+    if not isinstance(value, _DATA):
+        kind = "method" if callable(value) else type(value).__name__
+        raise TypeError(f"a {kind} is neither text nor data; was it to be called?")
 
 
 def attributes_of(namespace: Namespace) -> dict[str, Any]:
