@@ -34,7 +34,7 @@ ENTRY = 128  # in a list, dict or call: with a small value that may have been ma
 SCOPE = 1024  # a loop or a macro
 
 _ATOMS = (bool, int, float, type(None), Undefined)
-_ROWS: tuple[type, ...] = (list, tuple, range, type({}.keys()), type({}.values()), type({}.items()))
+_ROWS: tuple[Any, ...] = (list, tuple, range, type({}.keys()), type({}.values()), type({}.items()))
 _DATA = (str, dict, Namespace, *_ATOMS, *_ROWS)
 
 
