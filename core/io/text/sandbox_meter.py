@@ -107,9 +107,10 @@ class Meter:
         """Count reading or making a list of the items of `value`; returns their number."""
         if not value:  # some filters take none for no items
             return 0
-        if not isinstance(value, (str, dict, *_ROWS)):
-            raise TypeError(f"{type(value).__name__} is not a list")
-        self.items(len(value), LETTER if isinstance(value, str) else ENTRY >> 1)
+        kind: type = type(value)
+        if not issubclass(kind, (str, dict, *_ROWS)):
+            raise TypeError(f"{kind.__name__} is not a list")
+        self.items(len(value), LETTER if issubclass(kind, str) else ENTRY >> 1)
         return len(value)
 
     def write(self, value: Any) -> str:
@@ -174,10 +175,9 @@ def _parts(value: Any) -> Iterable[Any]:
         value = attributes_of(value)
     if isinstance(value, Mapping):
         return chain.from_iterable(value.items())
-    if isinstance(value, _ROWS):
-        return value
     check_data(value)
-    return ()
+    rows: Iterable[Any] = value
+    return rows
 
 
 def check_data(value: Any) -> None:

@@ -322,7 +322,7 @@ def test_a_method_is_not_text(source: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["", "{% set ns.l = 0 %}", "{{ 1 / 0 }}"])
-def test_lists_in_lists_are_freed_one_by_one(after: str) -> None:
+def test_lists_in_lists_are_freed_one_by_one(after: str, untimed: None) -> None:
     """The stack of a tab is too small to free a list in 50,000 lists at once."""
     grow = "{% for i in range(50000) %}{% set ns.l = [ns.l] %}{% endfor %}"
     source = "{% set ns = namespace(l=[]) %}" + grow + after
