@@ -43,20 +43,20 @@ _REASON = 500  # characters of an error
 
 
 @pass_context
-def _each(context: Any, value: Any, nodes: int) -> Iterator[Any]:
-    """The items of a `for` loop with so many nodes, counted."""
+def _each(context: Any, value: Any, inside: int) -> Iterator[Any]:
+    """The items of a `for` loop with so many nodes inside, counted."""
     meter, rows = METER.get(), iter(value)
     meter.items(len(value))
     meter.keep(SCOPE)
     for item in rows:
-        meter.charge(1 + (nodes >> 4))
+        meter.charge(1 + (inside >> 4))
         yield item
 
 
 @pass_context
-def _scope(context: Any, nodes: int, nbytes: int) -> None:
+def _scope(context: Any, inside: int, nbytes: int) -> None:
     """Count a macro where it is made and when it is called."""
-    METER.get().charge(1 + (nodes >> 4))
+    METER.get().charge(1 + (inside >> 4))
     METER.get().keep(nbytes)
 
 
@@ -86,7 +86,7 @@ def _made(context: Any, value: Any) -> Any:
 def _held(context: Any, value: Any) -> Any:
     """A list, tuple or dict of the source, or arguments that a list or a dict holds."""
     METER.get().items(len(value), ENTRY)
-    return value
+    return METER.get().hold(value)
 
 
 @pass_context
@@ -104,25 +104,25 @@ def _finalize(context: Any, value: Any) -> str:
 class _Bounded(NodeTransformer):
     """Inserts the functions above into a syntax tree."""
 
-    nodes = 0
+    seen = 0
 
     def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
         """Rewrite a node, and count it."""
-        self.nodes += 1
-        if self.nodes > NODES:
+        self.seen += 1
+        if self.seen > NODES:
             raise TemplateSyntaxError(f"more than {NODES} names, values and tags", node.lineno)
         return super().visit(node, *args, **kwargs)
 
     def _inner(self, node: nodes.Node) -> int:
         """Rewrite the parts of a node; returns their number."""
-        before = self.nodes
+        before = self.seen
         self.generic_visit(node)
-        return self.nodes - before
+        return self.seen - before
 
     def _through(self, name: str, node: nodes.Node, *more: int) -> nodes.Filter:
         given = [nodes.Const(number, lineno=node.lineno) for number in more]
         value = cast(nodes.Expr, node)
-        return nodes.Filter(value, name, given, [], None, None, lineno=node.lineno)  # type: ignore[arg-type]
+        return nodes.Filter(value, name, given, [], None, None, lineno=node.lineno)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         count = self._inner(node)
@@ -149,7 +149,8 @@ class _Bounded(NodeTransformer):
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
-        for side in (node, *node.ops):
+        sides: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
+        for side in sides:
             if not isinstance(side.expr, nodes.Const):
                 side.expr = self._through("!weigh", side.expr)
         return node
@@ -180,6 +181,10 @@ class _Bounded(NodeTransformer):
         return node
 
     visit_Call = visit_Filter = visit_Test = _visit_call
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Node:
+        made_by_macro = node.name in ("varargs", "kwargs") and node.ctx == "load"
+        return self._through("!held", node) if made_by_macro else node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         checked(node.value)
@@ -235,7 +240,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             "!held": _held,
             "!key": _key,
         }
-        self.tests = test_table()
+        self.tests = cast(Any, test_table())
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree: nodes.Template = _Bounded().visit(super()._parse(source, name, filename))
@@ -297,6 +302,10 @@ class _Environment(ImmutableSandboxedEnvironment):
                     meter.size(length, max(width(one), width(other) if operator == "+" else 1))
                 else:
                     meter.items(length)
+                    meter.charge(1)
+                    made = super().call_binop(context, operator, left, right)
+                    meter.held.append(made)
+                    return made
                 break
         meter.charge(1)
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
@@ -319,15 +328,21 @@ class Renderer:
 
     def __call__(self, variables: Mapping[str, Any]) -> str:
         """The text for these variables; FormatError with the line for any error."""
-        token = METER.set(Meter())
+        meter = Meter()
+        token = METER.set(meter)
+        try:
+            return self._text(variables)
+        finally:
+            METER.reset(token)
+            meter.release()
+
+    def _text(self, variables: Mapping[str, Any]) -> str:
         try:
             context = self._template.new_context(dict(variables))
             return "".join(self._template.root_render_func(context))
         except Exception as error:
             reason = "it recurs too deeply" if isinstance(error, RecursionError) else str(error)
             wrong = f"chat template, line {self._line(error)}: {reason[:_REASON]}"
-        finally:
-            METER.reset(token)
         raise FormatError(wrong)  # here, so that it does not hold what the template made
 
     def _line(self, error: Exception) -> int:

@@ -1,7 +1,8 @@
 """What a chat template may use: steps, memory, text and time, counted while it runs.
 
 A step is about a microsecond. Whatever reads or makes a value counts it first, or right after where
-the value cannot be more than three times what was counted before.
+the value cannot be more than three times what was counted before. Lists and dicts stay until the
+end, and go one by one: to free one that nests deeply would exceed the stack of a tab.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
-from jinja2.runtime import LoopContext, Undefined
+from jinja2.runtime import Undefined
 from jinja2.utils import Namespace
 
 STEPS = 1_000_000  # iterations, calls, values read
@@ -33,7 +34,8 @@ ENTRY = 128  # in a list, dict or call: with a small value that may have been ma
 SCOPE = 1024  # a loop or a macro
 
 _ATOMS = (bool, int, float, type(None), Undefined)
-_ROWS = (list, tuple, range, type({}.keys()), type({}.values()), type({}.items()))
+_ROWS: tuple[Any, ...] = (list, tuple, range, type({}.keys()), type({}.values()), type({}.items()))
+_DATA = (str, dict, Namespace, *_ATOMS, *_ROWS)
 
 
 class Meter:
@@ -41,6 +43,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.steps, self.text, self.memory, self.calls = STEPS, TEXT, MEMORY, 0
+        self.held: list[Any] = []  # until the end
         self.check, self.end = STEPS - 1000, time.monotonic() + SECONDS
 
     def charge(self, steps: int) -> None:
@@ -79,15 +82,35 @@ class Meter:
             self.size(len(value), width(value))
         elif isinstance(value, list | tuple):
             self.items(len(value))
+            self.held.append(value)
         return value
+
+    def hold(self, value: Any) -> Any:
+        """Hold a list, tuple or dict of items that may be anything; returns it.
+
+        Raises TypeError for an item that is no data: only data lasts beyond its loop or macro.
+        """
+        self.charge(len(value))
+        for item in value.values() if isinstance(value, dict) else value:
+            check_data(item)
+        self.held.append(value)
+        return value
+
+    def release(self) -> None:
+        """Free what was held, the newest first: what a value holds is older, but in namespaces."""
+        for attributes in [attributes_of(v) for v in self.held if isinstance(v, Namespace)]:
+            attributes.clear()
+        while self.held:
+            self.held.pop()
 
     def listed(self, value: Any) -> int:
         """Count reading or making a list of the items of `value`; returns their number."""
         if not value:  # some filters take none for no items
             return 0
-        if not isinstance(value, (str, dict, *_ROWS)):
-            raise TypeError(f"{type(value).__name__} is not a list")
-        self.items(len(value), LETTER if isinstance(value, str) else ENTRY >> 1)
+        kind: type = type(value)
+        if not issubclass(kind, (str, dict, *_ROWS)):
+            raise TypeError(f"{kind.__name__} is not a list")
+        self.items(len(value), LETTER if issubclass(kind, str) else ENTRY >> 1)
         return len(value)
 
     def write(self, value: Any) -> str:
@@ -152,12 +175,16 @@ def _parts(value: Any) -> Iterable[Any]:
         value = attributes_of(value)
     if isinstance(value, Mapping):
         return chain.from_iterable(value.items())
-    if isinstance(value, _ROWS):
-        return value
-    if isinstance(value, LoopContext):
-        return ()
-    kind = "method" if callable(value) else type(value).__name__
-    raise TypeError(f"a {kind} is neither text nor data; was it to be called?")
+    check_data(value)
+    rows: Iterable[Any] = value
+    return rows
+
+
+def check_data(value: Any) -> None:
+    """Raise TypeError for what is no value of a template, such as a method."""
+    if not isinstance(value, _DATA):
+        kind = "method" if callable(value) else type(value).__name__
+        raise TypeError(f"a {kind} is neither text nor data; was it to be called?")
 
 
 def attributes_of(namespace: Namespace) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from jinja2 import tests as jinja_tests
 from jinja2.exceptions import SecurityError, TemplateError, TemplateRuntimeError
 from jinja2.utils import Namespace
 
-from rushlight.core.io.text.sandbox_meter import ENTRY, METER, NUMBER, TEXT, width
+from rushlight.core.io.text.sandbox_meter import ENTRY, METER, NUMBER, TEXT, check_data, width
 from rushlight.core.io.text.sandbox_methods import joined, lines_of, plain_key, replaced, search
 
 INDENT = 64
@@ -219,12 +219,15 @@ def _dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
             plain_key(key)
     made = dict(*args, **kwargs)
     meter.items(len(made), ENTRY)
+    meter.hold(made)
     return made
 
 
 def _namespace(*args: Any, **kwargs: Any) -> _Namespace:
+    made = _Namespace(_dict(*args, **kwargs))
     METER.get().keep(4 * ENTRY)
-    return _Namespace(_dict(*args, **kwargs))
+    METER.get().held.append(made)
+    return made
 
 
 def _raise(message: Any = "") -> None:
@@ -278,6 +281,7 @@ class _Namespace(Namespace):
     def __setitem__(self, name: str, value: Any) -> None:
         if str(name).startswith("_"):
             raise SecurityError(f"a namespace has no private names such as {name!r}")
+        check_data(value)
         super().__setitem__(name, value)
 
 

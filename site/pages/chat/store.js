@@ -38,7 +38,8 @@ export function chats() {
 
 /** Whether a stored value is a conversation. @param {any} value @returns {value is Chat} */
 function isChat(value) {
-  return Number.isFinite(value?.at) && Array.isArray(value.messages) && value.messages.every(isMessage);
+  const { at, messages } = value ?? {};
+  return Number.isFinite(at) && Array.isArray(messages) && messages.every(isMessage);
 }
 
 /** @param {any} value */

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.text import sandbox
-from rushlight.core.io.text.sandbox_meter import MEMORY, STEPS
+from rushlight.core.io.text.sandbox_meter import MEMORY, STEPS, Meter
 from rushlight.core.io.text.template import ChatTemplate
 
 pytestmark = pytest.mark.native
@@ -126,12 +125,12 @@ def test_a_long_conversation_takes_a_small_part_of_the_bounds(
 ) -> None:
     meters = []
 
-    class Kept(sandbox.Meter):
+    class Kept(Meter):
         def __init__(self) -> None:
             super().__init__()
             meters.append(self)
 
-    monkeypatch.setattr(sandbox, "Meter", Kept)
+    monkeypatch.setattr("rushlight.core.io.text.sandbox.Meter", Kept)
     messages = [USER | {"content": "word " * 400}, ANSWER | {"content": "word " * 400}] * 30
     for file in sorted((llama_cpp_models / "templates").glob("*.jinja")):
         template = ChatTemplate(file.read_text(encoding="utf-8"))

@@ -233,7 +233,7 @@ GREEDY = {
     "lines": "{% set s = '\n' * 4000000 %}{{ s.splitlines() | length }}",
     "words": "{% set s = 'a ' * 2000000 %}{{ s.split() | length }}",
     "titles": "{% set s = '- ' * 1900000 %}{{ s | title | length }}",
-    "texts to sort": "{% set s = '😀' * 1000000 %}{{ [s, s, s, s] * 24 | sort | length }}",
+    "texts to sort": "{% set s = '😀' * 1000000 %}{{ ([s, s, s, s] * 24) | sort | length }}",
     "texts in lists": "{% set s = ['\U000e0001' * 100000] %}{{ " + "s ~ " * 900 + "s }}",
     "lists of many lists": (
         "{% set ns = namespace(l=[1] * 99999) %}{% for i in range(60) %}"
@@ -319,6 +319,28 @@ def test_a_method_is_not_text(source: str) -> None:
     """Python would print the address of an object on the heap."""
     with pytest.raises(FormatError, match="a method is neither text nor data; was it to be called"):
         render(source)
+
+
+@pytest.mark.parametrize("after", ["", "{% set ns.l = 0 %}", "{{ 1 / 0 }}"])
+def test_lists_in_lists_are_freed_one_by_one(after: str, untimed: None) -> None:
+    """The stack of a tab is too small to free a list in 50,000 lists at once."""
+    grow = "{% for i in range(50000) %}{% set ns.l = [ns.l] %}{% endfor %}"
+    source = "{% set ns = namespace(l=[]) %}" + grow + after
+    if "/" in after:
+        with pytest.raises(FormatError, match="division by zero"):
+            render(source)
+    else:
+        assert render(source) == ""
+
+
+def test_only_data_lasts_beyond_a_loop() -> None:
+    for kept in ("range", "loop", "'a'.upper", "m"):
+        for keep in ("ns.a = ", "b = ", "b = namespace(a=%s) and "):
+            value = f"[{kept}]" if keep == "b = " else kept
+            source = "{% macro m() %}{% endmacro %}{% set ns = namespace() %}{% for i in [1] %}"
+            target = keep % kept if "%" in keep else keep
+            with pytest.raises(FormatError, match="neither text nor data"):
+                render(source + "{% set " + target + value + " %}{% endfor %}")
 
 
 def test_json_of_many_tools() -> None:
