@@ -26,7 +26,7 @@ ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--duration
 # browser has, the side modules under captured functions, a model that embeds and one that writes.
 # On webgpu: the port and what lies on it, and the same models. tests/browser has more of its own:
 # templates (test_templates_in_tab.py), tuning (test_tune_in_tab.py), training (without_jspi.py).
-OPS = ["core/ops/test_registry.py"]
+OPS = ["core/ops/test_registry.py", "core/ops/test_vast_shapes.py"]
 FILES = {
     "cpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",

@@ -95,7 +95,9 @@ def test_a_transfer_passes_the_gradient(device: str) -> None:
 
 
 def test_too_much_memory() -> None:
-    with pytest.raises(MemoryError, match="full: cpu: no memory for a tensor of 400000000000000 by"):
+    with pytest.raises(
+        MemoryError, match="full: cpu: no memory for a tensor of 400000000000000 by"
+    ):
         rl.zeros(10**7, 10**7)
     with pytest.raises(ValueError, match=r"full: shape .* has 10{24} elements; at most 2\*\*48"):
         rl.zeros(10**12, 10**12)
