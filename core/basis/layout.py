@@ -15,8 +15,8 @@ from typing import Any
 from rushlight.core.basis.errors import SizeError
 
 Shape = tuple[int, ...]
-# The most elements of a view or of an empty tensor, a size of zero counted as one. Other tensors are
-# bounded by memory. So every size and stride that has memory fits 64 bits.
+# The most elements of a view or of an empty tensor, a size of zero counted as one. Other tensors
+# are bounded by memory. So every size and stride that has memory fits 64 bits.
 MOST_ELEMENTS = 2**60
 
 

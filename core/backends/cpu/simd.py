@@ -137,8 +137,8 @@ class Library:
 
         explain: called with the number of a record that found an index out of range, to raise an
         error with the index. Raises IndexError for an index out of range, MemoryError if a kernel
-        gets no scratch memory, SizeError for an operand of too many elements, Refused for operands that a kernel does not take, RuntimeError for a
-        message that is wrong, before any of it runs.
+        gets no scratch memory, Refused for operands that a kernel does not take. Before any of it
+        runs: SizeError for an operand of too many elements, RuntimeError for a wrong message.
         """
         if self.observer is not None:
             self.observer(words, names, explain)

@@ -59,7 +59,9 @@ def test_the_limit_itself() -> None:
 UNCOUNTED: dict[str, Callable[[rl.Tensor], Any]] = {
     "sum": lambda x: x.sum(), "argmax": lambda x: x.argmax(0), "any": lambda x: x.any(),
     "amax": lambda x: x.amax(), "matmul": lambda x: x @ x,
-    "attention": lambda x: rl.attention(*[x.reshape(1, 1, 1, -1)] * 2, x[:1].reshape(1, 1, 1, 1)),
+    "attention": lambda x: rl.attention(
+        x.reshape(1, 1, 1, -1), x.reshape(1, 1, 1, -1), x[:1].reshape(1, 1, 1, 1)
+    ),
     "linear": lambda x: rl.linear(x, x.reshape(1, -1)),
     "jit": lambda x: rl.jit(lambda y: y.sum())(x),
 }  # fmt: skip
