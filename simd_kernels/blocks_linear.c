@@ -111,6 +111,7 @@ static int ql_run(const rl_call *c, int transposed) {
     j.row = w->strides[d] / 32 * bytes, j.bytes = j.blocks * bytes;
     j.expert_bytes = experts ? w->strides[0] / 32 * bytes : 0;
     if (!n || !columns) return RL_OK;
+    if (!j.blocks) j.fast = 0; // nothing to round
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
         // The place of a single row is smaller than a tile.

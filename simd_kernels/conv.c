@@ -185,8 +185,8 @@ static int k_conv2d(const rl_call *c) {
     if (code) return code;
     int64_t n = out->shape[0], rows = w->shape[0] / m.groups, size = out->shape[2] * out->shape[3];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || x->shape[0] != n ||
-        out->shape[2] > 1 << 30 || out->shape[3] > 1 << 30 || out->shape[1] != w->shape[0] || x->shape[1] / m.groups != m.channels ||
-        x->shape[1] % m.groups)
+        out->shape[1] != w->shape[0] || x->shape[1] / m.groups != m.channels ||
+        x->shape[1] % m.groups || out->shape[2] > 1 << 30 || out->shape[3] > 1 << 30)
         return RL_REFUSED;
     int64_t k = m.channels * m.count;
     product p = {.m = rows, .n = size, .k = k, .batch = n * m.groups, .image = &m, .dims = 2,

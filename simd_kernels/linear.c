@@ -141,7 +141,8 @@ static int k_product_experts(const rl_call *c) {
             int code = run_product(&p, shared);
             if (code) return code;
             for (int64_t r = 0; p.m > 1 && r < p.m; r++)
-                move_run(element_at(out, order[done + r], 1), results + r * made, n, to.col, 1, size);
+                move_run(element_at(out, order[done + r], 1), results + r * made, n, to.col, 1,
+                         size);
         }
     }
     return RL_OK;

@@ -126,8 +126,8 @@ static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
     return !__builtin_mul_overflow(end, bytes, &end) && end <= nbytes;
 }
 
-// Whether kernels may multiply the sizes of an operand with each other and with its strides. Strides
-// that lead to no second element may be any number; large ones become 0.
+// Whether kernels may multiply the sizes of an operand with each other and with its strides.
+// Strides that lead to no second element may be any number; large ones become 0.
 static int bounded(rl_operand *x) {
     int64_t count = 1;
     int empty = 0;

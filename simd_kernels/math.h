@@ -224,7 +224,8 @@ RL_INLINE vf vsincos(vf x, int32_t quarter) {
 
 // Transposes four rows of four floats, `ts` and `fs` apart.
 RL_INLINE void turn4(float *to, int64_t ts, const float *from, int64_t fs) {
-    v4 a = v4load(from), b = v4load(from + fs), c = v4load(from + 2 * fs), d = v4load(from + 3 * fs);
+    v4 a = v4load(from), b = v4load(from + fs);
+    v4 c = v4load(from + 2 * fs), d = v4load(from + 3 * fs);
     v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     v4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
     v4 ba = __builtin_shufflevector(a, b, 2, 6, 3, 7);

@@ -133,7 +133,8 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                     else if (BETTER(one, best.i[j])) best.i[j] = one;
                 }
             } else if (adds && !(count & 63)) { // blocks of 64 are summed in float
-                for (int64_t j = 0; j < n; j++) sum[j] += (double)best.f[j], best.f[j] = fload(f + j);
+                for (int64_t j = 0; j < n; j++)
+                    sum[j] += (double)best.f[j], best.f[j] = fload(f + j);
             } else
                 for (int64_t j = 0; j < n; j += VF) {
                     vf a = row_load(f + j, n - j), b = vload(best.f + j);

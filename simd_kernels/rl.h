@@ -10,8 +10,9 @@
 #define RL_DIMS 8
 #define RL_OPERANDS 12
 #define RL_THREADS 64
-// The most elements of an operand, a size of zero counted as one: more than any memory holds, and so
-// few that a product of sizes of one operand, times bytes, fits 64 bits. basis/layout.py has it too.
+// The most elements of an operand, a size of zero counted as one: more than any memory holds, and
+// so few that a product of sizes of one operand, times bytes, fits 64 bits. The cpu backend has it
+// too.
 #define RL_MOST ((int64_t)1 << 48)
 
 enum {

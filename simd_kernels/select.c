@@ -98,7 +98,8 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = wide ? (float)a.d[i] : a.f[i];
     }
     if (low == RL_F64)
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) rl_copy((double *)to + i * to_stride, &b.d[i], 8);
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+            rl_copy((double *)to + i * to_stride, &b.d[i], 8);
     else STORE_F[low](to, b.f, to_stride, n);
 }
 

@@ -33,7 +33,7 @@ class RushlightError(Exception):
 
 
 class SizeError(RushlightError, ValueError):
-    """A shape has more elements than a tensor may have."""
+    """A shape has more elements than a view, or an operand of a kernel, may have."""
 
 
 class FormatError(RushlightError, ValueError):

@@ -15,9 +15,9 @@ from typing import Any
 from rushlight.core.basis.errors import SizeError
 
 Shape = tuple[int, ...]
-# The most elements of a tensor, a size of zero counted as one: more than any memory holds, and so
-# few that kernels may multiply sizes and strides in 64 bits. rl.h has it too.
-MOST_ELEMENTS = 2**48
+# The most elements of a view or of an empty tensor, a size of zero counted as one. Other tensors
+# are bounded by memory. So every size and stride that has memory fits 64 bits.
+MOST_ELEMENTS = 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,10 @@ def _contiguous(shape: Shape) -> Layout:
 def contiguous_strides(shape: Sequence[int]) -> Shape:
     """Row-major strides of `shape`, as in torch (a size of zero counts as one).
 
-    Raises SizeError for more elements than a tensor may have.
+    Raises SizeError for an empty shape with sizes that multiply to more than a view may have.
     """
-    check_elements(shape)
+    if 0 in shape:
+        check_elements(shape)
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
@@ -170,12 +171,12 @@ def contiguous_strides(shape: Sequence[int]) -> Shape:
 
 
 def check_elements(shape: Sequence[int], op: str = "") -> None:
-    """Raise SizeError for a shape of more elements than a tensor may have; op: for its message."""
+    """Raise SizeError for more elements than a view may have; op: for its message."""
     count = math.prod(shape) or math.prod(n for n in shape if n)
     if count > MOST_ELEMENTS:
         empty = ", counting a size of 0 as 1" if 0 in shape else ""
         error = SizeError(
-            f"shape {tuple(shape)} has {count} elements{empty}; at most 2**48 are supported"
+            f"shape {tuple(shape)} has {count} elements{empty}; at most 2**60 are supported"
         )
         raise error.during(op) if op else error
 

@@ -59,7 +59,7 @@ def modular(value: Scalar, dtype: DType) -> Scalar:
 
 
 def check_fits(name: str, value: Scalar, dtype: DType) -> None:
-    """Raise ValueError for a number that `dtype` cannot hold; a fraction is cut off, as in torch."""
+    """Raise ValueError for a number that `dtype` cannot hold; a fraction may be cut off."""
     try:
         if dtype.kind not in "ui":
             float(value)

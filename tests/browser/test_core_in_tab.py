@@ -27,7 +27,7 @@ ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--duration
 # On webgpu: the port and what lies on it, and the same models. tests/browser has more of its own:
 # published templates (test_templates_in_tab.py), tuning (test_tune_in_tab.py), and training
 # (without_jspi.py).
-OPS = ["core/ops/test_registry.py"]
+OPS = ["core/ops/test_registry.py", "core/ops/test_vast_shapes.py"]
 FILES = {
     "cpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",

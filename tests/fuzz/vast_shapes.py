@@ -27,8 +27,8 @@ import rushlight as rl
 from rushlight.core.basis import layout
 from rushlight.core.tensor.op import REGISTRY
 
-SIZES = (0, 1, 3, 2**16, 2**24, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**40, 2**46 + 1, 2**48, 2**48 + 1,
-         2**61, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64)  # fmt: skip
+SIZES = (0, 1, 3, 2**16, 2**24, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**40, 2**46 + 1, 2**48,
+         2**48 + 1, 2**61, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64)  # fmt: skip
 # Attributes that hold sizes.
 NAMED = {"shape", "size", "sizes", "length", "count", "k"}
 MOMENT = 0.15  # seconds of a case, of the processor
@@ -80,7 +80,7 @@ def call(number: int, entries: dict[str, Any], device: str = "cpu") -> str:
         attrs = {k: renamed(v, sizes) if k in NAMED else v for k, v in sample.attrs.items()}
         op = REGISTRY[name]
         if captured and given:
-            run = rl.jit(lambda *x: op(*x, device=rl.device(device), **attrs))
+            run: Any = rl.jit(lambda *x: op(*x, device=rl.device(device), **attrs))
             run(*given)
             run(*given)
         else:
@@ -101,9 +101,7 @@ def outcome(number: int, entries: dict[str, Any], limit: bool) -> int:
         call(number, entries)
     except BaseException as error:
         unchecked = "has too many elements" in str(error)
-        if isinstance(error, REFUSALS) and (
-            unchecked or "refused a message" not in str(error)
-        ):
+        if isinstance(error, REFUSALS) and (unchecked or "refused a message" not in str(error)):
             return RAISED
         print(f"case {number}: {error!r} in {error.__notes__}", file=sys.stderr, flush=True)
         return WRONG

@@ -25,7 +25,11 @@ X86 = {
     "avx512": "-march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512",
 }
 # undefined: of arithmetic, and of alignment (test_unaligned.py).
-WATCH = ("-fsanitize=address,undefined,alignment", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+WATCH = (
+    "-fsanitize=address,undefined,alignment",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+)
 
 
 def _run(*args: str) -> str:
@@ -79,7 +83,8 @@ def _watching(library: Path, *args: str) -> subprocess.CompletedProcess[str]:
             "LD_PRELOAD": _run("gcc", "-print-file-name=libasan.so"),
             # Every buffer is the allocator's own, with fences around it; Python itself leaks.
             "PYTHONMALLOC": "malloc",
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:"
+            "max_allocation_size_mb=2048",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         },
         cwd=ROOT, capture_output=True, text=True, timeout=1000,
@@ -97,7 +102,7 @@ def test_the_kernels_stay_in_their_buffers(watched: Path, file: str) -> None:
 @pytest.mark.parametrize("options", [(), ("--unchecked",)])
 def test_kernels_bound_every_size(watched: Path, options: tuple[str, ...]) -> None:
     worker = HERE.parents[1] / "fuzz" / "vast_shapes.py"
-    done = _watching(watched, str(worker), "0", "210", *options)
+    done = _watching(watched, str(worker), "0", "105", *options)
     found = json.loads(done.stdout)
     assert not found.get("crashed") and not found.get("wrong"), f"{found}\n{done.stderr[:3000]}"
     assert found["done"] > 10 and found["raised"] > 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +26,7 @@ from rushlight.core.backends.protocol import Bytes, Executable, Operand
 from rushlight.core.backends.readback import CompletedReadback, Readback
 from rushlight.core.basis import codec
 from rushlight.core.basis.dtype import DType, float16, float32
-from rushlight.core.basis.errors import DeviceMemoryError
+from rushlight.core.basis.errors import DeviceMemoryError, SizeError
 from rushlight.core.basis.graph import Graph
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ class CpuBackend:
             try:
                 simd.run([record], [name])
                 return
-            except (IndexError, simd.Refused):
-                pass  # NumPy's kernel raises with the index, and takes what is not refused above
+            except (IndexError, SizeError, simd.Refused):
+                pass  # `bind` names the shape, NumPy's kernel the index, and takes other operands
         try:
             with np.errstate(all="ignore"):
                 self.bind(name, inputs, out, attrs)()
@@ -134,8 +135,15 @@ class CpuBackend:
     ) -> Callable[[], None]:
         """A function that runs the op by NumPy's kernel on the same buffers, repeatedly.
 
-        The caller switches NumPy's warnings off.
+        The caller switches NumPy's warnings off. Raises SizeError for an operand of more elements
+        than NumPy and the C kernels count.
         """
+        for x in (*inputs, out):
+            if x is not None and _count(x.layout.shape) > simd.MOST_ELEMENTS:
+                raise SizeError(
+                    f"{name}: an operand of shape {x.layout.shape} has too many elements; at most "
+                    "2**48 are supported, a size of 0 counted as 1"
+                )
         if name == "embedding" and _is_blocks(inputs[0]):
             return partial(_embed_blocks, out, *inputs)
         if name in MOVES:
@@ -190,6 +198,10 @@ class CpuBackend:
 
     def close(self) -> None:
         """Do nothing: the buffers belong to NumPy."""
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    return math.prod(shape) or math.prod(n for n in shape if n)
 
 
 def _is_narrow(x: Operand | None) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from rushlight.core.basis import dtype as dtypes
 from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import SizeError
 
 VERSION = 1
 # In the order of rl.h.
@@ -29,7 +30,9 @@ _ORDER = (
 CODES: dict[DType, int] = {dtypes.DTYPES[n]: i for i, n in enumerate(_ORDER.split())}
 _REASONS = ("", "wrong version", "malformed", "no such kernel", "an operand leaves its buffer",
             "index", "memory", "refused", "an operand has too many elements")  # fmt: skip
-_INDEX, _MEMORY, _REFUSED = 5, 6, 7
+_INDEX, _MEMORY, _REFUSED, _VAST = 5, 6, 7, 8
+# The most elements of an operand, a size of zero counted as one; rl.h has it too.
+MOST_ELEMENTS = 2**48
 
 
 class Refused(RuntimeError):
@@ -134,8 +137,8 @@ class Library:
 
         explain: called with the number of a record that found an index out of range, to raise an
         error with the index. Raises IndexError for an index out of range, MemoryError if a kernel
-        gets no scratch memory, Refused for operands that a kernel does not take, RuntimeError for a
-        message that is wrong, before any of it runs.
+        gets no scratch memory, Refused for operands that a kernel does not take. Before any of it
+        runs: SizeError for an operand of too many elements, RuntimeError for a wrong message.
         """
         if self.observer is not None:
             self.observer(words, names, explain)
@@ -152,6 +155,8 @@ class Library:
         if reason == _MEMORY:
             raise MemoryError(f"{name}: no scratch memory for the kernel")
         message = f"{name}: the kernel library refused a message: {_REASONS[reason]}"
+        if reason == _VAST:
+            raise SizeError(f"{name}: {_REASONS[reason]}; at most 2**48 are supported")
         raise Refused(message, place - 1) if reason == _REFUSED else RuntimeError(message)
 
 

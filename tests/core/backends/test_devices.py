@@ -95,9 +95,9 @@ def test_a_transfer_passes_the_gradient(device: str) -> None:
 
 
 def test_too_much_memory() -> None:
-    with pytest.raises(MemoryError, match="full: cpu: no memory for a tensor of 400000000000000 by"):
-        rl.zeros(10**7, 10**7)
-    with pytest.raises(ValueError, match=r"full: shape .* has 10{24} elements; at most 2\*\*48"):
+    with pytest.raises(MemoryError, match="cpu: no memory for a tensor of 4000000000000000000 byt"):
+        rl.zeros(10**9, 10**9)
+    with pytest.raises(MemoryError, match=r"cpu: no memory for a tensor of 4\d* bytes"):
         rl.zeros(10**12, 10**12)
 
 

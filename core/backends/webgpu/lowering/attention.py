@@ -15,7 +15,6 @@ from rushlight.core.backends.webgpu.emit import (
     bits,
     grid,
     view,
-    word,
 )
 from rushlight.core.backends.webgpu.lowering import attention_row, creation
 from rushlight.core.backends.webgpu.lowering.indexing import storer
