@@ -31,7 +31,7 @@ const methods = {
   load(name, json) {
     const made = createTokenizer(library, new TextEncoder().encode(json));
     tokenizers.set(name, made);
-    return { vocabSize: made.vocabSize, padId: made.padId ?? null };
+    return { vocabSize: made.vocabSize, padId: made.padId ?? null, parts: made.parts };
   },
   encode(name, texts, addSpecial) {
     return [...tokenizers.get(name).encodeBatch(texts, addSpecial)];
