@@ -52,6 +52,11 @@ const methods = {
   render(index, packed) {
     return templates[index].render(packed);
   },
+  /** What a part of the whole library gives. */
+  async library(path, name, config, method, input) {
+    const parts = await import(path);
+    return new parts[name](config)[method](input);
+  },
   encodeAll(name, texts) {
     tokenizers.get(name).encodeBatch(texts, true);
   },

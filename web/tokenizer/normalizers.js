@@ -16,6 +16,8 @@ import { codePoints, refuse, toText } from "./words.js";
 import { CharsMap } from "./charsmap.js";
 import { compile, exactly } from "./patterns.js";
 
+const NO_PARTS = 0xe000;
+
 // Each normalizer makes a new Text. An inserted character points at the input character beside it.
 
 /** @param {Table} table @param {boolean} clean @param {boolean} cjk @returns {Normalizer} */
@@ -94,14 +96,19 @@ function decompose(code, atoms, form) {
 
 /** The decomposed characters in canonical order. @param {Atom[]} atoms @returns {Atom[]} */
 function reorder(atoms) {
+  // A character that only the browser's Unicode version takes apart stays, as one that has no parts.
+  const shown = atoms.map(({ code }) => {
+    const char = String.fromCodePoint(code);
+    return char.normalize("NFD") === char ? code : NO_PARTS;
+  });
   /** @type {Map<number, Atom[]>} */
   const left = new Map();
-  for (const atom of [...atoms].reverse()) {
-    const same = left.get(atom.code);
-    if (same) same.push(atom);
-    else left.set(atom.code, [atom]);
+  for (let i = atoms.length - 1; i >= 0; i--) {
+    const same = left.get(shown[i]);
+    if (same) same.push(atoms[i]);
+    else left.set(shown[i], [atoms[i]]);
   }
-  const ordered = codePoints(toText(atoms.map(({ code }) => code)).normalize("NFD"));
+  const ordered = codePoints(toText(shown).normalize("NFD"));
   // Equal characters have equal classes, so they keep their order.
   return ordered.map((code) => /** @type {Atom} */ (left.get(code)?.pop()));
 }
@@ -200,7 +207,7 @@ function composed(codes, table, form) {
     if (starter >= 0 && free) {
       const pair = String.fromCodePoint(found[starter].code, atom.code);
       const one = codePoints(pair.normalize("NFC"));
-      if (one.length === 1) {
+      if (one.length === 1 && table[one[0]] & COMPOSE) {
         found[starter].code = one[0];
         found[starter].change += atom.change - 1;
         atom.gone = true;

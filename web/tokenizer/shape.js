@@ -5,12 +5,15 @@ import { refuse } from "./words.js";
 /** @typedef {import("./words.js").Json} Json */
 
 const DEEPEST = 16;
+const LONGEST_ADDED = 1024;
 const LISTS = ["normalizers", "pretokenizers", "processors", "decoders"];
 
 /** @param {unknown} value */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 /** @param {unknown} value */
 const isText = (value) => typeof value === "string";
+/** Each place of a text is compared with the added tokens. @param {any} value */
+const isAddable = (value) => isText(value) && value.length <= LONGEST_ADDED;
 /** @param {unknown} value */
 const isFlag = (value) => typeof value === "boolean";
 /** @param {unknown} value */
@@ -175,7 +178,7 @@ export function checked(json) {
   added.forEach((/** @type {any} */ token, /** @type {number} */ i) => {
     const place = `added_tokens[${i}]`;
     if (!isObject(token)) wrong(place, token, "an object");
-    expect(token, "content", place, TEXT);
+    expect(token, "content", place, [isAddable, `a text of at most ${LONGEST_ADDED} characters`]);
     expect(token, "id", place, COUNT);
     for (const key of ["single_word", "lstrip", "rstrip", "normalized", "special"]) {
       expect(token, key, place, FLAG);

@@ -152,6 +152,9 @@ class Tokenizer {
       post_processor: json.post_processor,
       decoder: json.decoder,
       model: { max_input_chars_per_word: json.model.max_input_chars_per_word },
+      added_tokens: (json.added_tokens ?? []).filter(
+        (/** @type {AddedToken} */ { lstrip, rstrip }) => lstrip || rstrip,
+      ),
     });
     /** The id of the padding token, if tokenizer.json has one. @type {number | undefined} */
     this.padId = json.padding?.pad_id;

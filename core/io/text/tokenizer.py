@@ -1,7 +1,7 @@
 """Tokenizers: text to ids with offsets and back, equal in a Python process and in a tab.
 
-A Python process uses the `tokenizers` package; a tab uses `@huggingface/tokenizers` with our
-adapter (web/tokenizer/tokenizer.js), which gives the same ids, offsets and special mask.
+A Python process uses the `tokenizers` package; a tab uses web/tokenizer/tokenizer.js over parts of
+`@huggingface/tokenizers`, which gives the same ids, offsets and special mask.
 Truncation and padding are done here, for both.
 """
 
@@ -221,8 +221,9 @@ def load_tokenizer(tokenizer_json: bytes, tokenizer_config: bytes | None = None)
     The file's truncation and padding settings are ignored; the arguments of `encode` and
     `pad_batch` decide. Raises FormatError for a broken file, for one that would make texts grow
     without end (`check_parts`) and, in a tab, for models other than WordPiece, BPE and Unigram.
-    What a file makes impossible with a text, `encode` and `decode` raise as FormatError. In a tab the first call imports JavaScript
-    modules, which needs JSPI; without it BlockingReadError points to `load_tokenizer_async`.
+    `encode` and `decode` raise it for a text that the file's parts fail at. In a tab the first call
+    imports JavaScript modules, which needs JSPI; without it BlockingReadError points to
+    `load_tokenizer_async`.
     """
     if not _TAB:
         return NativeTokenizer(tokenizer_json, tokenizer_config)
@@ -297,7 +298,12 @@ def _package_parts(package: Any) -> dict[str, Any]:
     found = {name: getattr(package, name) for name in names}
     parts = {name: json.loads(part.__getstate__()) for name, part in found.items() if part}
     longest = getattr(package.model, "max_input_chars_per_word", None)
-    return {**parts, "model": {"max_input_chars_per_word": longest}}
+    added = [
+        {"content": token.content, "lstrip": token.lstrip, "rstrip": token.rstrip}
+        for token in package.get_added_tokens_decoder().values()
+    ]
+    model = {"max_input_chars_per_word": longest}
+    return {**parts, "model": model, "added_tokens": added}
 
 
 def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | None) -> int | None:

@@ -22,7 +22,8 @@ def check_parts(parts: dict[str, Any]) -> None:
     """Raise FormatError if a part would make texts grow without end or end the library.
 
     `parts` are the objects of tokenizer.json under `normalizer`, `pre_tokenizer`, `post_processor`
-    and `decoder`, and of `model` the entry `max_input_chars_per_word`.
+    and `decoder`, of `model` the entry `max_input_chars_per_word`, and under `added_tokens` those
+    that take blanks along.
     """
     before = [*_steps(parts.get("normalizer")), *_steps(parts.get("pre_tokenizer"))]
     _check_growth("normalizer", before)
@@ -31,6 +32,13 @@ def check_parts(parts: dict[str, Any]) -> None:
         if step.get("type") == "FixedLength" and step.get("length") == 0:
             raise FormatError("tokenizer.json: pre_tokenizer FixedLength has length 0")
     _check_added(list(_steps(parts.get("post_processor"))))
+    for token in parts.get("added_tokens", ()):
+        text = token["content"]
+        # Every blank of a run would match such a token, and each would look through the whole run.
+        if (token["rstrip"] and text[:1].isspace()) or (token["lstrip"] and text[-1:].isspace()):
+            raise FormatError(
+                f"tokenizer.json: added token {text[:100]!r} is blank where it takes blanks along"
+            )
     longest = (parts.get("model") or {}).get("max_input_chars_per_word")
     if isinstance(longest, int) and longest > _LONGEST_WORD:
         raise FormatError(

@@ -53,6 +53,13 @@ def _model(kind: str, **entries: Any) -> dict[str, Any]:
     return file
 
 
+def _added(content: str, **flags: bool) -> dict[str, Any]:
+    file = _tiny("word_piece")
+    names = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    token = {"id": len(file["model"]["vocab"]), "content": content, **dict.fromkeys(names, False)}
+    return file | {"added_tokens": [*file["added_tokens"], token | flags]}
+
+
 TENFOLD = _replace({"String": "a"}, "a" * 10)
 MANY = {"id": "[CLS]", "ids": [2] * 600, "tokens": ["[CLS]"] * 600}
 ADDED = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
@@ -114,6 +121,12 @@ HOSTILE: dict[str, tuple[dict[str, Any], str, str]] = {
     "long words": (
         _model("word_piece", max_input_chars_per_word=10**9),
         "max_input_chars_per_word 1000000000", "max_input_chars_per_word 1000000000",
+    ),
+    "blanks after a blank": (
+        _added(" x", rstrip=True), "' x' is blank where", "' x' is blank where",
+    ),
+    "blanks before a blank": (
+        _added("x\u3000", lstrip=True), "is blank where it takes", "is blank where it takes",
     ),
     "dropout": (_model("byte_level", dropout=33), "Dropout should be", "with dropout 33"),
     "regex": (_tiny("byte_level", pre_tokenizer=_split("(a")), "unmatched", "closing bracket"),
@@ -270,12 +283,27 @@ def test_pre_tokenizers_take_steps_in_proportion(counting_node: Any, name: str, 
     assert 0 < steps[1] < 5 * steps[0]
 
 
+MORE = [
+    {"type": "Whitespace"},
+    {"type": "UnicodeScripts"},
+    {"type": "FixedLength", "length": 3},
+    {"type": "CharDelimiterSplit", "delimiter": "a"},
+]
+
+
 def test_a_million_characters(node: Any) -> None:
-    for name in PRE_TOKENIZERS:
-        node.tokenizer("long", _pre_tokenizing(name))
-        for part in ("ab 12! ", "1"):
-            if name != "exponential":
-                node("encodeAll", "long", [part * (2**20 // len(part))])
+    """Every pre-tokenizer comes to an end, here and in the tab, with the same tokens."""
+    few = "ab 12! " * 500 + "1" * 2000 + " " * 2000 + "a" * 2000
+    text = few + "ab 12! " * 2**16 + "1" * 2**19
+    for name in sorted(PRE_TOKENIZERS.keys() - {"exponential", "triples"}):
+        file = _pre_tokenizing(name)
+        package, tab = NativeTokenizer(file.encode()), node.tokenizer("long", file)
+        assert tab.encode(few) == package.encode(few)
+        node("encodeAll", "long", [text])
+        assert package.encode(text).offsets[-2][1] <= len(text)
+    for step in MORE:
+        file = json.dumps(_tiny("byte_level", pre_tokenizer=step))
+        assert NativeTokenizer(file.encode()).encode(text).offsets[-2][1] <= len(text)
 
 
 def test_a_digit_takes_no_more_steps_than_a_letter(counting_node: Any) -> None:
