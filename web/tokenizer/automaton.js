@@ -2,9 +2,9 @@
  *
  * A browser's RegExp goes back and forth, so `(a+)+b` from a file would never end, and its classes
  * of thousands of ranges take microseconds a character. Here a pattern becomes an automaton over
- * classes of code points. Its states are lists of places in the pattern, the preferred first, and are
- * made when a text first needs them (Thompson, 1968; Cox, 2007). What a lookaround says of each place
- * is found by a pass of its own before (Mamouras and Chattopadhyay, 2024).
+ * classes of code points. Its states are lists of places in the pattern, the preferred first, and
+ * are made when a text first needs them (Thompson, 1968; Cox, 2007). What a lookaround says of each
+ * place is found by a pass of its own before (Mamouras and Chattopadhyay, 2024).
  */
 
 /** Ascending ranges of code points, each with its first and last. @typedef {number[][]} Ranges */
@@ -126,7 +126,8 @@ class Automaton {
     return this.ops.length - 1;
   }
 
-  /** The place where a node starts that goes on at `next`. @param {Node} node @param {number} next */
+  /** The place where a node starts that goes on at `next`.
+   * @param {Node} node @param {number} next @returns {number} */
   place(node, next) {
     switch (node.kind) {
       case "class":
@@ -309,8 +310,9 @@ export class Matcher {
         left--;
       }
       if (left < 0) {
+        const length = to - from;
         throw new Error(
-          `tokenizer.json: a pattern takes more than 64 steps a character in a text of ${to - from}`,
+          `tokenizer.json: a pattern takes more than 64 steps a character in a text of ${length}`,
         );
       }
       // An empty match does not follow another match immediately.

@@ -18,8 +18,10 @@ function groups(codes, each) {
   const segmenter = new Intl.Segmenter("und", { granularity: "grapheme" });
   for (let from = 0; from < codes.length; ) {
     let to = from + 1;
-    const joins = (/** @type {number} */ i) =>
-      codes[i] >= FIRST_MARK || codes[i - 1] >= FIRST_MARK || (codes[i - 1] === 13 && codes[i] === 10);
+    const joins = (/** @type {number} */ i) => {
+      const [before, code] = [codes[i - 1], codes[i]];
+      return before >= FIRST_MARK || code >= FIRST_MARK || (before === 13 && code === 10);
+    };
     while (to < codes.length && joins(to)) to++;
     if (to === from + 1) each(from, to);
     else {
@@ -87,8 +89,9 @@ export class CharsMap {
       const end = this.texts.indexOf(0, start);
       if (start > this.texts.length) broken("leads outside of its texts");
       const bytes = this.texts.subarray(start, end < 0 ? undefined : end);
+      const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
       try {
-        codes = codePoints(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+        codes = codePoints(utf8.decode(bytes));
       } catch {
         return broken("has texts that are not UTF-8");
       }
@@ -97,7 +100,8 @@ export class CharsMap {
     return codes;
   }
 
-  /** A text as changes of it, or null if it stays. @param {number[]} codes @returns {Change[] | null} */
+  /** A text as changes of it, or null if it stays.
+   * @param {number[]} codes @returns {Change[] | null} */
   apply(codes) {
     const encoder = new TextEncoder();
     /** @type {Change[]} */

@@ -1,9 +1,9 @@
 /** The decoders of the tab's tokenizers: tokens to text, equal to the `tokenizers` package.
  *
- * Fuse, Strip and BPEDecoder are the library's. Of the others ours differ from the library's, as the
+ * Fuse, Strip and BPEDecoder are the library's. The others differ from the library's, as the
  * package does: ByteLevel reads each token by itself and keeps one with other characters,
- * ByteFallback gives a U+FFFD for every wrong byte, Metaspace takes all blanks from the first token,
- * WordPiece also joins " do not", and Replace takes its content as it is written.
+ * ByteFallback gives a U+FFFD for every wrong byte, Metaspace takes all blanks from the first
+ * token, WordPiece also joins " do not", and Replace takes its content as it is written.
  */
 
 /** @typedef {typeof import("./words.js")} Words */
@@ -83,7 +83,7 @@ function byteFallback(tokens) {
 /** @param {Words} words @param {Json} config @returns {Step} */
 function metaspace(words, config) {
   const mark = config.replacement ?? "\u2581";
-  const never = (config.prepend_scheme ?? "always") === "never" || config.add_prefix_space === false;
+  const never = config.prepend_scheme === "never" || config.add_prefix_space === false;
   return (tokens) =>
     tokens.map((token, i) => token.replaceAll(mark, i === 0 && !never ? "" : " "));
 }

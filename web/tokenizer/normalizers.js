@@ -96,7 +96,7 @@ function decompose(code, atoms, form) {
 
 /** The decomposed characters in canonical order. @param {Atom[]} atoms @returns {Atom[]} */
 function reorder(atoms) {
-  // A character that only the browser's Unicode version takes apart stays, as one that has no parts.
+  // A character that only the browser's Unicode version takes apart stays, as one without parts.
   const shown = atoms.map(({ code }) => {
     const char = String.fromCodePoint(code);
     return char.normalize("NFD") === char ? code : NO_PARTS;

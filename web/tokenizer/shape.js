@@ -22,7 +22,8 @@ const isId = (value) => Number.isInteger(value) && Number(value) >= 0 && Number(
 const isNamedId = (value) =>
   Array.isArray(value) && value.length === 2 && isText(value[0]) && isId(value[1]);
 
-/** What is expected of a value, and how it is told. @typedef {[(value: any) => boolean, string]} Kind */
+/** What is expected of a value, and how it is told.
+ * @typedef {[(value: any) => boolean, string]} Kind */
 /** @type {Kind} */
 const TEXT = [isText, "a text"];
 /** @type {Kind} */
@@ -61,11 +62,15 @@ const ENTRIES = {
   ],
   strip_accents: [(value) => value === null || isFlag(value), "true, false or null"],
 };
-for (const key of "content prepend behavior replacement prepend_scheme prefix precompiled_charsmap"
-  .concat(" suffix pad_token word_delimiter_token").split(" ")) ENTRIES[key] = TEXT; // prettier-ignore
-for (const key of "start stop length".split(" ")) ENTRIES[key] = COUNT;
-for (const key of "clean_text handle_chinese_chars lowercase add_prefix_space trim_offsets use_regex"
-  .concat(" individual_digits invert split cleanup strip_left strip_right").split(" ")) ENTRIES[key] = FLAG; // prettier-ignore
+for (const key of [
+  "content", "prepend", "behavior", "replacement", "prepend_scheme", "prefix", "suffix",
+  "precompiled_charsmap",
+]) ENTRIES[key] = TEXT; // prettier-ignore
+for (const key of ["start", "stop", "length"]) ENTRIES[key] = COUNT;
+for (const key of [
+  "clean_text", "handle_chinese_chars", "lowercase", "add_prefix_space", "trim_offsets",
+  "use_regex", "individual_digits", "invert", "split", "cleanup", "strip_left", "strip_right",
+]) ENTRIES[key] = FLAG; // prettier-ignore
 
 /** The entries that a step must have. @type {Record<string, string[]>} */
 const NEEDED = {

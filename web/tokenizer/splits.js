@@ -102,7 +102,7 @@ function withPrefix({ codes, source }, from, to, code) {
 }
 
 /**
- * Metaspace: spaces become a visible character, which starts a word and may be put before the first.
+ * Metaspace: spaces become a visible character, which starts a word and may be put in front.
  * @param {Json} config @returns {Split}
  */
 function metaspace(config) {

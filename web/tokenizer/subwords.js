@@ -273,7 +273,8 @@ export function unigram(words, config, vocab) {
       }
       if (single) continue;
       if (unknown === undefined) {
-        throw new Error(`tokenizer.json: ${words.toText([codes[from]])} is unknown, with no unk_id`);
+        const char = words.toText([codes[from]]);
+        throw new Error(`tokenizer.json: ${char} is unknown, and there is no unk_id`);
       }
       offer(from, from + 1, unknown, unknownScore);
     }

@@ -1,10 +1,10 @@
 /** Tokenizers for the tab, with the ids, offsets and special mask of the `tokenizers` package.
  *
- * Of `@huggingface/tokenizers` it uses the merging of byte pairs and the decoders that give what the
- * package gives. The other parts are here (normalizers.js, splits.js, subwords.js, decoders.js):
- * the library has no offsets, and its normalizers, splits, Unigram, WordPiece and other decoders
- * give other results or take much longer; each file says which. Supported: WordPiece, byte-level
- * BPE, SentencePiece's BPE and Unigram. Anything else in a tokenizer.json is refused by name.
+ * Of `@huggingface/tokenizers` it uses the merging of byte pairs and the decoders that give what
+ * the package gives. The other parts are in this folder: the library has no offsets, and its
+ * normalizers, splits, Unigram, WordPiece and other decoders give other results or take much
+ * longer; each file says which. Supported: WordPiece, byte-level BPE, SentencePiece's BPE and
+ * Unigram. Anything else in a tokenizer.json is refused by name.
  *
  * `createTokenizer` takes the library as an argument, because its place differs between a checkout
  * and a wheel.
@@ -100,6 +100,11 @@ function offsetTrimmer(table, prefixed, textOf) {
   };
 }
 
+/** Tokens in the order of their ids, with their ids. @param {[string, number][]} rows */
+function scored(rows) {
+  return new Map(rows.map(([token], id) => [token, id]));
+}
+
 /** The tokenizer of one tokenizer.json. Offsets count code points of the given text. */
 class Tokenizer {
   /** @param {Library} library @param {Json} json */
@@ -118,11 +123,7 @@ class Tokenizer {
     /** @type {Map<string, number>} */
     this.vocab =
       model?.tokens_to_ids ??
-      new Map(
-        kind === "Unigram"
-          ? json.model.vocab.map((/** @type {[string, number]} */ [token], /** @type {number} */ id) => [token, id])
-          : Object.entries(json.model.vocab),
-      );
+      (kind === "Unigram" ? scored(json.model.vocab) : new Map(Object.entries(json.model.vocab)));
     this.tokens = tokensById(this.vocab);
     /** The units that a code point adds to a token's length. @type {(code: number) => number} */
     this.units = kind === "BPE" ? words.utf8Length : () => 1;

@@ -40,7 +40,7 @@ export const BLANK = 0x20;
 export function refuse(part, value) {
   throw new Error(
     `tokenizer.json: ${part} ${JSON.stringify(value)} is not supported in the browser; ` +
-      "supported: WordPiece, byte-level BPE, SentencePiece's BPE and Unigram with their usual steps",
+      "supported: WordPiece, byte-level BPE, SentencePiece's BPE, Unigram, and their usual steps",
   );
 }
 
