@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rushlight.core.io.text.tokenizer import NativeTokenizer, TabTokenizer
 
 pytestmark = pytest.mark.native
 
+Charsmap = Callable[[dict[str, str]], str]
 HERE = Path(__file__).parent
 STRINGS = json.loads((HERE.parent / "data" / "tokenizer_strings.json").read_text(encoding="utf-8"))
 TEXTS = [s for s in STRINGS if isinstance(s, str)] + [
@@ -28,15 +29,6 @@ ROWS = {
     "Ａ": "A", "Ｂ": "B", "①": "1", "ﬁ": "fi", "ﷺ": "a b c", "e\u0301": "é", "\u00ad": "",
     "\r": " ", "\u0301": "'", "ｶ": "カ", "\u200b": " ", "\n": " ", "😀": ":)", "½": "1/2",
 }  # fmt: skip
-
-
-def _charsmap(rows: dict[str, str]) -> str:
-    spec = importlib.util.spec_from_file_location("rushlight_charsmap", HERE / "charsmap.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: str = module.charsmap(rows)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +95,12 @@ def test_metaspace(
     ],
     ids="-".join,
 )
-def test_normalizers(node: Any, trained: dict[str, Any], steps: list[str]) -> None:
+def test_normalizers(
+    node: Any, trained: dict[str, Any], charsmap: Charsmap, steps: list[str]
+) -> None:
     blanks = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
     parts = {
-        "Precompiled": {"type": "Precompiled", "precompiled_charsmap": _charsmap(ROWS)},
+        "Precompiled": {"type": "Precompiled", "precompiled_charsmap": charsmap(ROWS)},
         "Strip": {"type": "Strip", "strip_left": True, "strip_right": True},
         "blanks": blanks,
     }
@@ -115,10 +109,10 @@ def test_normalizers(node: Any, trained: dict[str, Any], steps: list[str]) -> No
 
 
 @pytest.mark.parametrize("form", ["NFD", "NFKD", "NFKC", "StripAccents", "Precompiled"])
-def test_normalizers_in_every_script(node: Any, trained: dict[str, Any], form: str) -> None:
+def test_normalizers_in_every_script(node: Any, charsmap: Charsmap, form: str) -> None:
     part = {"type": form}
     if form == "Precompiled":
-        part["precompiled_charsmap"] = _charsmap(ROWS)
+        part["precompiled_charsmap"] = charsmap(ROWS)
     # Every character is a token, so ids and offsets show what each became.
     codes = [c for c in (*range(0x3400), *range(0xA000, 0xD800, 7), *range(0xF900, 0x12000),
                          *range(0x1D000, 0x1F300)) if not 0xD800 <= c < 0xE000]  # fmt: skip
