@@ -301,18 +301,19 @@ class Tokenizer {
     const tokens = { ids, starts: [], ends: [] };
     // `place` walks the characters of the word; a byte-pair token may end inside a character.
     let place = 0, left = this.units(codes[at]);
-    lengths.forEach((length, k) => {
-      let start = place, last = place;
-      for (let need = length; need > 0; ) {
+    for (let k = 0; k < ids.length; k++) {
+      const start = place;
+      let last = place;
+      for (let need = lengths[k]; need > 0; ) {
         last = place;
-        const step = Math.min(need, left);
+        const step = need < left ? need : left;
         need -= step;
         left -= step;
         if (left === 0) left = this.units(codes[at + ++place]);
       }
-      tokens.starts.push(length ? start : tokens.starts[k - 1]);
-      tokens.ends.push(length ? last + 1 : tokens.ends[k - 1]);
-    });
+      tokens.starts.push(lengths[k] ? start : tokens.starts[k - 1]);
+      tokens.ends.push(lengths[k] ? last + 1 : tokens.ends[k - 1]);
+    }
     if (word.length <= LONGEST_CACHED) {
       if (this.cache.size >= CACHED_WORDS) this.cache.clear();
       this.cache.set(word, tokens);
