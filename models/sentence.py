@@ -86,7 +86,8 @@ class SentenceEncoder(Model):
 
         Texts are cut off at the checkpoint's length limit, sorted by length and run `batch_size`
         at a time. The result is in the order of `texts` and does not depend on the batches.
-        progress(done, total) is called after each batch. TypeError for anything but strings.
+        progress(done, total) is called after each batch. TypeError for anything but strings;
+        ValueError for a text without tokens, as "" is where the tokenizer adds none around it.
         """
         steps = self.encode_iter([texts] if isinstance(texts, str) else texts, batch_size)
         while True:
@@ -110,6 +111,9 @@ class SentenceEncoder(Model):
         if self.tokenizer is None:
             raise RuntimeError("encode: the checkpoint has no tokenizer.json")
         encoded = self.tokenizer.encode_batch(list(texts), max_length=self.max_length)
+        for i, encoding in enumerate(encoded):
+            if not encoding.ids:  # there is nothing to pool
+                raise ValueError(f"encode: text {i}, {texts[i][:40]!r}, has no tokens to embed")
         order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
         parts: list[Tensor] = []
         for start in range(0, len(order), batch_size):

@@ -69,6 +69,13 @@ def golden() -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="session")
+def charsmap() -> Callable[[dict[str, str]], str]:
+    """A function that builds SentencePiece's table of replaced characters (charsmap.py)."""
+    found: Callable[[dict[str, str]], str] = _beside("charsmap").charsmap
+    return found
+
+
+@pytest.fixture(scope="session")
 def node() -> Iterator[Any]:
     """The tab's JavaScript in one Node process (node_driver.py)."""
     from rushlight.core.io.text import tokenizer

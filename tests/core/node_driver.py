@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.text.tokenizer import TabTokenizer
+from rushlight.core.io.text.tokenizer import TabTokenizer, format_errors
 
 HERE = Path(__file__).parent
 
@@ -48,7 +48,9 @@ class Node:
 
     def tokenizer(self, name: str, file: str, config: bytes | None = None) -> TabTokenizer:
         """The class that a tab uses, over a tokenizer.json inside Node."""
-        return TabTokenizer(_Made(self, name, file), config)
+        with format_errors():
+            made = _Made(self, name, file)
+        return TabTokenizer(made, config)
 
 
 class Proxy(list[Any]):
@@ -66,7 +68,9 @@ class _Made:
 
     def __init__(self, node: Node, name: str, file: str) -> None:
         found = node("load", name, file)
-        self.vocabSize, self.padId = found["vocabSize"], found["padId"]
+        self.vocabSize, self.padId, self.parts = (
+            found[key] for key in ("vocabSize", "padId", "parts")
+        )
         self._node, self._name = node, name
 
     def encodeBatch(self, texts: list[str], add_special: bool) -> Proxy:

@@ -28,7 +28,7 @@ const methods = {
   load(name, json) {
     const made = createTokenizer(library, new TextEncoder().encode(json));
     tokenizers.set(name, made);
-    return { vocabSize: made.vocabSize, padId: made.padId ?? null };
+    return { vocabSize: made.vocabSize, padId: made.padId ?? null, parts: made.parts };
   },
   encode(name, texts, addSpecial) {
     return [...tokenizers.get(name).encodeBatch(texts, addSpecial)];
@@ -41,6 +41,11 @@ const methods = {
   },
   idToToken(name, id) {
     return tokenizers.get(name).idToToken(id) ?? null;
+  },
+  /** What a part of the whole library gives. */
+  async library(path, name, config, method, input) {
+    const parts = await import(path);
+    return new parts[name](config)[method](input);
   },
   encodeAll(name, texts) {
     tokenizers.get(name).encodeBatch(texts, true);

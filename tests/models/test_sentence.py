@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def test_batches_change_nothing(
         assert found.shape == (9, 24) and found.device is rl.device(device)
         np.testing.assert_allclose(found.cpu().numpy(), np.stack(one), rtol=2e-5, atol=2e-6)
     assert m.encode([]).shape == (0, 24)
+
+
+def test_a_text_without_tokens_is_refused(device: str) -> None:
+    """Its mean would be nan."""
+    m = tiny(device)
+    bare = json.loads(TOKENIZER) | {"post_processor": None}
+    m.configure({"tokenizer.json": json.dumps(bare).encode()})
+    assert m.encode(["ab"]).shape == (1, 24)
+    with pytest.raises(ValueError, match="encode: text 1, '', has no tokens to embed"):
+        m.encode(["ab", ""])
 
 
 def test_few_captures(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

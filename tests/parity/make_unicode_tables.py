@@ -37,6 +37,8 @@ CLASSES = {
     "space": "white space",
     "letter": "\\p{L} of the byte-level pattern",
     "number": "\\p{N} of the byte-level pattern",
+    "compat": "what NFKD changes but NFD does not",
+    "combining": "the marks that StripAccents removes",
 }
 
 # General categories of \\p{...} in the package's patterns, by their names in unicode.js.
@@ -66,6 +68,7 @@ def measure(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int]]:
     """Those of `codes`, which rise, that are in each class."""
     clean, cjk = _bert(clean_text=True), _bert(handle_chinese_chars=True)
     strip, nfd = _bert(strip_accents=True), normalizers.NFD()
+    nfkd, marks = normalizers.NFKD(), normalizers.StripAccents()
     bert = pre_tokenizers.BertPreTokenizer()
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     found: dict[str, list[int]] = {name: [] for name in CLASSES}
@@ -81,6 +84,10 @@ def measure(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int]]:
         # U+0345 has the highest combining class and U+0334 the lowest, so a mark between moves.
         if plain != char or nfd.normalize_str(f"\u0345{char}\u0334") != f"\u0345{char}\u0334":
             found["compose"].append(code)
+        if nfkd.normalize_str(char) != plain:
+            found["compat"].append(code)
+        if marks.normalize_str(char) == "":
+            found["combining"].append(code)
         words = _words(bert, f"a{char}a")
         if words == 2:
             found["space"].append(code)

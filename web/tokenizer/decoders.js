@@ -1,9 +1,18 @@
-/** The decoders of the tab's tokenizers: tokens to text, equal to the `tokenizers` package. */
+/** The decoders of the tab's tokenizers: tokens to text, equal to the `tokenizers` package.
+ *
+ * Fuse, Strip and BPEDecoder are the library's. The others differ from the library's, as the
+ * package does: ByteLevel reads each token by itself and keeps one with other characters,
+ * ByteFallback gives a U+FFFD for every wrong byte, Metaspace takes all blanks from the first
+ * token, WordPiece also joins " do not", and Replace takes its content as it is written.
+ */
 
 /** @typedef {typeof import("./words.js")} Words */
 /** @typedef {import("./words.js").Json} Json */
 /** A step of a decoder: tokens in, tokens out. The last tokens are joined.
  * @typedef {(tokens: string[]) => string[]} Step */
+/** @typedef {new (config: Json) => { decode_chain: Step }} Class */
+/** The used decoders of `@huggingface/tokenizers`.
+ * @typedef {{ Fuse: Class, StripDecoder: Class, BPEDecoder: Class }} Library */
 
 /** WordPiece's cleanup of decoded text, in the package's order. */
 const TIDY = [
@@ -71,24 +80,19 @@ function byteFallback(tokens) {
   return found;
 }
 
-/** @param {Json} config @returns {Step} */
-function strip({ content, start = 0, stop = 0 }) {
+/** @param {Words} words @param {Json} config @returns {Step} */
+function metaspace(words, config) {
+  const mark = config.replacement ?? "\u2581";
+  const never = config.prepend_scheme === "never" || config.add_prefix_space === false;
   return (tokens) =>
-    tokens.map((token) => {
-      const chars = Array.from(token);
-      let from = 0;
-      let to = chars.length;
-      while (from < start && from < to && chars[from] === content) from++;
-      while (chars.length - to < stop && to > from && chars[to - 1] === content) to--;
-      return chars.slice(from, to).join("");
-    });
+    tokens.map((token, i) => token.replaceAll(mark, i === 0 && !never ? "" : " "));
 }
 
-/** @param {Words} words @param {Json} config @returns {Step} */
-function step(words, config) {
+/** @param {Library} library @param {Words} words @param {Json} config @returns {Step} */
+function step(library, words, config) {
   switch (config.type) {
     case "Sequence": {
-      const steps = config.decoders.map((/** @type {Json} */ part) => step(words, part));
+      const steps = config.decoders.map((/** @type {Json} */ part) => step(library, words, part));
       return (tokens) =>
         steps.reduce((/** @type {string[]} */ now, /** @type {Step} */ one) => one(now), tokens);
     }
@@ -98,23 +102,25 @@ function step(words, config) {
       return byteLevel(words);
     case "ByteFallback":
       return byteFallback;
-    case "Fuse":
-      return (tokens) => [tokens.join("")];
-    case "Strip":
-      return strip(config);
+    case "Metaspace":
+      return metaspace(words, config);
     case "Replace": {
       const { String: from } = config.pattern;
       if (!from) return words.refuse("decoder pattern", config.pattern);
       return (tokens) => tokens.map((token) => token.replaceAll(from, () => config.content));
     }
-    default:
-      return words.refuse("decoder", config.type);
   }
+  const { Fuse, BPEDecoder, StripDecoder } = library;
+  const own = { Fuse, BPEDecoder, Strip: StripDecoder };
+  if (!Object.hasOwn(own, config.type)) return words.refuse("decoder", config.type);
+  const made = new own[/** @type {keyof typeof own} */ (config.type)](config);
+  return (tokens) => made.decode_chain(tokens);
 }
 
-/** @param {Words} words @param {Json | null} config @returns {(tokens: string[]) => string} */
-export function decoder(words, config) {
+/** @param {Library} library @param {Words} words @param {Json | null} config
+ * @returns {(tokens: string[]) => string} */
+export function decoder(library, words, config) {
   if (!config) return (tokens) => tokens.join(" ");
-  const decode = step(words, config);
+  const decode = step(library, words, config);
   return (tokens) => decode(tokens).join("");
 }

@@ -1,16 +1,26 @@
-/** The normalizers of the tab's tokenizers, which change a text before it is split. */
+/** The normalizers of the tab's tokenizers, which change a text before it is split.
+ *
+ * None of the library's is used: they do not tell where a character comes from, and but for the
+ * four forms, which are one call of the browser, they change texts that the package does not.
+ */
 
 /** @typedef {typeof import("./words.js")} Words */
 /** @typedef {import("./words.js").Json} Json */
+/** @typedef {import("./words.js").Table} Table */
 /** @typedef {import("./words.js").Text} Text */
 /** @typedef {import("./words.js").Normalizer} Normalizer */
+/** @typedef {import("./automaton.js").Matcher} Matcher */
 
-import { BLANK, CJK, COMPOSE, CONTROL, MARK, SPACE, codePoints, refuse, toText } from "./words.js";
+import { BLANK, CJK, COMBINING, COMPAT, COMPOSE, CONTROL, MARK, SPACE } from "./words.js";
+import { codePoints, refuse, toText } from "./words.js";
+import { CharsMap } from "./charsmap.js";
 import { compile, exactly } from "./patterns.js";
+
+const NO_PARTS = 0xe000;
 
 // Each normalizer makes a new Text. An inserted character points at the input character beside it.
 
-/** @param {Uint8Array} table @param {boolean} clean @param {boolean} cjk @returns {Normalizer} */
+/** @param {Table} table @param {boolean} clean @param {boolean} cjk @returns {Normalizer} */
 function cleaner(table, clean, cjk) {
   return (text) => {
     /** @type {Text} */
@@ -30,34 +40,34 @@ function cleaner(table, clean, cjk) {
 }
 
 /**
- * Decompose canonically (Unicode Standard Annex 15, form D) and drop nonspacing marks.
+ * Decompose (Unicode Standard Annex 15, form D or KD), and leave out characters of a class.
  *
  * The package counts places. A character that starts a decomposition takes the next place of the
  * input. A character that continues it shares the place before.
- * @param {Uint8Array} table @returns {Normalizer}
+ * @param {Table} table @param {Form} form @param {number} dropped @returns {Normalizer}
  */
-function accentStripper(table) {
+function decomposer(table, form, dropped) {
   return (text) => {
-    if (!text.codes.some((code) => table[code] & (COMPOSE | MARK))) return text;
+    if (!text.codes.some((code) => table[code] & (form.changes | dropped))) return text;
     /** @type {Text} */
     const out = { codes: [], source: [] };
     const { codes, source } = text;
     for (let i = 0; i < codes.length; ) {
       let end = i;
-      while (end < codes.length && table[codes[end]] & COMPOSE) end++;
+      while (end < codes.length && table[codes[end]] & form.changes) end++;
       /** @type {Atom[]} */
       let atoms = [];
       if (end > i) {
-        for (let k = i; k < end; k++) decompose(codes[k], atoms);
-        // Marks are dropped, so their order matters only if a spacing mark stays.
-        const moves = atoms.some(({ code }) => table[code] & COMPOSE && !(table[code] & MARK));
-        if (moves) atoms = reorder(atoms);
+        for (let k = i; k < end; k++) decompose(codes[k], atoms, form.decomposed);
+        // If marks are dropped, their order matters only if a spacing mark stays.
+        const moves = ({ code = 0 }) => table[code] & COMPOSE && !(table[code] & dropped);
+        if (atoms.some(moves)) atoms = reorder(atoms);
       } else {
         atoms = [{ code: codes[end++], first: true }];
       }
       for (const { code, first } of atoms) {
         if (first) i++;
-        if (table[code] & MARK) continue;
+        if (table[code] & dropped) continue;
         out.codes.push(code);
         out.source.push(source[i - 1]);
       }
@@ -67,25 +77,38 @@ function accentStripper(table) {
   };
 }
 
+/** What decomposing does: its name, and the class of what it changes or moves.
+ * @typedef {{ decomposed: "NFD" | "NFKD", changes: number }} Form */
+/** @type {Form} */
+const CANONICAL = { decomposed: "NFD", changes: COMPOSE };
+/** @type {Form} */
+const COMPATIBLE = { decomposed: "NFKD", changes: COMPOSE | COMPAT };
+
 /** A character of a decomposition. @typedef {{ code: number, first: boolean }} Atom */
 
-/** Append a code point's canonical decomposition. @param {number} code @param {Atom[]} atoms */
-function decompose(code, atoms) {
-  codePoints(String.fromCodePoint(code).normalize("NFD")).forEach((part, k) => {
+/** Append a code point's decomposition.
+ * @param {number} code @param {Atom[]} atoms @param {"NFD" | "NFKD"} form */
+function decompose(code, atoms, form) {
+  codePoints(String.fromCodePoint(code).normalize(form)).forEach((part, k) => {
     atoms.push({ code: part, first: k === 0 });
   });
 }
 
 /** The decomposed characters in canonical order. @param {Atom[]} atoms @returns {Atom[]} */
 function reorder(atoms) {
+  // A character that only the browser's Unicode version takes apart stays, as one without parts.
+  const shown = atoms.map(({ code }) => {
+    const char = String.fromCodePoint(code);
+    return char.normalize("NFD") === char ? code : NO_PARTS;
+  });
   /** @type {Map<number, Atom[]>} */
   const left = new Map();
-  for (const atom of [...atoms].reverse()) {
-    const same = left.get(atom.code);
-    if (same) same.push(atom);
-    else left.set(atom.code, [atom]);
+  for (let i = atoms.length - 1; i >= 0; i--) {
+    const same = left.get(shown[i]);
+    if (same) same.push(atoms[i]);
+    else left.set(shown[i], [atoms[i]]);
   }
-  const ordered = codePoints(toText(atoms.map(({ code }) => code)).normalize("NFD"));
+  const ordered = codePoints(toText(shown).normalize("NFD"));
   // Equal characters have equal classes, so they keep their order.
   return ordered.map((code) => /** @type {Atom} */ (left.get(code)?.pop()));
 }
@@ -107,40 +130,47 @@ function lowercase(text) {
 }
 
 /**
- * Compose canonically (Unicode Standard Annex 15, form C).
- *
- * A composed character stands for the places of all its parts. A character beyond the input's
- * places shares the place before.
- * @param {Uint8Array} table @returns {Normalizer}
+ * Append characters that replace those from the place `at` of a text on. `change` is the number of
+ * places that each adds, less one: a character beyond the text's places shares the place before.
+ * @param {Text} out @param {number[]} source @param {number} at
+ * @param {{ code: number, change: number }[]} changes
  */
-function composer(table) {
+function replace(out, source, at, changes) {
+  for (const { code, change } of changes) {
+    if (change <= 0) at += 1;
+    out.codes.push(code);
+    out.source.push(source[Math.max(at - 1, 0)]);
+    if (change < 0) at -= change;
+  }
+}
+
+/**
+ * Compose (Unicode Standard Annex 15, form C or KC).
+ * @param {Table} table @param {Form} form @returns {Normalizer}
+ */
+function composer(table, form) {
+  const name = form === CANONICAL ? "NFC" : "NFKC";
   return (text) => {
     const whole = toText(text.codes);
-    if (whole.normalize("NFC") === whole) return text;
+    if (whole.normalize(name) === whole) return text;
     /** @type {Text} */
     const out = { codes: [], source: [] };
     const { codes, source } = text;
     for (let i = 0; i < codes.length; ) {
       let end = i + 1;
       // A mark that the package's Unicode version does not know keeps its place.
-      const stays = !(table[codes[i]] & COMPOSE) && !isStarter(codes[i]);
-      const goesOn = (/** @type {number} */ code) => table[code] & COMPOSE || joins(code);
+      const stays = !(table[codes[i]] & form.changes) && !isStarter(codes[i]);
+      const goesOn = (/** @type {number} */ code) => table[code] & form.changes || joins(code);
       while (!stays && end < codes.length && goesOn(codes[end])) end++;
       const part = codes.slice(i, end);
       const string = toText(part);
-      if (string.normalize("NFC") === string) {
+      if (string.normalize(name) === string) {
         for (let k = i; k < end; k++) {
           out.codes.push(codes[k]);
           out.source.push(source[k]);
         }
       } else {
-        let at = i;
-        for (const { code, change } of composed(part)) {
-          if (change <= 0) at += 1;
-          out.codes.push(code);
-          out.source.push(source[Math.max(at - 1, 0)]);
-          if (change < 0) at -= change;
-        }
+        replace(out, source, i, composed(part, table, form));
       }
       i = end;
     }
@@ -157,12 +187,15 @@ function joins(code) {
 
 /**
  * The characters of a text in form C. `change` is the number of places that each adds, less one.
- * @param {number[]} codes
+ * @param {number[]} codes @param {Table} table @param {Form} form
  */
-function composed(codes) {
+function composed(codes, table, form) {
   /** @type {Atom[]} */
   let atoms = [];
-  for (const code of codes) decompose(code, atoms);
+  for (const code of codes) {
+    if (table[code] & form.changes) decompose(code, atoms, form.decomposed);
+    else atoms.push({ code, first: true });
+  }
   atoms = reorder(atoms);
   const found = atoms.map(({ code, first }) => ({ code, change: first ? 0 : 1, gone: false }));
   let starter = -1;
@@ -174,7 +207,7 @@ function composed(codes) {
     if (starter >= 0 && free) {
       const pair = String.fromCodePoint(found[starter].code, atom.code);
       const one = codePoints(pair.normalize("NFC"));
-      if (one.length === 1) {
+      if (one.length === 1 && table[one[0]] & COMPOSE) {
         found[starter].code = one[0];
         found[starter].change += atom.change - 1;
         atom.gone = true;
@@ -214,58 +247,106 @@ function prepender(added) {
       : text;
 }
 
-/** @param {RegExp} expression @param {string} content @returns {Normalizer} */
-function replacer(expression, content) {
+/** @param {Matcher} pattern @param {string} content @returns {Normalizer} */
+function replacer(pattern, content) {
   const added = codePoints(content);
-  return (text) => {
-    const string = toText(text.codes);
+  return ({ codes, source }) => {
     /** @type {Text} */
     const out = { codes: [], source: [] };
-    let at = 0;
-    let unit = 0;
-    /** @param {number} place @param {boolean} copies */
-    const advance = (place, copies) => {
-      for (; unit < place; at++) {
-        unit += text.codes[at] > 0xffff ? 2 : 1;
-        if (!copies) continue;
-        out.codes.push(text.codes[at]);
-        out.source.push(text.source[at]);
+    let done = 0;
+    /** @param {number} end */
+    const copy = (end) => {
+      for (; done < end; done++) {
+        out.codes.push(codes[done]);
+        out.source.push(source[done]);
       }
     };
-    for (const found of string.matchAll(expression)) {
-      advance(found.index, true);
-      advance(found.index + found[0].length, false);
+    pattern.each(codes, 0, codes.length, (start, end) => {
+      copy(start);
+      done = end;
       for (const code of added) {
         out.codes.push(code);
-        out.source.push(text.source[Math.max(at - 1, 0)]); // the last replaced character
+        out.source.push(source[Math.max(end - 1, 0)]); // the last replaced character
       }
-    }
-    advance(string.length, true);
+    });
+    copy(codes.length);
+    return out;
+  };
+}
+
+/** Leaves characters out. @param {(codes: number[]) => (i: number) => unknown} choose gives whether
+ * the character at a place stays @returns {Normalizer} */
+function filter(choose) {
+  return ({ codes, source }) => {
+    const stays = choose(codes);
+    const kept = codes.map((_, i) => i).filter(stays);
+    return { codes: kept.map((i) => codes[i]), source: kept.map((i) => source[i]) };
+  };
+}
+
+/** @param {Table} table @param {Json} config @returns {Normalizer} */
+function stripper(table, config) {
+  return filter((codes) => {
+    const isInk = (/** @type {number} */ code) => !(table[code] & SPACE);
+    const first = config.strip_left ? codes.findIndex(isInk) : 0;
+    const last = config.strip_right ? codes.findLastIndex(isInk) : codes.length - 1;
+    return (i) => first >= 0 && i >= first && i <= last;
+  });
+}
+
+/** @param {string} packed @returns {Normalizer} */
+function mapper(packed) {
+  const map = new CharsMap(packed);
+  return (text) => {
+    const changes = map.apply(text.codes);
+    if (!changes) return text;
+    /** @type {Text} */
+    const out = { codes: [], source: [] };
+    replace(out, text.source, 0, changes);
     return out;
   };
 }
 
 /**
  * The steps of tokenizer.json's normalizer.
- * @param {Json | null} config @param {Uint8Array} table @returns {Normalizer[]}
+ * @param {Json | null} config @param {Table} table @returns {Normalizer[]}
  */
 export function normalizers(config, table) {
-  if (!config) return [];
-  if (config.type === "Lowercase") return [lowercase];
-  if (config.type === "Sequence") {
-    return config.normalizers.flatMap((/** @type {Json} */ part) => normalizers(part, table));
+  switch (config?.type) {
+    case undefined:
+      return [];
+    case "Sequence":
+      return config.normalizers.flatMap((/** @type {Json} */ part) => normalizers(part, table));
+    case "Lowercase":
+      return [lowercase];
+    case "NFC":
+      return [composer(table, CANONICAL)];
+    case "NFKC":
+      return [composer(table, COMPATIBLE)];
+    case "NFD":
+      return [decomposer(table, CANONICAL, 0)];
+    case "NFKD":
+      return [decomposer(table, COMPATIBLE, 0)];
+    case "StripAccents":
+      return [filter((codes) => (i) => !(table[codes[i]] & COMBINING))];
+    case "Strip":
+      return [stripper(table, config)];
+    case "Prepend":
+      return [prepender(config.prepend)];
+    case "Precompiled":
+      return [mapper(config.precompiled_charsmap)];
+    case "Replace": {
+      const { Regex: pattern, String: exact } = config.pattern;
+      return [replacer(exact === undefined ? compile(pattern) : exactly(exact), config.content)];
+    }
+    case "BertNormalizer": {
+      const clean = config.clean_text ?? true, cjk = config.handle_chinese_chars ?? true;
+      const lower = config.lowercase ?? true;
+      const steps = [cleaner(table, clean, cjk)];
+      if (config.strip_accents ?? lower) steps.push(decomposer(table, CANONICAL, MARK));
+      return lower ? [...steps, lowercase] : steps;
+    }
+    default:
+      return refuse("normalizer", config?.type);
   }
-  if (config.type === "NFC") return [composer(table)];
-  if (config.type === "Prepend") return [prepender(config.prepend)];
-  if (config.type === "Replace") {
-    const { Regex: pattern, String: exact } = config.pattern;
-    if (!pattern && !exact) return refuse("normalizer pattern", config.pattern);
-    return [replacer(pattern ? compile(pattern) : exactly(exact), config.content)];
-  }
-  if (config.type !== "BertNormalizer") return refuse("normalizer", config.type);
-  const steps = [cleaner(table, config.clean_text ?? true, config.handle_chinese_chars ?? true)];
-  const lower = config.lowercase ?? true;
-  if (config.strip_accents ?? lower) steps.push(accentStripper(table));
-  return lower ? [...steps, lowercase] : steps;
 }
-

@@ -1,9 +1,10 @@
-/** Translates the patterns of tokenizer.json, Oniguruma's expressions, into JavaScript's.
+/** Reads the patterns of tokenizer.json, which are Oniguruma's expressions.
  *
- * Character classes are spelled out from unicode.js. So they follow the Unicode version of the
- * `tokenizers` package, not the browser's.
+ * Character classes are those of unicode.js. So they follow the Unicode version of the `tokenizers`
+ * package, not the browser's.
  */
 
+import { Matcher } from "./automaton.js";
 import * as unicode from "./unicode.js";
 
 /** The white space of the package's \s. */
@@ -22,11 +23,13 @@ const PACKED = {
 const FOLDED = { s: "\u017f", k: "\u212a" };
 /** @type {Record<string, string>} */
 const CONTROLS = { n: "\n", r: "\r", t: "\t", f: "\f", v: "\v", a: "\x07", e: "\x1b" };
-const SYNTAX = /[\^$\\.*+?()[\]{}|/]/;
+const DEEPEST = 64;
+const MOST_TIMES = 1000;
 
-/** @typedef {number[][]} Ranges */
-/** @type {Map<string, string>} */
-const spelled = new Map();
+/** @typedef {import("./automaton.js").Ranges} Ranges */
+/** @typedef {import("./automaton.js").Node} Node */
+/** @type {Map<string, Ranges>} */
+const known = new Map();
 
 /** @param {string} packed @returns {Ranges} */
 function unpack(packed) {
@@ -50,21 +53,30 @@ function inverse(ranges) {
   return at > 0x10ffff ? found : [...found, [at, 0x10ffff]];
 }
 
-/** The inside of a class for \s, \p{L} and so on. @param {string} name @param {boolean} negated */
+/** Ranges in any order, made ascending and apart. @param {Ranges} ranges @returns {Ranges} */
+function union(ranges) {
+  /** @type {Ranges} */
+  const found = [];
+  for (const [first, last] of [...ranges].sort((a, b) => a[0] - b[0])) {
+    const before = found.at(-1);
+    if (before && first <= before[1] + 1) before[1] = Math.max(before[1], last);
+    else found.push([first, last]);
+  }
+  return found;
+}
+
+/** The code points of \s, \p{L} and so on. @param {string} name @param {boolean} negated */
 function members(name, negated) {
-  const known = `${negated ? "not " : ""}${name}`;
-  let text = spelled.get(known);
-  if (text === undefined) {
+  const key = `${negated ? "not " : ""}${name}`;
+  let ranges = known.get(key);
+  if (ranges === undefined) {
     const packed = Object.hasOwn(PACKED, name) ? PACKED[name] : undefined;
     if (packed === undefined && name !== "space") return refuse(`\\p{${name}}`);
-    const ranges = packed === undefined ? SPACES : unpack(packed);
-    const hex = (/** @type {number} */ code) => `\\u{${code.toString(16)}}`;
-    text = (negated ? inverse(ranges) : ranges)
-      .map(([first, last]) => (first === last ? hex(first) : `${hex(first)}-${hex(last)}`))
-      .join("");
-    spelled.set(known, text);
+    ranges = packed === undefined ? SPACES : unpack(packed);
+    if (negated) ranges = inverse(ranges);
+    known.set(key, ranges);
   }
-  return text;
+  return ranges;
 }
 
 /** @param {string} what @returns {never} */
@@ -75,12 +87,18 @@ function refuse(what) {
   );
 }
 
+/** @param {Ranges} ranges @returns {Node} */
+const set = (ranges) => ({ kind: "class", ranges });
+/** @param {Node} node @param {boolean} ahead @param {boolean} negated @returns {Node} */
+const look = (node, ahead, negated) => ({ kind: "look", node, ahead, negated });
+
 /** Reads one pattern; `at` is the place in its source. */
 class Reader {
   /** @param {string} source */
   constructor(source) {
     this.chars = Array.from(source);
     this.at = 0;
+    this.depth = 0;
   }
 
   /** @param {string} text */
@@ -95,140 +113,172 @@ class Reader {
     return this.chars[this.at++] ?? refuse("its end");
   }
 
-  /** The meaning of a backslash and its letter: the inside of a class, or one character. */
+  /** The next characters, as far as an escape or a quantifier may go. */
+  ahead() {
+    return this.chars.slice(this.at, this.at + 24).join("");
+  }
+
+  /** What a backslash and its letter stand for: a class, or one character. */
   escape() {
     const char = this.next();
-    if (char === "s" || char === "S") return { inside: members("space", char === "S") };
-    if (char === "d" || char === "D") return { inside: members("Nd", char === "D") };
+    if (char === "s" || char === "S") return { ranges: members("space", char === "S") };
+    if (char === "d" || char === "D") return { ranges: members("Nd", char === "D") };
     if (char === "p" || char === "P") {
-      const own = this.chars.slice(this.at).join("");
-      const match = /^\{(\^?)(\w+)\}/.exec(own) ?? refuse(`\\${char}`);
+      const match = /^\{(\^?)(\w+)\}/.exec(this.ahead()) ?? refuse(`\\${char}`);
       this.at += match[0].length;
-      return { inside: members(match[2], (char === "P") !== (match[1] === "^")) };
+      return { ranges: members(match[2], (char === "P") !== (match[1] === "^")) };
     }
     if (char === "u" || char === "x") {
-      const own = this.chars.slice(this.at, this.at + 10).join("");
-      const match = (char === "u" ? /^([0-9a-fA-F]{4})/ : /^\{?([0-9a-fA-F]{2,6})\}?/).exec(own);
-      if (!match) return refuse(`\\${char}`);
+      const form = char === "u" ? /^([0-9a-fA-F]{4})/ : /^\{?([0-9a-fA-F]{2,6})\}?/;
+      const match = form.exec(this.ahead());
+      const code = match ? parseInt(match[1], 16) : Infinity;
+      if (!match || code > 0x10ffff) return refuse(`\\${char}`);
       this.at += match[0].length;
-      return { char: String.fromCodePoint(parseInt(match[1], 16)) };
+      return { char: String.fromCodePoint(code) };
     }
     if (Object.hasOwn(CONTROLS, char)) return { char: CONTROLS[char] };
     return /[\w]/.test(char) ? refuse(`\\${char}`) : { char };
   }
 
-  /** The class after "[", up to its "]". @param {boolean} folds */
+  /** The class after "[", up to its "]". @param {boolean} folds @returns {Node} */
   class(folds) {
-    let text = this.takes("^") ? "[^" : "[";
-    for (let first = true; !this.takes("]") || first; first = false) {
-      if (this.takes("]")) {
-        if (!first) break;
-        text += "\\]";
-        continue;
-      }
+    const negated = this.takes("^");
+    /** @type {Ranges} */
+    const ranges = [];
+    /** The last character, and whether a range goes on from it. */
+    let last = -1, goesOn = false;
+    for (let first = true; first || !this.takes("]"); first = false) {
       const char = this.next();
-      if (char === "[" || this.chars.slice(this.at - 1, this.at + 1).join("") === "&&") {
+      if (char === "[" || (char === "&" && this.chars[this.at] === "&")) {
         return refuse("a class in a class");
       }
-      if (char === "\\") {
-        const { inside, char: own } = this.escape();
-        text += inside ?? quoted(/** @type {string} */ (own), true);
-      } else if (folds && /[a-zA-Z]/.test(char)) {
-        text += this.letters(char);
+      const found = char === "\\" ? this.escape() : { char };
+      if (found.ranges) {
+        if (goesOn) refuse("a range to a class");
+        ranges.push(...found.ranges);
+        last = -1;
+        continue;
+      }
+      const own = /** @type {string} */ (found.char);
+      if (char === "-" && last >= 0 && !goesOn && this.chars[this.at] !== "]") {
+        goesOn = true;
+        continue;
+      }
+      const code = /** @type {number} */ (own.codePointAt(0));
+      if (goesOn) {
+        ranges.pop();
+        if (code < last) refuse("an empty range");
+        if (folds && isLetter(last) !== isLetter(code)) refuse("a mixed range");
+        ranges.push(...folded(last, code, folds));
       } else {
-        text += char === "-" ? "-" : quoted(char, true);
+        ranges.push(...folded(code, code, folds));
+      }
+      last = goesOn ? -1 : code;
+      goesOn = false;
+    }
+    const all = union(ranges);
+    return set(negated ? inverse(all) : all);
+  }
+
+  /** Alternatives up to a closing bracket or the end. @param {boolean} folds @returns {Node} */
+  alternatives(folds) {
+    if (++this.depth > DEEPEST) refuse(`groups more than ${DEEPEST} deep`);
+    /** @type {Node[]} */
+    const options = [];
+    /** @type {Node[]} */
+    let parts = [];
+    while (this.at < this.chars.length && this.chars[this.at] !== ")") {
+      if (this.takes("|")) {
+        options.push({ kind: "all", parts });
+        parts = [];
+      } else {
+        parts.push(this.repeated(this.atom(folds)));
       }
     }
-    return `${text}]`;
+    this.depth--;
+    options.push({ kind: "all", parts });
+    return options.length > 1 ? { kind: "any", parts: options } : options[0];
   }
 
-  /** A letter of a class, or a range that starts with it, in either case. @param {string} first */
-  letters(first) {
-    const range = /^-([a-zA-Z])$/.exec(this.chars.slice(this.at, this.at + 2).join(""));
-    if (range) this.at += 2;
-    const [from, to] = [first, range ? range[1] : first].map((char) => char.toLowerCase());
-    if (range && /[a-z]/.test(first) !== /[a-z]/.test(range[1])) return refuse("a mixed range");
-    const more = Object.keys(FOLDED).filter((letter) => from <= letter && letter <= to);
-    const both = `${from}-${to}${from.toUpperCase()}-${to.toUpperCase()}`;
-    return both + more.map((letter) => FOLDED[letter]).join("");
-  }
-
-  /** Alternatives up to a closing bracket or the end. @param {boolean} folds @returns {string} */
-  alternatives(folds) {
-    let text = "";
-    for (;;) {
-      if (this.at >= this.chars.length || this.chars[this.at] === ")") return text;
-      if (this.takes("|")) text += "|";
-      else text += this.repeated(this.atom(folds));
-    }
-  }
-
-  /** @param {boolean} folds @returns {string} */
+  /** @param {boolean} folds @returns {Node} */
   atom(folds) {
     const char = this.next();
     if (char === "[") return this.class(folds);
-    if (char === ".") return "[^\\n]";
-    if (char === "^") return "(?<![^\\n])";
-    if (char === "$") return "(?=\\n|$)";
+    if (char === ".") return set(inverse([[10, 10]]));
+    if (char === "^" || char === "$") return look(set(inverse([[10, 10]])), char === "$", true);
     if (char === "\\") {
-      const { inside, char: own } = this.escape();
-      return inside === undefined ? literal(/** @type {string} */ (own), folds) : `[${inside}]`;
+      const { ranges, char: own } = this.escape();
+      return ranges ? set(ranges) : letter(/** @type {string} */ (own), folds);
     }
-    if (char !== "(") return "*+?".includes(char) ? refuse(char) : literal(char, folds);
-    let open = "(?:";
+    if (char !== "(") return "*+?".includes(char) ? refuse(char) : letter(char, folds);
+    let kind = ":";
     if (this.takes("?")) {
-      const kind = ["i:", ":", "=", "!", "<=", "<!"].find((one) => this.takes(one));
-      if (!kind) return refuse(`(?${this.chars[this.at] ?? ""}`);
-      if (kind === "i:") folds = true;
-      else open = `(?${kind}`;
+      const own = ["i:", ":", "=", "!", "<=", "<!"].find((one) => this.takes(one));
+      if (!own) return refuse(`(?${this.chars[this.at] ?? ""}`);
+      kind = own;
     }
-    const inside = this.alternatives(folds);
+    const inside = this.alternatives(folds || kind === "i:");
     if (!this.takes(")")) refuse("a missing closing bracket");
-    return `${open}${inside})`;
+    return kind.endsWith(":") ? inside : look(inside, kind.length === 1, kind.endsWith("!"));
   }
 
-  /** An atom with its quantifier. @param {string} atom */
-  repeated(atom) {
-    const rest = this.chars.slice(this.at, this.at + 24).join("");
-    const times = /^(?:[?*+]|\{\d+\}|\{\d+,\d*\}|\{,\d+\})/.exec(rest)?.[0];
-    if (!times) return atom;
-    this.at += times.length;
-    const often = atom + times.replace("{,", "{0,");
-    if (this.takes("?")) return `${often}?`;
-    if (!this.takes("+")) return often;
-    if (times.startsWith("{")) return refuse(`${times}+`);
-    // A lookahead is never backtracked into, which makes the group possessive.
-    const name = `p${this.at}`;
-    return `(?:(?=(?<${name}>${often}))\\k<${name}>)`;
+  /** An atom with its quantifier. @param {Node} node @returns {Node} */
+  repeated(node) {
+    const match = /^(?:([?*+])|\{(\d+)\}|\{(\d*),(\d*)\})/.exec(this.ahead());
+    if (!match || match[0] === "{,}") return node;
+    this.at += match[0].length;
+    const [times, sign, exact, from, to] = match;
+    const least = Number(exact ?? (from || (sign === "+" ? 1 : 0)));
+    const most = exact ? least : sign === "?" ? 1 : to ? Number(to) : Infinity;
+    if (least > most || Math.max(least, most < Infinity ? most : 0) > MOST_TIMES) refuse(times);
+    const lazy = this.takes("?");
+    if (lazy && exact) refuse(`${times}?`);
+    /** @type {Node} */
+    const often = { kind: "repeat", node, least, most, lazy };
+    if (lazy || !this.takes("+")) return often;
+    if (times.startsWith("{") || node.kind !== "class") return refuse(`a possessive ${times}`);
+    // A run that gives nothing back ends where no such character follows, or at its limit.
+    const ends = look(node, true, true);
+    if (most === Infinity) return { kind: "all", parts: [often, ends] };
+    return { kind: "any", parts: [node, ends] };
   }
 }
 
-/** @param {string} char @param {boolean} [inClass] */
-function quoted(char, inClass = false) {
-  return SYNTAX.test(char) || (inClass && char === "-") ? `\\${char}` : char;
+/** @param {number} code */
+const isLetter = (code) => /[a-zA-Z]/.test(String.fromCodePoint(code));
+
+/** A range, with the other case of its letters if case is ignored.
+ * @param {number} first @param {number} last @param {boolean} folds @returns {Ranges} */
+function folded(first, last, folds) {
+  if (!folds || !isLetter(first)) return [[first, last]];
+  const [from, to] = [first | 0x20, last | 0x20];
+  if ((first ^ last) & 0x20) refuse("a mixed range");
+  const more = Object.keys(FOLDED)
+    .filter((own) => from <= own.charCodeAt(0) && own.charCodeAt(0) <= to)
+    .map((own) => FOLDED[own].charCodeAt(0));
+  return [[from, to], [from - 0x20, to - 0x20], ...more.map((code) => [code, code])];
 }
 
-/** @param {string} char @param {boolean} folds whether case is ignored */
-function literal(char, folds) {
-  if (!folds || !/[a-zA-Z]/.test(char)) return quoted(char);
-  const lower = char.toLowerCase();
-  return `[${lower}${char.toUpperCase()}${FOLDED[lower] ?? ""}]`;
+/** @param {string} char @param {boolean} folds whether case is ignored @returns {Node} */
+function letter(char, folds) {
+  const code = /** @type {number} */ (char.codePointAt(0));
+  return set(union(folded(code, code, folds)));
 }
 
 /**
- * The expression of a pattern, which finds all matches. Throws if it cannot be translated.
+ * What finds the matches of a pattern. Throws if it cannot be translated.
  * @param {string} source
  */
 export function compile(source) {
   const reader = new Reader(source);
-  const text = reader.alternatives(false);
+  const node = reader.alternatives(false);
   if (reader.at < reader.chars.length) refuse("an unmatched closing bracket");
-  return new RegExp(text, "gu");
+  return new Matcher(node);
 }
 
-/** An expression that matches a text literally. @param {string} text */
+/** What finds a text literally. @param {string} text */
 export function exactly(text) {
-  return new RegExp(Array.from(text, (char) => quoted(char)).join(""), "gu");
+  return new Matcher({ kind: "all", parts: Array.from(text, (char) => letter(char, false)) });
 }
 
 /** @typedef {{ from: number, to: number, match: boolean }} Piece */
@@ -261,33 +311,24 @@ function merged(all, joins) {
 }
 
 /**
- * A split of code points by an expression.
- * @param {typeof import("./words.js")} words @param {RegExp} expression @param {string} behavior
+ * A split of code points by a pattern.
+ * @param {typeof import("./words.js")} words @param {Matcher} pattern @param {string} behavior
  * @param {boolean} inverted @returns {import("./words.js").Split}
  */
-export function splitBy(words, expression, behavior, inverted) {
+export function splitBy(words, pattern, behavior, inverted) {
   const kept = Object.hasOwn(BEHAVIORS, behavior)
     ? BEHAVIORS[behavior]
     : words.refuse("split behavior", behavior);
-  return (codes, from, to, emit) => {
-    const text = words.toText(codes, from, to);
+  return (text, from, to, emit) => {
     /** @type {Piece[]} */
     const all = [];
-    let at = from;
-    let unit = 0;
-    /** The code point at a place in UTF-16. @param {number} place */
-    const advance = (place) => {
-      for (; unit < place; at++) unit += codes[at] > 0xffff ? 2 : 1;
-      return at;
-    };
-    let end = from;
-    for (const found of text.matchAll(expression)) {
-      const start = advance(found.index);
-      if (start > end) all.push({ from: end, to: start, match: inverted });
-      end = advance(found.index + found[0].length);
+    let done = from;
+    pattern.each(text.codes, from, to, (start, end) => {
+      if (start > done) all.push({ from: done, to: start, match: inverted });
       if (end > start) all.push({ from: start, to: end, match: !inverted });
-    }
-    if (end < to) all.push({ from: end, to, match: inverted });
-    for (const piece of kept(all)) emit(piece.from, piece.to);
+      done = end;
+    });
+    if (done < to) all.push({ from: done, to, match: inverted });
+    for (const piece of kept(all)) emit(text, piece.from, piece.to);
   };
 }

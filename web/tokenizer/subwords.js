@@ -7,10 +7,12 @@
  * The used part of `@huggingface/tokenizers`.
  * @typedef {object} Model
  * @property {Map<string, number>} tokens_to_ids
+ * @property {string[][]} merges
  * @property {(word: string) => string[]} bpe
  */
 /**
- * The tokens of one word, and the number of characters that each covers.
+ * The tokens of one word, and the number of units (bytes of BPE, else characters) that each covers.
+ * A length of 0 means that a token covers what the token before it does.
  * @typedef {{ ids: number[], lengths: number[] }} Pieces
  */
 /**
@@ -29,7 +31,7 @@ const WORD_CHARACTER = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
 
 /** Finds added tokens in code points: the leftmost, and of these the longest, as Aho-Corasick. */
 export class AddedTokens {
-  /** @param {Words} words @param {Uint8Array} table */
+  /** @param {Words} words @param {import("./words.js").Table} table */
   constructor(words, table) {
     this.words = words;
     this.table = table;
@@ -95,6 +97,9 @@ export class AddedTokens {
 
 /**
  * WordPiece (Wu et al., 2016): greedily the longest piece of the vocabulary, or one unknown token.
+ *
+ * The library's takes time with the third power of a word's length; here no piece is looked for
+ * that is longer than all of the vocabulary.
  * @param {Words} words @param {Json} config @param {Map<string, number>} vocab
  * @returns {(word: string) => Pieces}
  */
@@ -129,11 +134,12 @@ export function wordPiece(words, config, vocab) {
   };
 }
 
-/** @param {Words} words @param {Json} config */
-function checkPairs(words, config) {
-  for (const key of ["dropout", "continuing_subword_prefix", "end_of_word_suffix"]) {
-    if (config[key]) words.refuse(`BPE model with ${key}`, config[key]);
-  }
+/** Throws if a merge gives a token without an id. @param {Model} model */
+function checkMerges({ tokens_to_ids: vocab, merges }) {
+  merges.forEach(([left, right], i) => {
+    if (vocab.has(left + right)) return;
+    throw new Error(`tokenizer.json: model.merges[${i}]: ${left + right} is not in the vocabulary`);
+  });
 }
 
 /**
@@ -142,7 +148,7 @@ function checkPairs(words, config) {
  * @returns {(word: string) => Pieces}
  */
 export function bytePairs(words, config, model) {
-  checkPairs(words, config);
+  checkMerges(model);
   const vocab = model.tokens_to_ids;
   const absent = words.BYTE_CHARS.filter((char) => !vocab.has(char));
   if (absent.length && vocab.has(config.unk_token)) {
@@ -153,11 +159,7 @@ export function bytePairs(words, config, model) {
     // As in the package: the byte is dropped, merges cross the gap, and offsets move up.
     if (lacking.size) word = Array.from(word, (char) => (lacking.has(char) ? "" : char)).join("");
     const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
-    const ids = pieces.map((piece) => {
-      const id = vocab.get(piece);
-      if (id === undefined) throw new Error(`tokenizer.json: merged token ${piece} has no id`);
-      return id;
-    });
+    const ids = pieces.map((piece) => /** @type {number} */ (vocab.get(piece)));
     return { ids, lengths: pieces.map((piece) => piece.length) };
   };
 }
@@ -169,13 +171,11 @@ export function bytePairs(words, config, model) {
  * @returns {(word: string) => Pieces}
  */
 export function characterPairs(words, config, model) {
-  checkPairs(words, config);
+  checkMerges(model);
   const vocab = model.tokens_to_ids;
   const unknown = vocab.get(config.unk_token);
+  const ofBytes = byteTokens(vocab);
   const encoder = new TextEncoder();
-  const byteIds = Array.from({ length: 256 }, (_, byte) =>
-    vocab.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
-  );
   return (word) => {
     const pieces = config.ignore_merges && vocab.has(word) ? [word] : model.bpe(word);
     /** @type {Pieces} */
@@ -184,12 +184,12 @@ export function characterPairs(words, config, model) {
     for (const piece of pieces) {
       const bytes = encoder.encode(piece);
       const id = vocab.get(piece);
-      const own = config.byte_fallback && id === undefined ? [...bytes].map((b) => byteIds[b]) : [];
+      const own = config.byte_fallback && id === undefined ? ofBytes(piece) : null;
       if (id !== undefined) {
         found.ids.push(id);
         found.lengths.push(bytes.length);
-      } else if (own.length && !own.includes(undefined)) {
-        found.ids.push(.../** @type {number[]} */ (own));
+      } else if (own) {
+        found.ids.push(...own);
         found.lengths.push(...own.map(() => 1));
       } else if (unknown === undefined) {
         // The package drops such a piece silently, which shifts the tokens after it.
@@ -205,6 +205,96 @@ export function characterPairs(words, config, model) {
       }
       fuses = false;
     }
+    return found;
+  };
+}
+
+/** Gives the ids of the tokens of a text's bytes, or null if one is not in the vocabulary.
+ * @param {Map<string, number>} vocab @returns {(text: string) => number[] | null} */
+function byteTokens(vocab) {
+  const encoder = new TextEncoder();
+  const known = Array.from({ length: 256 }, (_, byte) =>
+    vocab.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
+  );
+  return (text) => {
+    const found = Array.from(encoder.encode(text), (byte) => known[byte]);
+    return found.includes(undefined) ? null : /** @type {number[]} */ (found);
+  };
+}
+
+/**
+ * Unigram (Kudo, 2018): of all ways to cut a word into tokens the likeliest, found from the left.
+ *
+ * The library's lattice has an object for every token that fits somewhere, and compares all that
+ * end with all that begin at a place: a million characters would take its 20 seconds and 900 MB.
+ * @param {Words} words @param {Json} config @param {Map<string, number>} vocab
+ * @returns {(word: string) => Pieces}
+ */
+export function unigram(words, config, vocab) {
+  const unknown = config.unk_id ?? undefined;
+  /** @type {number[]} */
+  const scores = config.vocab.map((/** @type {[string, number]} */ row) => row[1]);
+  const unknownScore = scores.reduce((least, score) => Math.min(least, score)) - 10;
+  const ofBytes = byteTokens(vocab);
+  /** @typedef {{ next: Map<number, Branch>, id: number }} Branch */
+  /** @type {Branch} */
+  const root = { next: new Map(), id: -1 };
+  for (const [token, id] of vocab) {
+    let branch = root;
+    for (const code of words.codePoints(token)) {
+      let next = branch.next.get(code);
+      if (!next) branch.next.set(code, (next = { next: new Map(), id: -1 }));
+      branch = next;
+    }
+    branch.id = id;
+  }
+  return (word) => {
+    const codes = words.codePoints(word);
+    // Of the likeliest way to each place: its score, its last token and where that starts.
+    const best = new Float64Array(codes.length + 1);
+    const last = new Int32Array(codes.length + 1);
+    const starts = new Int32Array(codes.length + 1).fill(-1);
+    /** @param {number} from @param {number} to @param {number} id @param {number} score */
+    const offer = (from, to, id, score) => {
+      if (starts[to] >= 0 && best[from] + score <= best[to]) return;
+      best[to] = best[from] + score;
+      last[to] = id;
+      starts[to] = from;
+    };
+    for (let from = 0; from < codes.length; from++) {
+      /** @type {Branch | undefined} */
+      let branch = root;
+      let single = false;
+      for (let to = from; (branch = branch.next.get(codes[to])); ) {
+        to++;
+        if (branch.id < 0) continue;
+        offer(from, to, branch.id, scores[branch.id]);
+        single ||= to === from + 1;
+      }
+      if (single) continue;
+      if (unknown === undefined) {
+        const char = words.toText([codes[from]]);
+        throw new Error(`tokenizer.json: ${char} is unknown, and there is no unk_id`);
+      }
+      offer(from, from + 1, unknown, unknownScore);
+    }
+    /** @type {Pieces} */
+    const found = { ids: [], lengths: [] };
+    for (let to = codes.length; to > 0; ) {
+      const id = last[to];
+      let from = starts[to];
+      // Unknown tokens in a row are one.
+      while (id === unknown && from > 0 && last[from] === unknown) from = starts[from];
+      const text = id === unknown ? words.toText(codes, from, to) : "";
+      const own = id === unknown ? vocab.get(text) : id;
+      const ids = own === undefined && config.byte_fallback ? ofBytes(text) : null;
+      // All tokens of bytes stand for the whole text.
+      found.ids.push(...(ids ?? [own ?? unknown]).reverse());
+      found.lengths.push(...(ids ?? [0]).slice(1).map(() => 0), to - from);
+      to = from;
+    }
+    found.ids.reverse();
+    found.lengths.reverse();
     return found;
   };
 }

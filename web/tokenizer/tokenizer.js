@@ -1,9 +1,10 @@
 /** Tokenizers for the tab, with the ids, offsets and special mask of the `tokenizers` package.
  *
- * `@huggingface/tokenizers` only merges byte pairs here. It has no offsets, and its normalizers,
- * splits and decoders differ from the package's in places, so this folder has its own
- * (normalizers.js, splits.js, subwords.js, decoders.js). Supported: WordPiece, byte-level BPE and
- * SentencePiece's BPE. Anything else in a tokenizer.json is refused by name.
+ * Of `@huggingface/tokenizers` it uses the merging of byte pairs and the decoders that give what
+ * the package gives. The other parts are in this folder: the library has no offsets, and its
+ * normalizers, splits, Unigram, WordPiece and other decoders give other results or take much
+ * longer; each file says which. Supported: WordPiece, byte-level BPE, SentencePiece's BPE and
+ * Unigram. Anything else in a tokenizer.json is refused by name.
  *
  * `createTokenizer` takes the library as an argument, because its place differs between a checkout
  * and a wheel.
@@ -12,16 +13,18 @@
 import { decoder } from "./decoders.js";
 import { normalizers } from "./normalizers.js";
 import { preTokenizer } from "./splits.js";
-import { AddedTokens, bytePairs, characterPairs, wordPiece } from "./subwords.js";
+import { checked, tokensById } from "./shape.js";
+import { AddedTokens, bytePairs, characterPairs, unigram, wordPiece } from "./subwords.js";
 import * as unicode from "./unicode.js";
 import * as words from "./words.js";
 
 /**
  * The used part of `@huggingface/tokenizers`.
- * @typedef {{ BPE: new (config: object) => Model }} Library
+ * @typedef {{ BPE: new (config: object) => Model } & import("./decoders.js").Library} Library
  */
 /** @typedef {import("./subwords.js").Model} Model */
-/** @typedef {import("./subwords.js").Pieces} Pieces */
+/** The tokens of a word, and the characters of it where each starts and ends.
+ * @typedef {{ ids: number[], starts: number[], ends: number[] }} Tokens */
 /** @typedef {import("./subwords.js").AddedToken} AddedToken */
 /** @typedef {import("./words.js").Json} Json */
 /** @typedef {import("./words.js").Text} Text */
@@ -72,7 +75,7 @@ class Encoding {
 
 /**
  * Exclude the white space of byte-level tokens from their offsets.
- * @param {Uint8Array} table @param {boolean} prefixed whether a space was put
+ * @param {import("./words.js").Table} table @param {boolean} prefixed whether a space was put
  * before the text @param {(id: number) => string} textOf @returns {PostStep}
  */
 function offsetTrimmer(table, prefixed, textOf) {
@@ -97,33 +100,38 @@ function offsetTrimmer(table, prefixed, textOf) {
   };
 }
 
+/** Tokens in the order of their ids, with their ids. @param {[string, number][]} rows */
+function scored(rows) {
+  return new Map(rows.map(([token], id) => [token, id]));
+}
+
 /** The tokenizer of one tokenizer.json. Offsets count code points of the given text. */
 class Tokenizer {
   /** @param {Library} library @param {Json} json */
   constructor(library, json) {
     const table = words.classTable(unicode);
-    const kind = json.model?.type;
-    if (kind !== "BPE" && kind !== "WordPiece") words.refuse("model", kind);
-    const { split, bytes, prefixed } = preTokenizer(json.pre_tokenizer ?? null, table);
+    const kind = json.model.type;
+    if (!["BPE", "WordPiece", "Unigram"].includes(kind)) words.refuse("model", kind);
+    const { split, bytes } = preTokenizer(json.pre_tokenizer ?? null, table);
     if (bytes && kind !== "BPE") words.refuse("model", `${kind} after ByteLevel`);
     this.bytes = bytes;
-    this.prefixed = prefixed;
     this.split = split;
     this.normalizers = normalizers(json.normalizer ?? null, table);
-    // Only BPE of the library is used. Its Tokenizer would add the added tokens to the vocabulary,
-    // which the package does not do.
+    // The library's Tokenizer would add the added tokens to the vocabulary, which the package does
+    // not do.
     const model = kind === "BPE" ? new library.BPE(json.model) : null;
     /** @type {Map<string, number>} */
-    this.vocab = model?.tokens_to_ids ?? new Map(Object.entries(json.model.vocab));
-    /** @type {string[]} */
-    this.tokens = [];
-    for (const [token, id] of this.vocab) this.tokens[id] = token;
+    this.vocab =
+      model?.tokens_to_ids ??
+      (kind === "Unigram" ? scored(json.model.vocab) : new Map(Object.entries(json.model.vocab)));
+    this.tokens = tokensById(this.vocab);
     /** The units that a code point adds to a token's length. @type {(code: number) => number} */
     this.units = kind === "BPE" ? words.utf8Length : () => 1;
+    const makePieces = kind === "Unigram" ? unigram : wordPiece;
     this.pieces = model
       ? (bytes ? bytePairs : characterPairs)(words, json.model, model)
-      : wordPiece(words, json.model, this.vocab);
-    /** @type {Map<string, Pieces>} */
+      : makePieces(words, json.model, this.vocab);
+    /** @type {Map<string, Tokens>} */
     this.cache = new Map();
 
     /** @type {Map<string, number>} */
@@ -137,7 +145,18 @@ class Tokenizer {
     for (const token of json.added_tokens ?? []) this.add(token);
 
     this.post = this.postSteps(json.post_processor ?? null, table);
-    this.decoder = decoder(words, json.decoder ?? null);
+    this.decoder = decoder(library, words, json.decoder ?? null);
+    /** The file without its vocabulary, for the checks that both places share. */
+    this.parts = JSON.stringify({
+      normalizer: json.normalizer,
+      pre_tokenizer: json.pre_tokenizer,
+      post_processor: json.post_processor,
+      decoder: json.decoder,
+      model: { max_input_chars_per_word: json.model.max_input_chars_per_word },
+      added_tokens: (json.added_tokens ?? []).filter(
+        (/** @type {AddedToken} */ { lstrip, rstrip }) => lstrip || rstrip,
+      ),
+    });
     /** The id of the padding token, if tokenizer.json has one. @type {number | undefined} */
     this.padId = json.padding?.pad_id;
     this.vocabSize =
@@ -161,7 +180,7 @@ class Tokenizer {
     known.add(codes, /** @type {AddedToken} */ (token));
   }
 
-  /** @param {Json | null} config @param {Uint8Array} table @returns {PostStep[]} */
+  /** @param {Json | null} config @param {import("./words.js").Table} table @returns {PostStep[]} */
   postSteps(config, table) {
     if (!config) return [];
     const trim = () =>
@@ -260,47 +279,46 @@ class Tokenizer {
    * Split normalized text[from:to] into words and these into tokens.
    * @param {Text} text @param {number} from @param {number} to @param {Encoding} encoding
    */
-  encodePart({ codes, source }, from, to, encoding) {
-    if (this.prefixed && codes[from] !== 0x20) {
-      // The space that is put before the text has the offset of the character after it.
-      codes = [0x20, ...codes.slice(from, to)];
-      source = [source[from], ...source.slice(from, to)];
-      [from, to] = [0, codes.length];
-    }
-    /** @type {import("./words.js").Emit} */
-    const emit = (a, b) => {
+  encodePart(text, from, to, encoding) {
+    this.split(text, from, to, ({ codes, source }, a, b) => {
       const word = this.bytes ? words.byteChars(codes, a, b) : words.toText(codes, a, b);
-      const { ids, lengths } = this.tokenize(word);
-      // `a` walks the characters of the word; a byte-pair token may end inside a character.
-      let left = this.units(codes[a]);
-      ids.forEach((id, k) => {
-        const start = source[a];
-        let last = a;
-        for (let need = lengths[k]; need > 0; ) {
-          last = a;
-          const step = Math.min(need, left);
-          need -= step;
-          left -= step;
-          if (left === 0) {
-            a++;
-            left = this.units(codes[a]);
-          }
-        }
-        encoding.push(id, start, source[last] + 1);
-      });
-    };
-    this.split(codes, from, to, emit);
+      const { ids, starts, ends } = this.tokenize(word, codes, a);
+      for (let k = 0; k < ids.length; k++) {
+        encoding.push(ids[k], source[a + starts[k]], source[a + ends[k] - 1] + 1);
+      }
+    });
   }
 
-  /** @param {string} word */
-  tokenize(word) {
-    if (word.length > LONGEST_CACHED) return this.pieces(word);
-    let pieces = this.cache.get(word);
-    if (!pieces) {
-      if (this.cache.size >= CACHED_WORDS) this.cache.clear();
-      this.cache.set(word, (pieces = this.pieces(word)));
+  /**
+   * The tokens of a word, which starts at a place of the text.
+   * @param {string} word @param {number[]} codes @param {number} at @returns {Tokens}
+   */
+  tokenize(word, codes, at) {
+    const known = this.cache.get(word);
+    if (known) return known;
+    const { ids, lengths } = this.pieces(word);
+    /** @type {Tokens} */
+    const tokens = { ids, starts: [], ends: [] };
+    // `place` walks the characters of the word; a byte-pair token may end inside a character.
+    let place = 0, left = this.units(codes[at]);
+    for (let k = 0; k < ids.length; k++) {
+      const start = place;
+      let last = place;
+      for (let need = lengths[k]; need > 0; ) {
+        last = place;
+        const step = need < left ? need : left;
+        need -= step;
+        left -= step;
+        if (left === 0) left = this.units(codes[at + ++place]);
+      }
+      tokens.starts.push(lengths[k] ? start : tokens.starts[k - 1]);
+      tokens.ends.push(lengths[k] ? last + 1 : tokens.ends[k - 1]);
     }
-    return pieces;
+    if (word.length <= LONGEST_CACHED) {
+      if (this.cache.size >= CACHED_WORDS) this.cache.clear();
+      this.cache.set(word, tokens);
+    }
+    return tokens;
   }
 
   /** @param {Iterable<number>} ids @param {boolean} skipSpecial */
@@ -335,6 +353,12 @@ class Tokenizer {
  * @param {Library} library `@huggingface/tokenizers` @param {Uint8Array} bytes
  */
 export function createTokenizer(library, bytes) {
-  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  return new Tokenizer(library, JSON.parse(text));
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return new Tokenizer(library, checked(JSON.parse(text)));
+  } catch (error) {
+    const told = error instanceof Error ? error.message : String(error);
+    if (told.startsWith("tokenizer.json: ")) throw error;
+    throw new Error(`tokenizer.json: ${told}`); // not JSON, not UTF-8
+  }
 }

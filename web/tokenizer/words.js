@@ -13,10 +13,11 @@
  * @typedef {{ codes: number[], source: number[] }} Text
  */
 /** @typedef {(text: Text) => Text} Normalizer */
-/** @typedef {(from: number, to: number) => void} Emit */
+/** @typedef {(text: Text, from: number, to: number) => void} Emit */
 /**
- * Calls `emit` for every word of codes[from:to], in order.
- * @typedef {(codes: number[], from: number, to: number, emit: Emit) => void} Split
+ * Calls `emit` for every word of text[from:to], in order. A word may lie in another text, which the
+ * split has made.
+ * @typedef {(text: Text, from: number, to: number, emit: Emit) => void} Split
  */
 
 export const CONTROL = 1;
@@ -27,6 +28,8 @@ export const PUNCTUATION = 16;
 export const SPACE = 32;
 export const LETTER = 64;
 export const NUMBER = 128;
+export const COMPAT = 256;
+export const COMBINING = 512;
 
 export const BLANK = 0x20;
 
@@ -37,19 +40,21 @@ export const BLANK = 0x20;
 export function refuse(part, value) {
   throw new Error(
     `tokenizer.json: ${part} ${JSON.stringify(value)} is not supported in the browser; ` +
-      "supported: WordPiece, byte-level BPE and SentencePiece's BPE with their usual steps",
+      "supported: WordPiece, byte-level BPE, SentencePiece's BPE, Unigram, and their usual steps",
   );
 }
 
-/** @type {Uint8Array | null} */
+/** Class bits per code point. @typedef {Uint16Array} Table */
+/** @type {Table | null} */
 let classes = null;
 
-/** One byte of class bits per code point. @param {Unicode} unicode */
+/** The class bits of every code point. @param {Unicode} unicode @returns {Table} */
 export function classTable(unicode) {
   if (classes) return classes;
-  const table = new Uint8Array(0x110000);
+  const table = new Uint16Array(0x110000);
   const names = /** @type {const} */ ([
     "control", "cjk", "mark", "compose", "punctuation", "space", "letter", "number",
+    "compat", "combining",
   ]);
   names.forEach((name, bit) => {
     const numbers = unicode[name].trim().split(/\s+/).map((digits) => parseInt(digits, 36));

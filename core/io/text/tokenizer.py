@@ -1,15 +1,17 @@
 """Tokenizers: text to ids with offsets and back, equal in a Python process and in a tab.
 
-A Python process uses the `tokenizers` package; a tab uses `@huggingface/tokenizers` with our
-adapter (web/tokenizer/tokenizer.js), which gives the same ids, offsets and special mask.
+A Python process uses the `tokenizers` package; a tab uses web/tokenizer/tokenizer.js over parts of
+`@huggingface/tokenizers`, which gives the same ids, offsets and special mask.
 Truncation and padding are done here, for both.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from rushlight.core.basis.errors import BlockingReadError, FormatError
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.tokenizer_checks import check_parts
 
 _TAB = sys.platform == "emscripten"
 # Common names of padding tokens, for files that name none.
@@ -110,10 +113,9 @@ class NativeTokenizer(Tokenizer):
     def __init__(self, tokenizer_json: bytes, tokenizer_config: bytes | None = None) -> None:
         from tokenizers import Tokenizer as Package
 
-        try:
+        with format_errors():
             self._package = Package.from_buffer(bytes(tokenizer_json))
-        except Exception as error:  # the package raises plain Exception for every error
-            raise FormatError(f"tokenizer.json: {error}") from error
+            check_parts(_package_parts(self._package))
         padding = self._package.padding
         self._package.no_padding()
         self._package.no_truncation()
@@ -134,14 +136,16 @@ class NativeTokenizer(Tokenizer):
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
         # A single text does not use the package's thread pool, which does not survive a fork.
-        if len(texts) == 1:
-            rows = [self._package.encode(texts[0], add_special_tokens=add_special_tokens)]
-        else:
-            rows = self._package.encode_batch(texts, add_special_tokens=add_special_tokens)
+        with format_errors("encode: "):
+            if len(texts) == 1:
+                rows = [self._package.encode(texts[0], add_special_tokens=add_special_tokens)]
+            else:
+                rows = self._package.encode_batch(texts, add_special_tokens=add_special_tokens)
         return [Encoding(r.ids, r.offsets, [m == 1 for m in r.special_tokens_mask]) for r in rows]
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        text: str = self._package.decode(ids, skip_special_tokens=skip_special_tokens)
+        with format_errors("decode: "):
+            text: str = self._package.decode(ids, skip_special_tokens=skip_special_tokens)
         return text
 
 
@@ -149,6 +153,7 @@ class TabTokenizer(Tokenizer):
     """A tokenizer.json in the tab; `made` is the result of createTokenizer in tokenizer.js."""
 
     def __init__(self, made: Any, tokenizer_config: bytes | None = None) -> None:
+        check_parts(parse_json(made.parts.encode(), "tokenizer.json", depth=64))
         self._made = made
         self.vocab_size = int(made.vocabSize)
         self.pad_id = _pad_id(self, made.padId, tokenizer_config)
@@ -165,11 +170,13 @@ class TabTokenizer(Tokenizer):
         return found
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
-        answer = self._made.encodeBatch(_to_js(texts), add_special_tokens)
+        with format_errors("encode: "):
+            answer = self._made.encodeBatch(_to_js(texts), add_special_tokens)
         return unpack_rows(answer.to_py().tolist())
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        text: str = self._made.decode(_to_js(ids), skip_special_tokens)
+        with format_errors("decode: "):
+            text: str = self._made.decode(_to_js(ids), skip_special_tokens)
         return text
 
 
@@ -212,9 +219,11 @@ def load_tokenizer(tokenizer_json: bytes, tokenizer_config: bytes | None = None)
     """A tokenizer from the bytes of tokenizer.json; tokenizer_config.json names the padding token.
 
     The file's truncation and padding settings are ignored; the arguments of `encode` and
-    `pad_batch` decide. Raises FormatError for a broken file and, in a tab, for models other than
-    WordPiece, byte-level BPE and SentencePiece's BPE. In a tab the first call imports JavaScript
-    modules, which needs JSPI; without it BlockingReadError points to `load_tokenizer_async`.
+    `pad_batch` decide. Raises FormatError for a broken file, for one that would make texts grow
+    without end (`check_parts`) and, in a tab, for models other than WordPiece, BPE and Unigram.
+    `encode` and `decode` raise it for a text that the file's parts fail at. In a tab the first call
+    imports JavaScript modules, which needs JSPI; without it BlockingReadError points to
+    `load_tokenizer_async`.
     """
     if not _TAB:
         return NativeTokenizer(tokenizer_json, tokenizer_config)
@@ -255,15 +264,10 @@ async def import_modules() -> None:
 
 
 def _make(tokenizer_json: bytes, tokenizer_config: bytes | None) -> TabTokenizer:
-    from pyodide.ffi import JsException
-
     assert _imported is not None
     adapter, library = _imported
-    try:
+    with format_errors():
         made = adapter.createTokenizer(library, _to_js(bytes(tokenizer_json)))
-    except JsException as error:
-        reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
-        raise FormatError(f"tokenizer.json: {reason}") from error
     return TabTokenizer(made, tokenizer_config)
 
 
@@ -271,6 +275,35 @@ def _to_js(value: Any) -> Any:
     from pyodide.ffi import to_js
 
     return to_js(value)
+
+
+@contextmanager
+def format_errors(doing: str = "") -> Iterator[None]:
+    """Turn an error of the library, and a panic of its Rust, into a FormatError about the file."""
+    try:
+        yield
+    except (MemoryError, FormatError):
+        raise
+    except BaseException as error:
+        # The package raises plain Exception for every error; a panic is not even that.
+        if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
+            raise
+        reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
+        raise FormatError(f"tokenizer.json: {doing}{reason}") from error
+
+
+def _package_parts(package: Any) -> dict[str, Any]:
+    """The parts of a loaded tokenizer.json, without its vocabulary."""
+    names = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    found = {name: getattr(package, name) for name in names}
+    parts = {name: json.loads(part.__getstate__()) for name, part in found.items() if part}
+    longest = getattr(package.model, "max_input_chars_per_word", None)
+    added = [
+        {"content": token.content, "lstrip": token.lstrip, "rstrip": token.rstrip}
+        for token in package.get_added_tokens_decoder().values()
+    ]
+    model = {"max_input_chars_per_word": longest}
+    return {**parts, "model": model, "added_tokens": added}
 
 
 def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | None) -> int | None:

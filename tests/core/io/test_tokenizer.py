@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,23 @@ def test_a_broken_file_is_a_format_error(broken: bytes) -> None:
 def test_a_broken_config_is_a_format_error(broken: bytes) -> None:
     with pytest.raises(FormatError, match="tokenizer_config.json"):
         _load("byte_level", broken)
+
+
+def test_unigram_with_replaced_characters(charsmap: Callable[[dict[str, str]], str]) -> None:
+    vocab = [["<unk>", 0.0], ["▁", -1.0], ["a", -2.0], ["▁a", -2.5], ["b", -3.0], ["ab", -4.0]]
+    table = charsmap({"ａ": "a", "e\u0301": "b", "①": "ab"})
+    mark = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    file = {
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab},
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": table},
+        "pre_tokenizer": mark, "decoder": mark, "post_processor": None, "added_tokens": [],
+    }  # fmt: skip
+    tokenizer = load_tokenizer(json.dumps(file).encode())
+    found = tokenizer.encode("ａb e\u0301 xy①")
+    # " " and "ab", which together are likelier than " a" and "b"; of "xy" one unknown token
+    assert found.ids == [1, 5, 1, 4, 1, 0, 5]
+    assert found.offsets == [(0, 1), (0, 2), (2, 3), (3, 4), (5, 6), (6, 8), (8, 9)]
+    assert tokenizer.decode(found.ids, skip_special_tokens=False) == "ab b <unk>ab"
 
 
 def test_rows_are_unpacked() -> None:
