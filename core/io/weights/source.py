@@ -64,7 +64,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         return file
     file.close()
     raise FormatError(
-        f"{os.fspath(path)} is a pipe or a device, not a file",
+        f"{os.fspath(path)} is not a regular file",
         hint="write the bytes to a file first: parts of it are read in any order",
     )
 
