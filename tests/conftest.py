@@ -267,19 +267,28 @@ _GGML = (
 )
 
 
-@pytest.fixture(scope="session")
-def ggml_quantize() -> Callable[[Any, int], Any]:
-    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks."""
-    import ctypes
-
-    import numpy as np
-
+def ggml_library() -> ctypes.CDLL:
+    """ggml's base library, fetched once."""
     from rushlight.core.io.hub.fetch import cache_dir, npm_members
 
     place = cache_dir() / "tests" / f"ggml-{_GGML[1]}" / "libggml-base.so"
     if not place.exists():
         npm_members(*_GGML, {f"bins/linux-x64/{place.name}": place})
-    library = ctypes.CDLL(str(place))
+    return ctypes.CDLL(str(place))
+
+
+@pytest.fixture(scope="session")
+def ggml() -> ctypes.CDLL:
+    """ggml's base library."""
+    return ggml_library()
+
+
+@pytest.fixture(scope="session")
+def ggml_quantize() -> Callable[[Any, int], Any]:
+    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks."""
+    import numpy as np
+
+    library = ggml_library()
     library.ggml_quantize_chunk.restype = ctypes.c_size_t
     library.ggml_quantize_chunk.argtypes = [
         ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p
