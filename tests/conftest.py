@@ -267,19 +267,28 @@ _GGML = (
 )
 
 
-@pytest.fixture(scope="session")
-def ggml_quantize() -> Callable[[Any, int], Any]:
-    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks."""
-    import ctypes
-
-    import numpy as np
-
+def ggml_library() -> ctypes.CDLL:
+    """ggml's base library, fetched once."""
     from rushlight.core.io.hub.fetch import cache_dir, npm_members
 
     place = cache_dir() / "tests" / f"ggml-{_GGML[1]}" / "libggml-base.so"
     if not place.exists():
         npm_members(*_GGML, {f"bins/linux-x64/{place.name}": place})
-    library = ctypes.CDLL(str(place))
+    return ctypes.CDLL(str(place))
+
+
+@pytest.fixture(scope="session")
+def ggml() -> ctypes.CDLL:
+    """ggml's base library."""
+    return ggml_library()
+
+
+@pytest.fixture(scope="session")
+def ggml_quantize() -> Callable[[Any, int], Any]:
+    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks."""
+    import numpy as np
+
+    library = ggml_library()
     library.ggml_quantize_chunk.restype = ctypes.c_size_t
     library.ggml_quantize_chunk.argtypes = [
         ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p
@@ -301,11 +310,27 @@ def quantized_llama(
     ggml_quantize: Callable[[Any, int], Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A random llama, 256 wide, as a GGUF file whose matrices ggml has quantized to q6_k."""
+    path = tmp_path_factory.mktemp("quantized") / "random-q6_k.gguf"
+    return _random_llama(path, ggml_quantize, [14])
+
+
+@pytest.fixture(scope="session")
+def mixed_llama(
+    ggml_quantize: Callable[[Any, int], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same in blocks of 32, 64, 128 and 256: q4_k, q6_k, nvfp4, iq4_nl, q1_0, mxfp4, iq3_s."""
+    path = tmp_path_factory.mktemp("quantized") / "random-mixed.gguf"
+    return _random_llama(path, ggml_quantize, [12, 14, 40, 20, 41, 39, 21])
+
+
+def _random_llama(path: Path, quantize: Callable[[Any, int], Any], kinds: list[int]) -> Path:
+    """Write a llama of 256 columns whose matrices have ggml's types `kinds`, in turns."""
+    import itertools
+
     import gguf
     import numpy as np
 
-    size, layers, kind = 256, 2, gguf.GGMLQuantizationType.Q6_K
-    path = tmp_path_factory.mktemp("quantized") / "random-q6_k.gguf"
+    size, layers, turns = 256, 2, itertools.cycle(kinds)
     out = gguf.GGUFWriter(path, "llama")
     out.add_context_length(64)
     out.add_embedding_length(size)
@@ -336,7 +361,8 @@ def quantized_llama(
     out.add_tensor("output_norm.weight", np.ones(size, np.float32))
     for name, shape in shapes.items():
         values = rng.normal(0, 1.5 / np.sqrt(shape[1]), shape)
-        out.add_tensor(f"{name}.weight", ggml_quantize(values, kind), raw_dtype=kind)
+        kind = gguf.GGMLQuantizationType(next(turns))
+        out.add_tensor(f"{name}.weight", quantize(values, kind), raw_dtype=kind)
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
+# Bytes of each kind of field.
+FIELD_BYTES = {"u8": 1, "i8": 1, "f16": 2, "f32": 4, "e8m0": 1, "ue4m3": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """A part of a block of quantized elements.
 
-    kind: "u8", "i8", "f16" or "e8m0" (half of 2 ** (n - 127), in a byte). offset: its first byte in
-    the block. count: the number of values; None for a single one.
+    kind: "u8", "i8", "f16", "f32" (at a multiple of four bytes), "e8m0" (half of 2 ** (n - 127), in
+    a byte) or "ue4m3" (half of a float of four and three bits; 0x7f is 0). offset: its first byte
+    in the block. count: the number of values; None for a single one.
     """
 
     kind: str

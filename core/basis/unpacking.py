@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.basis.codebooks import Codebook
 from rushlight.core.basis.dtype import DType
 
 Array = npt.NDArray[Any]
@@ -19,11 +20,10 @@ class _Numbers:
     __slots__ = ("_stored",)
 
     def __init__(self, stored: Array) -> None:
-        # 16-bit integers are fast, and with float32 they give float32.
-        self._stored = stored.astype(np.int16)
+        self._stored = stored
 
-    def __getitem__(self, index: Array) -> Array:
-        return np.take(self._stored, index, axis=-1)
+    def __getitem__(self, index: Array | int) -> Array:
+        return np.take(self._stored, np.atleast_1d(index), axis=-1)
 
 
 class Stored:
@@ -39,24 +39,44 @@ class Stored:
         store = np.dtype(_STORES[at.kind])
         end = at.offset + store.itemsize * (at.count or 1)
         found = self._stored[..., at.offset : end].view(store)
-        if at.count is not None:
-            return _Numbers(found)
-        if at.kind == "e8m0":
-            scale: Array = np.ldexp(np.float32(1), found.astype(np.int32) - 128)
-            return scale
-        return found.astype(np.float32 if at.kind == "f16" else np.int16)
+        values = _read(found, at.kind)
+        return values if at.count is None else _Numbers(values)
 
     def where(self, condition: Array, x: Any, y: Any) -> Array:
         """x where the condition holds, else y."""
         found: Array = np.where(condition, x, y)
         return found
 
-    def lookup(self, numbers: Sequence[int], index: Array) -> Array:
+    def lookup(self, numbers: Sequence[int] | Codebook, index: Array) -> Array:
         """The numbers at the positions `index`."""
-        return np.array(numbers, np.int16)[index]
+        table = numbers.codes if isinstance(numbers, Codebook) else np.array(numbers, np.int16)
+        found: Array = table[index]
+        return found
+
+    def as_f16(self, low: Array, high: Array) -> Array:
+        """The float16 of two bytes, as float32."""
+        found: Array = (low | high << 8).astype(np.int16).view(np.float16).astype(np.float32)
+        return found
 
 
-_STORES = {"u8": np.uint8, "i8": np.int8, "e8m0": np.uint8, "f16": np.float16}
+_STORES = {
+    "u8": np.uint8, "i8": np.int8, "f16": np.float16, "f32": np.float32, "e8m0": np.uint8,
+    "ue4m3": np.uint8,
+}  # fmt: skip
+
+
+def _read(stored: Array, kind: str) -> Array:
+    """The numbers of a field: int16, which is fast and with float32 gives float32, or float32."""
+    if kind == "e8m0":
+        scale: Array = np.ldexp(np.float32(1), stored.astype(np.int32) - 128)
+        return scale
+    if kind == "ue4m3":
+        power, digits = (stored >> 3 & 15).astype(np.int32), (stored & 7).astype(np.float32)
+        some = np.where(power == 0, digits, digits + 8)
+        some = np.ldexp(some, np.maximum(power, 1) - 11)
+        scale = np.where(stored == 0x7F, np.float32(0), some)
+        return scale
+    return stored.astype(np.float32 if kind in ("f16", "f32") else np.int16)
 
 
 def by_formula(dtype: DType, stored: Array) -> Array:

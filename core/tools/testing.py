@@ -177,21 +177,34 @@ def draws(seed: int, shape: Sequence[int], low: float = -1, high: float = 1) -> 
 
 def block_draws(seed: int, dtype: DType, count: int) -> npt.NDArray[np.uint8]:
     """The bytes of `count` random blocks of a quantized dtype, with values of about 1 at most."""
+    floats = [field for field in dtype.fields.values() if field.kind in ("f16", "f32")]
+    if not floats:
+        return _moderate_blocks(seed, dtype, count)
     raw = draws(seed, (count, dtype.itemsize), 0, 256).astype(np.uint8)
-    floats = [field for field in dtype.fields.values() if field.kind == "f16"]
     scales = draws(seed + 1, (len(floats), count, 1), 0.2, 1)
 
     def scale(factor: float) -> None:
         for field, each in zip(floats, scales, strict=True):
-            stored = (each * factor).astype(np.float16).view(np.uint8)
-            raw[:, field.offset : field.offset + 2] = stored
+            store = np.float16 if field.kind == "f16" else np.float32
+            stored = (each * factor).astype(store).view(np.uint8)
+            raw[:, field.offset : field.offset + stored.shape[1]] = stored
 
-    for field in dtype.fields.values():
-        if field.kind == "e8m0":
-            raw[:, field.offset] = 120
     scale(1)
     scale(1 / np.abs(by_formula(dtype, raw)).max())
     return raw
+
+
+def _moderate_blocks(seed: int, dtype: DType, count: int) -> npt.NDArray[np.uint8]:
+    """Of many random blocks the first whose values are moderate, as no field says their scale."""
+    raw = draws(seed, (128 * count, dtype.itemsize), 0, 256).astype(np.uint8)
+    for field in dtype.fields.values():
+        if field.kind == "ue4m3":
+            raw[:, field.offset : field.offset + (field.count or 1)] %= 64
+    with np.errstate(invalid="ignore", over="ignore"):
+        largest = np.abs(by_formula(dtype, raw)).max(axis=-1)
+    found: npt.NDArray[np.uint8] = raw[(largest > 0.01) & (largest < 2)][:count]
+    assert len(found) == count, dtype
+    return found
 
 
 def check_gradient(

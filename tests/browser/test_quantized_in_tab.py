@@ -1,4 +1,4 @@
-"""A quantized type that is only a row, in the tab: read from GGUF, generating on each device."""
+"""Quantized types that are only rows, in the tab: read from GGUF, generating on each device."""
 
 from __future__ import annotations
 
@@ -13,8 +13,18 @@ import rushlight as rl
 
 @pytest.mark.parametrize("where", ["cpu", "webgpu"])
 def test_q6_k_generates(shared_page: Any, quantized_llama: Path, where: str) -> None:
+    check(shared_page, quantized_llama, where)
+
+
+@pytest.mark.parametrize("where", ["cpu", "webgpu"])
+def test_blocks_of_every_size_generate(shared_page: Any, mixed_llama: Path, where: str) -> None:
+    check(shared_page, mixed_llama, where)
+
+
+def check(shared_page: Any, path: Path, where: str) -> None:
+    """The tab loads the file and writes what a process writes."""
     prompt = [3, 77, 200, 14, 9, 250, 31, 8]
-    native: Any = rl.models.load(quantized_llama)
+    native: Any = rl.models.load(path)
     found = shared_page.evaluate(
         """async ([content, device, prompt]) => {
           const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
@@ -26,6 +36,6 @@ def test_q6_k_generates(shared_page: Any, quantized_llama: Path, where: str) -> 
           await m.dispose();
           return [used, text];
         }""",
-        [base64.b64encode(quantized_llama.read_bytes()).decode(), where, prompt],
+        [base64.b64encode(path.read_bytes()).decode(), where, prompt],
     )
     assert found == [where, "".join(native.generate(prompt, max_new_tokens=8, temperature=0))]

@@ -1,15 +1,19 @@
-"""Make blocks of every quantized dtype and what the `gguf` package dequantizes them to.
+"""Make blocks of every quantized dtype and what its reference dequantizes them to.
 
     python tests/parity/make_block_goldens.py
 
 Needs gguf, safetensors and the package. Writes tests/core/data/blocks.safetensors: "NAME.bytes"
-(rows, bytes per row) and "NAME.values" (rows, columns). The first rows are quantized normal numbers
-where gguf can quantize, the rest random bytes under scales that are zero, negative, subnormal and
-large.
+(rows, bytes per row) and "NAME.values" (rows, columns). The reference is the `gguf` package; where
+it lacks a type, ggml's library; and for q8_1, which neither reads, its formula. Types of `FULL`
+have 15 rows, which all tests of test_blocks.py use: the first are quantized normal numbers where
+gguf can quantize, the rest random bytes under scales that are zero, negative, subnormal and large.
+Other types have two rows; tests/core/basis/test_quantized_rows.py compares more of them natively.
 """
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +21,12 @@ from gguf import GGMLQuantizationType, quants
 from safetensors.numpy import save_file
 
 from rushlight.core.basis.dtype import DTYPES, DType
+from rushlight.core.tools.testing import block_draws
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.conftest import ggml_library
+
+FULL = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k"}
 OUT = Path(__file__).parents[1] / "core" / "data" / "blocks.safetensors"
 SCALES = (0.0, -0.0, 6e-8, 6.1e-5, -3e-5, 1.0, -0.37, 123.4, 65504.0, -65504.0)
 ROWS = 15
@@ -34,14 +43,38 @@ def wild(dtype: DType, rows: int, count: int, rng: np.random.Generator) -> np.nd
     return made.reshape(rows, -1)
 
 
+def dequantized(stored: np.ndarray, dtype: DType) -> np.ndarray:
+    """The values of rows of blocks by the type's reference, (rows, columns)."""
+    assert dtype.gguf is not None
+    raw = np.ascontiguousarray(stored.reshape(-1, dtype.itemsize))
+    if dtype.name == "q8_1":
+        scale = raw[:, :2].copy().view(np.float16).astype(np.float32)
+        found = scale * raw[:, 4:].view(np.int8)
+    else:
+        try:
+            found = quants.dequantize(raw, GGMLQuantizationType(dtype.gguf))
+        except (ValueError, NotImplementedError):
+            found = np.empty((len(raw), dtype.block), np.float32)
+            name = dtype.name.replace("_k", "_K")
+            function = getattr(ggml_library(), f"dequantize_row_{name}")
+            places = ctypes.c_void_p(raw.ctypes.data), ctypes.c_void_p(found.ctypes.data)
+            function(*places, ctypes.c_int64(found.size))
+    return found.astype(np.float32).reshape(len(stored), -1)
+
+
 def main() -> None:
     tensors = {}
     for dtype in DTYPES.values():
         if dtype.kind != "q" or dtype.gguf is None:
             continue
+        columns = max(96, 2 * dtype.block)
+        if dtype.name not in FULL:
+            stored = block_draws(dtype.gguf, dtype, 2 * columns // dtype.block).reshape(2, -1)
+            tensors[f"{dtype.name}.bytes"] = stored
+            tensors[f"{dtype.name}.values"] = dequantized(stored, dtype)
+            continue
         rng = np.random.default_rng(dtype.gguf)
         kind = GGMLQuantizationType(dtype.gguf)
-        columns = max(96, 2 * dtype.block)
         try:
             stored = quants.quantize(rng.normal(size=(5, columns)).astype(np.float32), kind)
         except NotImplementedError:
@@ -49,7 +82,7 @@ def main() -> None:
         more = wild(dtype, ROWS - len(stored), columns // dtype.block, rng)
         stored = np.concatenate([stored, more])
         tensors[f"{dtype.name}.bytes"] = stored
-        tensors[f"{dtype.name}.values"] = quants.dequantize(stored, kind).astype(np.float32)
+        tensors[f"{dtype.name}.values"] = dequantized(stored, dtype)
     save_file(tensors, OUT)
 
 

@@ -33,7 +33,12 @@ const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(
 const GGUF = 0x46554747; // the letters "GGUF"
 const GGUF_HEAD = 1 << 20; // bytes to try first; the header holds the vocabulary
 // The kinds of GGUF files, the preferred one first, for a repository with several.
-const GGUF_KINDS = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k", "f16", "bf16"];
+// prettier-ignore
+const GGUF_KINDS = [
+  "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4",
+  "nvfp4", "q3_k", "q2_k", "iq3_s", "iq3_xxs", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s",
+  "tq2_0", "tq1_0", "q2_0", "q1_0", "f16", "bf16",
+];
 
 /**
  * What a text names: a URL, a hub id, or a model of this site.
@@ -152,8 +157,9 @@ async function listGguf(store, address, signal) {
 function pickGguf(files, where) {
   const found = files.filter((file) => isGguf(file.path));
   if (found.length < 2) return found[0] ?? null;
+  // llama.cpp calls a file of mostly q4_k Q4_K_M, for example.
   const names = (/** @type {string} */ kind) =>
-    new RegExp(`(^|[^a-z0-9])${kind}([^a-z0-9_]|$)`, "i");
+    new RegExp(`(^|[^a-z0-9])${kind}(_(s|m|l|xl|moe))?([^a-z0-9_]|$)`, "i");
   const kind = (/** @type {FileSpec} */ { path }) =>
     GGUF_KINDS.findIndex((kind) => names(kind).test(path));
   const known = found.filter((file) => kind(file) >= 0).sort((a, b) => kind(a) - kind(b));

@@ -170,3 +170,16 @@ fn block_e8m0(first: u32, at: i32) -> f32 {
   let n = u32(block_u8(first, at));
   return bitcast<f32>(select((n - 1u) << 23u, 0x200000u << n, n < 2u));
 }
+
+fn block_f32(first: u32, at: i32) -> f32 {
+  return bitcast<f32>(quants[first + (u32(at) >> 2u)]);
+}
+
+// Half of a float of four and three bits; 0x7f is 0.
+fn block_ue4m3(first: u32, at: i32) -> f32 {
+  let n = block_u8(first, at);
+  let power = (n >> 3u) & 15;
+  let digits = f32((n & 7) + select(8, 0, power == 0));
+  let scale = bitcast<f32>(u32(max(power, 1) + 116) << 23u);
+  return select(digits * scale, 0.0, n == 0x7f);
+}

@@ -34,13 +34,11 @@ _DEPTH = 4  # the deepest nesting of arrays
 _MOST_KEYS = _MOST_TENSORS = _MOST_ARRAYS = 1 << 16
 _MOST_TEXTS = 1 << 23
 
-# The tensor types of the dtype table by ggml's numbers, and ggml's names of others.
+# The tensor types of the dtype table by ggml's numbers, and names of types that ggml removed.
 TYPES = {dtype.gguf: dtype for dtype in DTYPES.values() if dtype.gguf is not None}
-_NAMES = {
-    9: "q8_1", 10: "q2_k", 11: "q3_k", 12: "q4_k", 13: "q5_k", 14: "q6_k", 15: "q8_k",
-    16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs", 19: "iq1_s", 20: "iq4_nl", 21: "iq3_s",
-    22: "iq2_s", 23: "iq4_xs", 29: "iq1_m", 34: "tq1_0", 35: "tq2_0", 39: "mxfp4", 40: "nvfp4",
-    41: "q1_0",
+_REMOVED = {
+    4: "q4_2", 5: "q4_3", 31: "q4_0_4_4", 32: "q4_0_4_8", 33: "q4_0_8_8", 36: "iq4_nl_4_4",
+    37: "iq4_nl_4_8", 38: "iq4_nl_8_8",
 }  # fmt: skip
 # Metadata value types with a fixed size, as NumPy reads them.
 _NUMBERS = {
@@ -247,7 +245,7 @@ def _table(
         if kind not in TYPES:
             supported = ", ".join(TYPES[n].name for n in sorted(TYPES))
             raise FormatError(
-                f"{where}: {_NAMES.get(kind, f'type {kind}')} is not supported; "
+                f"{where}: {_REMOVED.get(kind, f'type {kind}')} is not supported; "
                 f"supported: {supported}"
             )
         if math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:

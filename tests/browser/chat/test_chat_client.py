@@ -246,15 +246,18 @@ def test_a_file_by_its_address_and_from_this_device(page: Any) -> None:
     assert found["texts"] == ["A rushlight"] * 2
 
 
-def test_a_hub_id_takes_a_kind_that_can_be_read(page: Any, place: Any, chain: Path) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "taken"),
+    [(("IQ2_XXS", "Q4_K_M", "Q8_0", "Q4_1"), "Q4_1"), (("F16", "IQ2_XXS", "Q4_K_M"), "Q4_K_M")],
+)
+def test_a_hub_id_takes_the_best_kind(
+    page: Any, place: Any, chain: Path, kinds: tuple[str, ...], taken: str
+) -> None:
     content = (chain / "chain.gguf").read_bytes()
-    rows = [
-        {"type": "file", "path": f"chain-{kind}.gguf", "size": len(content)}
-        for kind in ("IQ2_XXS", "Q4_K_M", "Q8_0", "Q4_1")
-    ]
+    rows = [{"type": "file", "path": f"chain-{kind}.gguf", "size": len(content)} for kind in kinds]
     tree = json.dumps(rows).encode()
     place.mischief.replace["/api/models/ann/chain/tree/main"] = tree
-    place.mischief.replace["/ann/chain/resolve/main/chain-Q4_1.gguf"] = content
+    place.mischief.replace[f"/ann/chain/resolve/main/chain-{taken}.gguf"] = content
     found = page.evaluate(
         """async () => {
           const hubUrl = location.origin;
@@ -265,7 +268,7 @@ def test_a_hub_id_takes_a_kind_that_can_be_read(page: Any, place: Any, chain: Pa
           return [about.files.map(({ path }) => path), text];
         }"""
     )
-    assert found == [["chain-Q4_1.gguf"], "A rushlight"]
+    assert found == [[f"chain-{taken}.gguf"], "A rushlight"]
 
 
 def test_files_that_are_no_model(page: Any, chain: Path, place: Any) -> None:

@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 NAMES = [name for name, dtype in DTYPES.items() if dtype.kind == "q"]
 GOLDEN = load_safetensors(Path(__file__).parents[1] / "data" / "blocks.safetensors")
 ROWS = 15
+# Types with goldens of 15 rows: those with kernels, and one that is only a row.
+FULL = [name for name in NAMES if len(GOLDEN.get(f"{name}.bytes", ())) == ROWS]
 
 
 def columns(name: str) -> int:
@@ -31,12 +33,11 @@ def columns(name: str) -> int:
     return GOLDEN[f"{name}.values"].shape[1]
 
 
-def weight(name: str, rows: int = ROWS, shape: tuple[int, ...] = ()) -> tuple[rl.Tensor, Array]:
+def weight(name: str, rows: int = ROWS) -> tuple[rl.Tensor, Array]:
     """The first rows of the golden blocks, and their values."""
     stored = GOLDEN[f"{name}.bytes"].numpy()[:rows]
     values = GOLDEN[f"{name}.values"].numpy()[:rows]
-    shape = shape or (rows, columns(name))
-    return rl.Tensor.from_buffer(stored.copy().reshape(-1), name, shape), values.reshape(shape)
+    return rl.Tensor.from_buffer(stored.copy().reshape(-1), name, values.shape), values
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,20 +48,13 @@ def test_every_row_has_goldens_and_a_public_name(name: str) -> None:
     assert columns(name) // dtype.block > 1 and stored == dtype.nbytes(columns(name))
 
 
-def test_sizes_are_those_of_ggml() -> None:
-    sizes = {"q4_0": (32, 18), "q4_1": (32, 20), "q5_0": (32, 22), "q5_1": (32, 24),
-             "q8_0": (32, 34), "q6_k": (256, 210)}  # fmt: skip
-    for name, size in sizes.items():
-        assert (DTYPES[name].block, DTYPES[name].itemsize) == size
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_formula_says_what_the_kernels_compute(name: str) -> None:
     """Of a type with kernels the formula of its row is the definition, not what runs."""
     dtype = DTYPES[name]
-    stored = GOLDEN[f"{name}.bytes"].numpy().reshape(ROWS, -1, dtype.itemsize)
-    found = by_formula(dtype, stored).reshape(ROWS, -1)
-    values = GOLDEN[f"{name}.values"].numpy()
+    stored = GOLDEN[f"{name}.bytes"].numpy()
+    found = by_formula(dtype, stored.reshape(len(stored), -1, dtype.itemsize))
+    values = GOLDEN[f"{name}.values"].numpy().reshape(found.shape)
     assert np.array_equal(found.view(np.uint32), values.view(np.uint32))
 
 
@@ -70,13 +64,13 @@ def test_dequantize_is_equal_to_the_bit(name: str, device: str) -> None:
     found = blocks.to(device).dequantize().numpy()
     assert found.dtype == np.float32 and found.shape == values.shape
     assert np.array_equal(found.view(np.uint32), values.view(np.uint32))
-    assert np.array_equal(blocks[3:9:2].dequantize().numpy(), values[3:9:2])
+    assert np.array_equal(blocks[1:9:2].dequantize().numpy(), values[1:9:2])
     with np.errstate(over="ignore"):
         assert np.array_equal(blocks.to(rl.float16).numpy(), values.astype(np.float16))
     assert np.array_equal(blocks.double().numpy(), values.astype(np.float64))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FULL)
 def test_properties_of_quantized_tensors(name: str) -> None:
     blocks, values = weight(name)
     assert blocks.dtype is DTYPES[name] and blocks.shape == values.shape
@@ -87,7 +81,7 @@ def test_properties_of_quantized_tensors(name: str) -> None:
     assert rl.ones(3).dequantize().tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FULL)
 def test_views_and_copies(name: str, device: str) -> None:
     blocks, values = weight(name, 12)
     last = columns(name)
@@ -206,7 +200,7 @@ def many(name: str, device: str) -> tuple[rl.Tensor, Array]:
     return rl.Tensor.from_buffer(stored.reshape(-1), name, (MANY, columns(name))).to(device), values
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3), (0,)])
 def test_linear(name: str, shape: tuple[int, ...], device: str) -> None:
     blocks, values = many(name, device)
@@ -225,7 +219,7 @@ def test_linear(name: str, shape: tuple[int, ...], device: str) -> None:
     assert_close(half, rounded @ values.astype(np.float64).T, "product")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FULL)
 def test_the_gradient_reaches_x(name: str, device: str) -> None:
     blocks, values = many(name, device)
     x = rl.tensor(draws(1, (4, columns(name))).astype(np.float32), device=device).requires_grad_()
@@ -235,7 +229,7 @@ def test_the_gradient_reaches_x(name: str, device: str) -> None:
     assert_close(x.grad, g.astype(np.float64) @ values.astype(np.float64), "product")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FULL)
 def test_embedding(name: str, device: str) -> None:
     blocks, values = weight(name)
     ids = np.array([[0, 14, 3], [3, 7, 1]])
@@ -248,7 +242,7 @@ def test_embedding(name: str, device: str) -> None:
         F.embedding(rl.tensor([15], device=device), blocks.to(device)).numpy()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FULL)
 def test_modules_run_on_blocks(name: str, tmp_path: Path) -> None:
     blocks, values = weight(name, 5)
     layer = nn.Linear(columns(name), 5, bias=False)

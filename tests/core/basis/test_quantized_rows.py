@@ -1,132 +1,139 @@
-"""What the row of a quantized type can say: most of ggml's types, by their formula alone."""
+"""The rows of the quantized types: values equal to ggml's, by their formula alone."""
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.core.basis import codebooks
+from rushlight.core.basis.dtype import DTYPES, DType
 from rushlight.core.basis.quantized import _blocks as blocks
+from rushlight.core.basis.unpacking import by_formula
 from rushlight.core.tools.testing import assert_close, block_draws, draws
 
-pytestmark = pytest.mark.native  # the reference is a package that no tab has
+pytestmark = pytest.mark.native  # the references are packages that no tab has
 
 F = rl.nn.functional
-FOURS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+Array = npt.NDArray[Any]
+ROWS = [dtype for dtype in DTYPES.values() if dtype.kind == "q"]
+# ggml has a number for it and no function: it is made of activations only.
+UNREAD = {"q8_1"}
+SEVERAL = {"q4_k", "q8_k", "mxfp4", "nvfp4", "iq1_m"}
 
 
-@blocks(256, 10, scales="16 u8", qs="64 u8", d="f16", dmin="f16")
-def q2_k(b: Any, i: Any) -> Any:
-    scale, q = b.scales[i // 16], b.qs[i // 128 * 32 + i % 32] >> i // 32 % 4 * 2 & 3
-    return b.d * (scale & 15) * q - b.dmin * (scale >> 4)
+def all_bytes(dtype: DType, count: int) -> Array:
+    """Blocks of any bytes, their float16 and float32 scales of either sign and finite."""
+    assert dtype.gguf is not None
+    rng = np.random.default_rng(dtype.gguf)
+    raw = rng.integers(0, 256, (count, dtype.itemsize)).astype(np.uint8)
+    for field in dtype.fields.values():
+        if field.kind in ("f16", "f32"):
+            store = np.float16 if field.kind == "f16" else np.float32
+            size = np.dtype(store).itemsize
+            scale = rng.normal(0, 1, (count, 1)) * 10.0 ** rng.integers(-4, 4, (count, 1))
+            raw[:, field.offset : field.offset + size] = scale.astype(store).view(np.uint8)
+    with np.errstate(invalid="ignore", over="ignore"):
+        finite = np.isfinite(by_formula(dtype, raw)).all(axis=1)
+    return raw[finite]
 
 
-@blocks(256, 11, hmask="32 u8", qs="64 u8", scales="12 u8", d="f16")
-def q3_k(b: Any, i: Any) -> Any:
-    low, high = b.qs[i // 128 * 32 + i % 32] >> i // 32 % 4 * 2 & 3, b.hmask[i % 32] >> i // 32 & 1
-    s = i // 16
-    scale = (b.scales[s % 8] >> s // 8 * 4 & 15 | (b.scales[8 + s % 4] >> s // 4 * 2 & 3) << 4) - 32
-    return b.d * scale * (low - 4 + high * 4)
+def by_ggml(library: ctypes.CDLL, dtype: DType, raw: Array) -> Array:
+    """What ggml's dequantize_row_NAME makes of blocks."""
+    assert dtype.gguf is not None
+    library.ggml_type_name.restype = ctypes.c_char_p
+    name = library.ggml_type_name(dtype.gguf).decode()
+    assert name.lower() == dtype.name
+    out = np.empty((len(raw), dtype.block), np.float32)
+    function = getattr(library, f"dequantize_row_{name}")
+    function(ctypes.c_void_p(raw.ctypes.data), ctypes.c_void_p(out.ctypes.data),
+             ctypes.c_int64(out.size))  # fmt: skip
+    return out
 
 
-def six_bits(b: Any, j: Any) -> tuple[Any, Any]:
-    """Scale and minimum number j of q4_k and q5_k."""
-    high, first = b.scales[8 + j % 4], j < 4
-    scale = b.where(first, b.scales[j % 4] & 63, high & 15 | b.scales[j % 4] >> 6 << 4)
-    least = b.where(first, b.scales[4 + j % 4] & 63, high >> 4 | b.scales[4 + j % 4] >> 6 << 4)
-    return scale, least
-
-
-@blocks(256, 12, d="f16", dmin="f16", scales="12 u8", qs="128 u8")
-def q4_k(b: Any, i: Any) -> Any:
-    scale, least = six_bits(b, i // 32)
-    return b.d * scale * (b.qs[i // 64 * 32 + i % 32] >> i // 32 % 2 * 4 & 15) - b.dmin * least
-
-
-@blocks(256, 13, d="f16", dmin="f16", scales="12 u8", qh="32 u8", qs="128 u8")
-def q5_k(b: Any, i: Any) -> Any:
-    scale, least = six_bits(b, i // 32)
-    low, high = b.qs[i // 64 * 32 + i % 32] >> i // 32 % 2 * 4 & 15, b.qh[i % 32] >> i // 32 & 1
-    return b.d * scale * (low | high << 4) - b.dmin * least
-
-
-@blocks(32, 20, d="f16", qs="16 u8")
-def iq4_nl(b: Any, i: Any) -> Any:
-    return b.d * b.lookup(FOURS, b.qs[i % 16] >> i // 16 * 4 & 15)
-
-
-@blocks(256, 23, d="f16", high="2 u8", low="4 u8", qs="128 u8")
-def iq4_xs(b: Any, i: Any) -> Any:
-    s = i // 32
-    scale = (b.low[s // 2] >> s % 2 * 4 & 15 | (b.high[s // 4] >> s % 4 * 2 & 3) << 4) - 32
-    return b.d * scale * b.lookup(FOURS, b.qs[s * 16 + i % 16] >> i // 16 % 2 * 4 & 15)
-
-
-@blocks(256, 34, qs="48 u8", qh="4 u8", d="f16")
-def tq1_0(b: Any, i: Any) -> Any:
-    """Five to a byte as digits of base 3: 32 and 16 bytes of them; then four to a byte."""
-    j, k = i % 80, i - 240
-    place = b.where(i < 160, i % 32, b.where(i < 240, 32 + j % 16, 0))
-    digit = b.where(i < 160, i // 32, b.where(i < 240, j // 16, 0))
-    last = b.where(i < 240, 0, k)
-    byte = b.where(i < 240, b.qs[place], b.qh[last % 4])
-    power = b.lookup((1, 3, 9, 27, 81), b.where(i < 240, digit, last // 4))
-    return b.d * (((byte * power & 255) * 3 >> 8) - 1)
-
-
-@blocks(256, 35, qs="64 u8", d="f16")
-def tq2_0(b: Any, i: Any) -> Any:
-    return b.d * ((b.qs[i // 128 * 32 + i % 32] >> i // 32 % 4 * 2 & 3) - 1)
-
-
-@blocks(32, 39, e="e8m0", qs="16 u8")
-def mxfp4(b: Any, i: Any) -> Any:
-    numbers = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
-    return b.e * b.lookup(numbers, b.qs[i % 16] >> i // 16 * 4 & 15)
-
-
-@blocks(128, 41, d="f16", bits="16 u8")
-def q1_0(b: Any, i: Any) -> Any:
-    return b.d * ((b.bits[i // 8] >> i % 8 & 1) * 2 - 1)
-
-
-ROWS = (q2_k, q3_k, q4_k, q5_k, iq4_nl, iq4_xs, tq1_0, tq2_0, mxfp4)
+def same_bits(found: Array, expected: Array) -> bool:
+    return found.dtype == expected.dtype == np.float32 and np.array_equal(
+        found.view(np.uint32), expected.reshape(found.shape).view(np.uint32)
+    )
 
 
 @pytest.mark.parametrize("dtype", ROWS, ids=str)
-def test_a_formula_gives_what_ggml_does(dtype: rl.DType, device: str) -> None:
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+def test_sizes_and_values_are_those_of_ggml(dtype: DType, ggml: ctypes.CDLL) -> None:
+    ggml.ggml_blck_size.restype = ggml.ggml_type_size.restype = ctypes.c_size_t
+    sizes = ggml.ggml_blck_size(dtype.gguf), ggml.ggml_type_size(dtype.gguf)
+    assert sizes == (dtype.block, dtype.itemsize)
+    raw = all_bytes(dtype, 2000)
+    assert len(raw) > 1500
+    found = by_formula(dtype, raw)
+    if dtype.name in UNREAD:
+        scale = raw[:, :2].copy().view(np.float16).astype(np.float64)
+        exact = scale * raw[:, 4:].view(np.int8).astype(np.float64)
+        assert same_bits(found, exact.astype(np.float32))
+    else:
+        assert same_bits(found, by_ggml(ggml, dtype, raw))
+
+
+@pytest.mark.parametrize("dtype", ROWS, ids=str)
+def test_values_are_those_of_the_gguf_package(dtype: DType) -> None:
+    from gguf import GGMLQuantizationType, quants
 
     assert dtype.gguf is not None
-    kind = GGMLQuantizationType(dtype.gguf)
-    assert GGML_QUANT_SIZES[kind] == (dtype.block, dtype.itemsize)
-    raw = block_draws(dtype.gguf, dtype, 12)
-    if dtype is mxfp4:  # every power of two but the first two and last few
-        raw[:, 0] = [2, 3, 60, 90, 110, 120, 127, 128, 150, 200, 240, 245]
-    values = quants.dequantize(raw.reshape(6, -1), kind)
-    t = rl.Tensor.from_buffer(raw.reshape(-1), dtype, values.shape).to(device)
-    found = t.dequantize().numpy()
-    if device == "webgpu":  # which may compute a * b - c without rounding the product
-        assert_close(found, values, "product")
+    raw = all_bytes(dtype, 60)
+    try:
+        values = quants.dequantize(raw, GGMLQuantizationType(dtype.gguf))
+    except (ValueError, NotImplementedError):
+        assert dtype.name in {*UNREAD, "q8_k", "q1_0", "q2_0"}
     else:
-        assert np.array_equal(found.view(np.uint32), values.view(np.uint32))
+        assert same_bits(by_formula(dtype, raw), values.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ROWS, ids=str)
+def test_every_device_reads_a_row(dtype: DType, device: str) -> None:
+    """Dequantized to the same bits, and products by them, in odd numbers of rows."""
+    rows, columns = 37, 3 * max(dtype.block, 64)
+    raw = block_draws(dtype.gguf or 0, dtype, rows * columns // dtype.block)
+    values = by_formula(dtype, raw).reshape(rows, columns)
+    t = rl.Tensor.from_buffer(raw.reshape(-1), dtype, values.shape).to(device)
     assert t.raw_bytes() == raw.tobytes()
-    assert np.array_equal(t[1:4:2].dequantize().numpy(), found[1:4:2])
+    assert same_bits(t[1:].dequantize().numpy(), values[1:])
+    ids = rl.tensor([3, 36, 0], device=device)
+    assert np.array_equal(F.embedding(ids, t).numpy(), values[[3, 36, 0]])
+    # Two rows of x or more are another shader, which takes long to compile.
+    for lead in (1, 5) if device == "cpu" or dtype.name in SEVERAL else (1,):
+        x = draws(lead, (lead, columns)).astype(np.float32)
+        exact = x.astype(np.float64) @ values.T.astype(np.float64)
+        assert_close(F.linear(rl.tensor(x, device=device), t), exact, "product", label=str(lead))
 
 
-def test_a_block_of_128(device: str) -> None:
-    """By NumPy alone: the reference has no code for it."""
-    raw = block_draws(1, q1_0, 12)
-    scales = raw[:, :2].copy().view(np.float16).astype(np.float32)
-    signs = np.unpackbits(raw[:, 2:], axis=1, bitorder="little").astype(np.float32) * 2 - 1
-    values = (scales * signs).reshape(4, 384)
-    t = rl.Tensor.from_buffer(raw.reshape(-1), q1_0, values.shape).to(device)
-    assert np.array_equal(t.dequantize().numpy(), values)
-    x = draws(2, (3, 384)).astype(np.float32)
-    found = F.linear(rl.tensor(x, device=device), t)
-    assert_close(found, x.astype(np.float64) @ values.T.astype(np.float64), "product")
+@pytest.mark.parametrize("name", ["q4_k", "iq2_s"])
+def test_experts_in_rows(name: str, device: str) -> None:
+    """Matrices of experts one after another, as a mixture has them."""
+    dtype, experts, rows = DTYPES[name], 3, 5
+    raw = block_draws(3, dtype, experts * rows)
+    values = by_formula(dtype, raw).reshape(experts, rows, dtype.block)
+    t = rl.Tensor.from_buffer(raw.reshape(-1), dtype, values.shape).to(device)
+    x, chosen = draws(4, (4, 1, dtype.block)).astype(np.float32), np.array([[2], [0], [1], [2]])
+    found = F.linear_experts(rl.tensor(x, device=device), t, rl.tensor(chosen, device=device))
+    exact = np.einsum("nk,nok->no", x[:, 0].astype(np.float64), values[chosen[:, 0]])
+    assert_close(found, exact.reshape(found.shape), "product")
+
+
+@pytest.mark.parametrize("name", ["iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s"])
+def test_codebooks_are_those_of_the_gguf_package(name: str) -> None:
+    from gguf import quants
+
+    book, reference = getattr(codebooks, name), getattr(quants, name.upper())
+    reference.init_grid()
+    assert (reference.grid_shape[1], len(reference.grid_map)) == (book.dims, book.levels)
+    codes = book.codes.reshape(reference.grid_shape)
+    assert np.array_equal(np.array(reference.grid_map)[codes], reference.grid.reshape(codes.shape))
+    shifts = np.arange(0, 32, book.bits)
+    unpacked = book.words[:, None] >> shifts.astype(np.uint32) & np.uint32((1 << book.bits) - 1)
+    assert np.array_equal(unpacked.reshape(-1), book.codes)
 
 
 def test_a_formula_that_mixes_kinds_is_refused() -> None:
@@ -137,3 +144,15 @@ def test_a_formula_that_mixes_kinds_is_refused() -> None:
     t = rl.Tensor.from_buffer(bytes(18), bad, (1, 32))
     with pytest.raises(TypeError, match="the formula of bad gives int16, not float32"):
         t.dequantize()
+
+
+def test_a_formula_with_two_codebooks_is_refused() -> None:
+    @blocks(32, None, d="f16", qs="16 u8")
+    def bad(b: Any, i: Any) -> Any:
+        first, second = b.lookup(codebooks.iq2_s, i), b.lookup(codebooks.iq1_s, i)
+        return b.d * (first + second)
+
+    t = rl.Tensor.from_buffer(bytes(18), bad, (1, 32))
+    assert t.dequantize().numpy().any() == np.False_
+    with pytest.raises(TypeError, match="the formula of bad has two codebooks"):
+        t.to("webgpu").dequantize()

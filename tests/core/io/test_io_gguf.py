@@ -113,7 +113,12 @@ def test_every_value_type(version: int) -> None:
 
 PLAIN = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64",
          28: "float64", 30: "bfloat16"}  # fmt: skip
-QUANTIZED = {2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 14: "q6_k"}
+QUANTIZED = {
+    2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 9: "q8_1", 10: "q2_k", 11: "q3_k",
+    12: "q4_k", 13: "q5_k", 14: "q6_k", 15: "q8_k", 16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs",
+    19: "iq1_s", 20: "iq4_nl", 21: "iq3_s", 22: "iq2_s", 23: "iq4_xs", 29: "iq1_m", 34: "tq1_0",
+    35: "tq2_0", 39: "mxfp4", 40: "nvfp4", 41: "q1_0", 42: "q2_0",
+}  # fmt: skip
 
 
 def some(alignment: int = 32) -> tuple[bytes, dict[str, tuple[str, tuple[int, ...], bytes]]]:
@@ -294,9 +299,13 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "name not UTF-8": (
         gguf(rows=[F32]).replace(text("w"), text(b"\xfe")), r"name of a tensor, b'\\xfe'",
     ),
-    "k-quants": (
-        gguf(rows=[("w", (256,), 10, bytes(84))]),
-        "tensor 'w': q2_k is not supported; supported: float32, .*, q4_0, .*q6_k",
+    "a type that ggml removed": (
+        gguf(rows=[("w", (32,), 31, bytes(18))]),
+        "tensor 'w': q4_0_4_4 is not supported; supported: float32, .*, q4_0, .*q6_k",
+    ),
+    "half a block of 256": (
+        gguf(rows=[("w", (2, 128), 12, bytes(144))]),
+        r"\(2, 128\): 128 columns are not a whole number of q4_k blocks of 256",
     ),
     "unknown type": (
         gguf(rows=[("w", (2,), 99, bytes(8))]), "tensor 'w': type 99 is not supported; supported: ",

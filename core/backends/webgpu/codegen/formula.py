@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from rushlight.core.basis.element import DType, Field
+from rushlight.core.basis.codebooks import Codebook
+from rushlight.core.basis.element import FIELD_BYTES, DType, Field
 
 
 def _let(lines: list[str], text: str, kind: str) -> Number:
@@ -101,7 +102,8 @@ class _Numbers:
         self._block, self._field = block, field
 
     def __getitem__(self, index: Any) -> Number:
-        place = index * 2 if self._field.kind == "f16" else index
+        size = FIELD_BYTES[self._field.kind]
+        place = index * size if size > 1 else index
         place = place + self._field.offset if self._field.offset else place
         return self._block.load(getattr(place, "text", repr(place)), self._field.kind)
 
@@ -109,10 +111,11 @@ class _Numbers:
 class Block:
     """The block `b` of a row's formula: its bytes lie from the word `first` of `quants` on."""
 
-    __slots__ = ("_dtype", "_lines")
+    __slots__ = ("_dtype", "_lines", "codebook")
 
     def __init__(self, dtype: DType, lines: list[str]) -> None:
         self._dtype, self._lines = dtype, lines
+        self.codebook: Codebook | None = None  # the one that the formula looks into
 
     def load(self, at: str, kind: str) -> Number:
         """The number of a kind at byte `at`."""
@@ -133,22 +136,45 @@ class Block:
         text = f"select({y.as_float()}, {x.as_float()}, {condition.text})"
         return _let(self._lines, text, "f32")
 
-    def lookup(self, numbers: Sequence[int], index: Number) -> Number:
+    def lookup(self, numbers: Sequence[int] | Codebook, index: Number) -> Number:
         """The numbers at the positions `index`."""
+        if isinstance(numbers, Codebook):
+            if self.codebook not in (None, numbers):
+                raise TypeError(f"the formula of {self._dtype.name} has two codebooks")
+            self.codebook, per = numbers, 32 // numbers.bits
+            at, shift = index // per, index % per * numbers.bits
+            code = f"extractBits(codebook[{at.text}], u32({shift.text}), {numbers.bits}u)"
+            return _let(self._lines, f"i32({code})", "i32")
         table = f"n{len(self._lines)}"
         values = ", ".join(map(str, numbers))
         self._lines.append(f"var {table} = array<i32, {len(numbers)}>({values});")
         return _let(self._lines, f"{table}[{index.text}]", "i32")
 
+    def as_f16(self, low: Number, high: Number) -> Number:
+        """The float16 of two bytes."""
+        bits = low | high << 8
+        return _let(self._lines, f"unpack2x16float(u32({bits.text})).x", "f32")
 
-@cache
+
 def value_lines(dtype: DType) -> tuple[str, ...]:
     """WGSL of formula_value(first, i): element i of the block at word `first` of `quants`."""
+    return _traced(dtype)[0]
+
+
+def codebook_of(dtype: DType) -> Codebook | None:
+    """What the formula reads as `codebook`, an array of u32, besides `quants`."""
+    return _traced(dtype)[1]
+
+
+@cache
+def _traced(dtype: DType) -> tuple[tuple[str, ...], Codebook | None]:
     assert dtype.value is not None, dtype
     lines: list[str] = []
-    found = dtype.value(Block(dtype, lines), Number(lines, "i", "i32"))
-    return (
+    block = Block(dtype, lines)
+    found = dtype.value(block, Number(lines, "i", "i32"))
+    text = (
         "fn formula_value(first: u32, i: i32) -> f32 {",
         *lines,
         f"return {found.as_float()}; }}",
     )
+    return text, block.codebook

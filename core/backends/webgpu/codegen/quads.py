@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
+
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access
 from rushlight.core.backends.webgpu.codegen.blocks import PLANES, plane_slices, planes_of
-from rushlight.core.backends.webgpu.codegen.formula import value_lines
+from rushlight.core.backends.webgpu.codegen.formula import codebook_of, value_lines
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
+from rushlight.core.basis.codebooks import Codebook
 from rushlight.core.basis.dtype import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
 from rushlight.core.basis.layout import Layout
 
@@ -37,10 +40,14 @@ for _dtype, _name in ((float8_e4m3fn, "f8e4m3"), (float8_e5m2, "f8e5m2")):
 
 
 def bindings_of(dtype: DType) -> int:
-    """How many bindings an operand of this dtype takes: one, or one per plane of blocks."""
+    """How many bindings an operand takes: one, or one per plane of blocks and for a codebook."""
     if dtype.kind != "q":
         return 1
-    return len(planes_of(dtype))
+    return len(planes_of(dtype)) + (_codebook(dtype) is not None)
+
+
+def _codebook(dtype: DType) -> Codebook | None:
+    return None if dtype in PLANES else codebook_of(dtype)
 
 
 def has_dot(dtype: DType) -> bool:
@@ -91,8 +98,12 @@ def whole_lines(first: int, dtype: DType) -> tuple[str, ...]:
 def _block_lines(name: str, first: int, dtype: DType) -> tuple[str, ...]:
     if dtype not in PLANES:
         words = planes_of(dtype)[0].nbytes // 4
+        names = ("quants", "codebook")[: bindings_of(dtype)]
         return (
-            f"@group(0) @binding({first}) var<storage, read> quants: array<u32>;",
+            *(
+                f"@group(0) @binding({first + k}) var<storage, read> {each}: array<u32>;"
+                for k, each in enumerate(names)
+            ),
             *value_lines(dtype),
             f"fn one_{name}(i: u32) -> f32 {{ return formula_value("
             f"(i / {dtype.block}u + P(48u)) * {words}u, i32(i % {dtype.block}u)); }}",
@@ -118,6 +129,8 @@ def bind(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], int, list
     """
     if x.dtype.kind == "q":
         slices, shifts = plane_slices(e, x, layout)
+        if book := _codebook(x.dtype):
+            slices.append(e.recorder.constant(book.name, book.words.view(np.uint8)))
         return slices, layout.offset, shifts
     bound, start = e.bind(x, layout)
     whole = min(-(-bound.nbytes // 16) * 16, bound.buffer.nbytes - bound.offset)

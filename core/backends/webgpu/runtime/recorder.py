@@ -74,6 +74,7 @@ class Recorder:
         self.groups: OrderedDict[tuple[str, tuple[Range, ...]], int] = OrderedDict()
         self.of_buffer: dict[int, set[tuple[str, tuple[Range, ...]]]] = {}
         self.dispatches = self.submits = 0
+        self._constants: dict[str, Slice] = {}
         self.freed = 0  # counts destroyed bind groups
         self.observer: list[tuple[str, str]] | None = None  # (op, kernel label), for tests
         self.labels: list[Label] | None = None  # of the dispatches since, for a profile
@@ -215,6 +216,14 @@ class Recorder:
         if buffer.handle in self.pool.pending:
             self.flush()
         self.port.write(buffer.handle, offset, data)
+
+    def constant(self, name: str, data: Bytes) -> Slice:
+        """A buffer that holds `data` for as long as the device is there, by its name."""
+        if name not in self._constants:
+            buffer = self.pool.take(data.size, write=True)
+            self.port.write(buffer.handle, 0, data)
+            self._constants[name] = Slice(buffer, 0, data.size)
+        return self._constants[name]
 
     def read(self, ranges: Sequence[Slice]) -> list[Bytes]:
         """Contents of some ranges after the waiting dispatches."""
