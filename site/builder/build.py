@@ -210,8 +210,8 @@ def _modules(others: Collection[str]) -> dict[str, str]:
 
 
 def _small_files() -> list[str]:
-    """The files beside a model's weights that a tab reads: the list of loader.js."""
-    listed = re.search(r"SMALL_FILES = (\[.*?\]);", read_text("loader.js"), re.S)
+    """The files beside a model's weights that a tab reads: the list of listing.js."""
+    listed = re.search(r"SMALL_FILES = (\[.*?\]);", read_text("listing.js"), re.S)
     assert listed is not None
     return [str(name) for name in ast.literal_eval(listed[1])]
 

@@ -18,7 +18,7 @@ const web = new URL("../../web/", import.meta.url);
 const load = (/** @type {string} */ name) => import(new URL(name, web).href);
 const { createTokenizer } = await load("tokenizer/tokenizer.js");
 const library = await load("build/tokenizers.js");
-const { list, sourceOf } = await load("loading/loader.js");
+const { list, sourceOf } = await load("loading/listing.js");
 
 /** @type {Map<string, any>} */
 const tokenizers = new Map();

@@ -4,7 +4,7 @@
 import { ask } from "../gpu/adapter.js";
 import * as Comlink from "./comlink.js";
 import { pipe, rowsOf, run, stream } from "./tasks.js";
-import { sourceOf } from "../loading/loader.js";
+import { sourceOf } from "../loading/listing.js";
 
 /**
  * @typedef {import("./client.d.ts").ModelSource} ModelSource

@@ -5,7 +5,8 @@
 
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
-import { flat, list, measure, read } from "../loading/loader.js";
+import { list } from "../loading/listing.js";
+import { flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
 import * as tables from "./tables.js";
 import { WeightStore } from "../loading/weights.js";
@@ -15,7 +16,7 @@ import { WeightStore } from "../loading/weights.js";
  * @typedef {import("../types.d.ts").Session} Session
  * @typedef {import("../types.d.ts").Runtime} Runtime
  * @typedef {import("../types.d.ts").Reply} Reply
- * @typedef {import("../loading/loader.js").Source} Source
+ * @typedef {import("../loading/listing.js").Source} Source
  * @typedef {{ signal: AbortSignal, report: (message: unknown) => void }} Job
  */
 

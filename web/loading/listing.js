@@ -1,0 +1,261 @@
+// listing.js: which files a model has, by its address, its hub id or what a visitor chose.
+
+import { WeightsError, refusedByServer } from "./ranges.js";
+
+/**
+ * @typedef {import("./ranges.js").FileSpec} FileSpec
+ * @typedef {import("./weights.js").WeightStore} WeightStore
+ * @typedef {{ kind: "url", url: string } | { kind: "hub", id: string, hubUrl: string }
+ *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
+ * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
+ */
+
+// The small files of a model folder. config.json is required. site/builder reads this list, too.
+const SMALL_FILES = [
+  "config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "modules.json",
+  "sentence_bert_config.json",
+  "1_Pooling/config.json",
+  "generation_config.json",
+  "chat_template.jinja",
+];
+const WEIGHTS = "model.safetensors";
+const WEIGHTS_INDEX = "model.safetensors.index.json";
+// The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
+const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
+// The kinds of GGUF files, the preferred one first, for a repository with several.
+// prettier-ignore
+const GGUF_KINDS = [
+  "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4",
+  "nvfp4", "q3_k", "q2_k", "iq3_s", "iq3_xxs", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s",
+  "tq2_0", "tq1_0", "q2_0", "q1_0", "f16", "bf16",
+];
+
+/**
+ * What a text names: a URL, a hub id, or a model of this site.
+ * @param {string} text @param {{ base: string, models: string, hubUrl?: string }} places  what
+ *   relative addresses and bare names are relative to
+ * @returns {Source}
+ */
+export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co" }) {
+  const where = text.trim();
+  const address = /^[a-z]+:/i.test(where) || /^\.{0,2}\//.test(where);
+  if (address && URL.canParse(where, base)) {
+    return { kind: "url", url: new URL(where, base).href };
+  }
+  if (HUB_ID.test(where)) return { kind: "hub", id: where, hubUrl };
+  if (/^[\w.-]+$/.test(where)) return { kind: "url", url: new URL(`${where}/`, models).href };
+  throw new WeightsError(`"${where}" is neither an address nor a hub id`, {
+    hint: 'Give a folder ("./models/NAME/", "https://…/") or a hub id ("owner/name").',
+    retry: false,
+  });
+}
+
+/** Lists the files of a model. @param {WeightStore} store @param {Source} source
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+export async function list(store, source, signal) {
+  if (source.kind === "local") return listLocal(source.files);
+  if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
+  if (isGguf(new URL(source.url).pathname)) return listGguf(store, source.url, signal);
+  const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
+  const address = new URL("manifest.json", folder).href;
+  const text = await store.document(address, signal);
+  const manifest = text === null ? null : parseManifest(text, address);
+  if (!manifest) {
+    const hub = /^(https:\/\/[^/]+)\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/$/.exec(folder);
+    if (hub && hub[1] === "https://huggingface.co") {
+      return listHub(store, `${hub[2]}@${hub[3]}`, hub[1], signal);
+    }
+    return listFolder(store, folder, signal);
+  }
+  const locate = (/** @type {FileSpec} */ file) => ({
+    ...file,
+    url: new URL(encodeURI(file.path), folder).href,
+  });
+  const files = manifest.files.map((file) =>
+    file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
+  );
+  return { name: manifest.name, origin: "folder", files: pick(files, folder) };
+}
+
+/** Null for text that is no manifest: some hosts answer every URL with their home page.
+ *  @param {string} text @param {string} where
+ *  @returns {{ name: string, files: FileSpec[] } | null} */
+function parseManifest(text, where) {
+  let manifest;
+  try {
+    manifest = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!Array.isArray(manifest?.files)) return null;
+  for (const file of manifest.files) checkRow(file, where);
+  return manifest;
+}
+
+/** Throws an error unless a listing's row has a path, and a size, a hash and parts if any.
+ *  @param {any} row @param {string} where */
+function checkRow(row, where) {
+  const { path, size = 0, sha256 = "", parts = [] } = row ?? {};
+  const texts = typeof path === "string" && typeof sha256 === "string";
+  const fits = texts && typeof size === "number" && size >= 0 && Array.isArray(parts);
+  if (!fits) throw malformed(where, row, "a file");
+  for (const part of parts) checkRow({ ...part, parts: [] }, where);
+}
+
+/** @param {string} where @param {unknown} value @param {string} what */
+function malformed(where, value, what) {
+  const shown = JSON.stringify(value)?.slice(0, 100);
+  const hint = "The listing is damaged; build or upload it again.";
+  return new WeightsError(`${where}: ${shown} is not ${what}`, { hint, url: where, retry: false });
+}
+
+/** The JSON of a listing. @param {string} text @param {string} where @returns {any} */
+function parseListing(text, where) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw malformed(where, text, "JSON");
+  }
+}
+
+/** @param {string} path */
+export const isGguf = (path) => /\.gguf$/i.test(path);
+
+/** One GGUF file by its URL. @param {WeightStore} store @param {string} address
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+async function listGguf(store, address, signal) {
+  // The address may be the hub's page about a file, not the file.
+  const url = address.replace(/^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
+  const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
+  const name = path.replace(/\.gguf$/i, "");
+  /** @type {Response | undefined} */
+  let response;
+  try {
+    response = await fetch(url, { method: "HEAD", signal });
+  } catch {
+    signal?.throwIfAborted(); // otherwise offline, or the server refuses HEAD: the read will tell
+  }
+  if (response?.status === 404 && !(await store.list()).some((row) => row.url === url)) {
+    throw refusedByServer(path, response);
+  }
+  const size = Number((response?.ok && response.headers.get("content-length")) || NaN);
+  return { name, origin: "folder", files: [{ path, url, size: size || undefined }] };
+}
+
+/** The GGUF file to load when there is no config.json. @param {FileSpec[]} files
+ *  @param {string} where @returns {FileSpec | null} */
+function pickGguf(files, where) {
+  const found = files.filter((file) => isGguf(file.path));
+  if (found.length < 2) return found[0] ?? null;
+  // llama.cpp calls a file of mostly q4_k Q4_K_M, for example.
+  const names = (/** @type {string} */ kind) =>
+    new RegExp(`(^|[^a-z0-9])${kind}(_(s|m|l|xl|moe))?([^a-z0-9_]|$)`, "i");
+  const kind = (/** @type {FileSpec} */ { path }) =>
+    GGUF_KINDS.findIndex((kind) => names(kind).test(path));
+  const known = found.filter((file) => kind(file) >= 0).sort((a, b) => kind(a) - kind(b));
+  if (known.length) return known[0];
+  throw new WeightsError(`${where} has several GGUF files, none of a supported type`, {
+    hint: `Supported: ${GGUF_KINDS.join(", ")}. Found: ${found.map((f) => f.path).join(", ")}.`,
+    retry: false,
+  });
+}
+
+/** The files that loading needs. Throws an error that names a missing one.
+ *  @param {FileSpec[]} files @param {string} where */
+function pick(files, where) {
+  if (!files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
+    const gguf = pickGguf(files, where);
+    if (gguf) return [gguf];
+  }
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const small = SMALL_FILES.filter((path) => byPath.has(path));
+  const index = byPath.get(WEIGHTS_INDEX);
+  const single = byPath.get(WEIGHTS);
+  const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));
+  const weights = single ? [single] : index ? shards : [];
+  for (const [path, found] of /** @type {[string, boolean][]} */ ([
+    ["config.json", byPath.has("config.json")],
+    ["tokenizer.json", byPath.has("tokenizer.json")],
+    [WEIGHTS, weights.length > 0],
+  ])) {
+    if (found) continue;
+    throw new WeightsError(`no ${path} in ${where}`, {
+      hint: "A model is a .gguf file, or config.json, tokenizer.json and model.safetensors.",
+      retry: false,
+    });
+  }
+  return [...small.map((path) => /** @type {FileSpec} */ (byPath.get(path))), ...weights];
+}
+
+/** @param {{ path: string, blob: Blob }[]} chosen @returns {Listing} */
+function listLocal(chosen) {
+  const config = chosen.map((file) => file.path).filter((path) => /(^|\/)config\.json$/.test(path));
+  // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
+  const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
+  const folder = top.slice(0, top.length - "config.json".length);
+  const files = chosen
+    .filter((file) => file.path.startsWith(folder))
+    .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
+  const picked = pick(files, "the chosen files");
+  const only = isGguf(picked[0].path) ? picked[0].path.replace(/.*\/|\.gguf$/gi, "") : "";
+  const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
+  return { name, origin: "local", files: picked };
+}
+
+/** A folder without a manifest on a plain server. Asks for the usual names of a model folder.
+ *  @param {WeightStore} store @param {string} folder @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listFolder(store, folder, signal) {
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, folder).href });
+  /** @type {FileSpec[]} */
+  const files = [];
+  for (const path of SMALL_FILES) {
+    const text = await store.document(at(path).url, signal);
+    // The content must be JSON: some hosts answer with a page when a file is missing.
+    if (text !== null && /^\s*[[{]/.test(text)) files.push({ path, blob: new Blob([text]) });
+  }
+  const { url } = at(WEIGHTS_INDEX);
+  const index = await store.document(url, signal);
+  if (index !== null && /^\s*{/.test(index)) {
+    const shards = new Set(Object.values(parseListing(index, url).weight_map ?? {}));
+    for (const shard of shards) {
+      if (typeof shard !== "string") throw malformed(url, shard, "the name of a file");
+    }
+    files.push({ path: WEIGHTS_INDEX, blob: new Blob([index]) });
+    files.push(...[...shards].map((shard) => at(/** @type {string} */ (shard))));
+  } else {
+    files.push(at(WEIGHTS));
+  }
+  const name = folder.split("/").filter(Boolean).pop() ?? folder;
+  return { name, origin: "folder", files: pick(files, folder) };
+}
+
+/** A repository of the Hugging Face hub, whose listing has sizes and hashes.
+ *  @param {WeightStore} store @param {string} id @param {string} hubUrl
+ *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+async function listHub(store, id, hubUrl, signal) {
+  const [name, revision = "main"] = id.split("@");
+  const tree = `${hubUrl}/api/models/${name}/tree/${revision}?recursive=true`;
+  const text = await store.document(tree, signal);
+  if (text === null) {
+    const hint = "Check the owner and the name; a private repository cannot be read from a page.";
+    throw new WeightsError(`the hub has no model "${id}"`, { url: tree, status: 404, hint });
+  }
+  /** @type {{ type: string, path: string, size: number, lfs?: { oid: string } }[]} */
+  const rows = parseListing(text, tree);
+  if (!Array.isArray(rows)) throw malformed(tree, rows, "a list of files");
+  for (const row of rows) checkRow(row, tree);
+  const files = rows
+    .filter((row) => row.type === "file")
+    .map((row) => ({
+      path: row.path,
+      url: `${hubUrl}/${name}/resolve/${revision}/${encodeURI(row.path)}`,
+      size: row.size,
+      sha256: row.lfs?.oid,
+    }));
+  return { name, origin: "hub", files: pick(files, `the hub's ${id}`) };
+}
