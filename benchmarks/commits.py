@@ -35,17 +35,20 @@ MODELS = {"llm": "smollm2-135m-instruct", "encoder": "all-minilm-l6-v2"}
 TEXTS = [f"{text} {i}" for i in range(8) for text in SENTENCES[:8]]
 # One visit: the milliseconds from the navigation to the first token, then those of a prompt that
 # begins differently (a common beginning would be reused), an answer, its tokens once its steps are
-# captured, and 64 texts.
+# captured, a chat's first token (with what its template needs), and 64 texts.
 VISIT = """async ([name, other, prompt, tokens, texts]) => {
   const { createRushlight } = await import("/rushlight/client.js");
   const rl = await createRushlight();
   const llm = await rl.load(`/models/${name}/`, { device: "cpu" });
-  const answer = async (start, count) => {
+  const answer = async (start, count, chat = false) => {
     const began = performance.now();
     const marks = [];
     let text = "";
     const options = { maxNewTokens: count, temperature: 0 };
-    for await (const piece of llm.generate(start + prompt, options)) {
+    const content = start + prompt;
+    const pieces = chat ? llm.chat([{ role: "user", content }], options)
+      : llm.generate(content, options);
+    for await (const piece of pieces) {
       marks.push(performance.now());
       text += piece;
     }
@@ -54,6 +57,7 @@ VISIT = """async ([name, other, prompt, tokens, texts]) => {
   };
   await answer("First. ", 1);
   const opened = performance.now();
+  const chat = (await answer("A chat. ", 1, true)).prompt;
   const again = await answer("Then. ", tokens);
   await llm.dispose();
   const encoder = await rl.load(`/models/${other}/`, { device: "cpu" });
@@ -61,7 +65,7 @@ VISIT = """async ([name, other, prompt, tokens, texts]) => {
   const start = performance.now();
   const vectors = await encoder.encode(texts);
   const encoded = performance.now() - start;
-  return { ...again, opened, encode: encoded, sum: vectors[0].reduce((a, b) => a + b, 0) };
+  return { ...again, opened, chat, encode: encoded, sum: vectors[0].reduce((a, b) => a + b, 0) };
 }"""
 
 
@@ -165,7 +169,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     _same([[round(v["sum"], 4) for v in taken] for taken in visits.values()])
     found = {
         part: {n: [{"seconds": v[part] / 1000} for v in taken] for n, taken in visits.items()}
-        for part in ("opened", "prompt", "answer", "token", "encode")
+        for part in ("opened", "chat", "prompt", "answer", "token", "encode")
     }
     return {"samples": {**found, **replays}, "commits": _commits(places)}
 
