@@ -224,13 +224,13 @@ def make_server(folder: Path, port: int, tries: int = 20) -> Server:
 
 
 def check(server: Server, folder: Path) -> int:
-    """Download the pages, the wheel and each model from the running server; returns the bytes.
+    """Download the pages, the runtime and each model from the running server; returns the bytes.
 
     Raises SiteError naming the first file that did not arrive complete.
     """
     runtime = json.loads((folder / "rushlight" / "runtime.json").read_text(encoding="utf-8"))
     about = json.loads((folder / "site.json").read_text(encoding="utf-8"))
-    wanted = [f"rushlight/{runtime['wheel']}", *about["pages"]]
+    wanted = [*(f"rushlight/{row['path']}" for row in runtime["files"]), *about["pages"]]
     for model in json.loads((folder / "models" / "index.json").read_text(encoding="utf-8")):
         place = f"models/{model['name']}"
         manifest = json.loads((folder / place / "manifest.json").read_text(encoding="utf-8"))

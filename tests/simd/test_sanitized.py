@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-pytestmark = [pytest.mark.native, pytest.mark.xdist_group("sanitized")]  # one build
+pytestmark = pytest.mark.native
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "simd_kernels"
 HERE = Path(__file__)
