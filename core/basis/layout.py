@@ -170,9 +170,14 @@ def contiguous_strides(shape: Sequence[int]) -> Shape:
     return tuple(reversed(strides))
 
 
+def count_elements(shape: Sequence[int]) -> int:
+    """The elements of `shape`, a size of 0 counted as 1, which bounds its strides too."""
+    return math.prod(shape) or math.prod(n for n in shape if n)
+
+
 def check_elements(shape: Sequence[int], op: str = "") -> None:
     """Raise SizeError for more elements than a view may have; op: for its message."""
-    count = math.prod(shape) or math.prod(n for n in shape if n)
+    count = count_elements(shape)
     if count > MOST_ELEMENTS:
         empty = ", counting a size of 0 as 1" if 0 in shape else ""
         error = SizeError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from rushlight.core.basis import codec
 from rushlight.core.basis.dtype import DType, float16, float32
 from rushlight.core.basis.errors import DeviceMemoryError, SizeError
 from rushlight.core.basis.graph import Graph
+from rushlight.core.basis.layout import count_elements
 
 if TYPE_CHECKING:
     from rushlight.core.backends.profiling import Probe
@@ -139,7 +139,7 @@ class CpuBackend:
         than NumPy and the C kernels count.
         """
         for x in (*inputs, out):
-            if x is not None and _count(x.layout.shape) > simd.MOST_ELEMENTS:
+            if x is not None and count_elements(x.layout.shape) > simd.MOST_ELEMENTS:
                 raise SizeError(
                     f"{name}: an operand of shape {x.layout.shape} has too many elements; at most "
                     "2**48 are supported, a size of 0 counted as 1"
@@ -198,10 +198,6 @@ class CpuBackend:
 
     def close(self) -> None:
         """Do nothing: the buffers belong to NumPy."""
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return math.prod(shape) or math.prod(n for n in shape if n)
 
 
 def _is_narrow(x: Operand | None) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.basis.layout import MOST_ELEMENTS
+from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.source import Source, open_source
 from rushlight.core.io.weights.table import Entry, Table
@@ -248,7 +248,7 @@ def _table(
                 f"{where}: {_REMOVED.get(kind, f'type {kind}')} is not supported; "
                 f"supported: {supported}"
             )
-        if math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
+        if count_elements(shape) > MOST_ELEMENTS:
             raise FormatError(f"{where} of shape {shape} is larger than any memory")
         dtype, columns = TYPES[kind], shape[-1] if shape else 1
         if columns % dtype.block:

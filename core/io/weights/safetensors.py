@@ -19,7 +19,7 @@ from typing import Any
 from rushlight.core.basis.dtype import from_safetensors
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.basis.layout import MOST_ELEMENTS
+from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, open_source
@@ -123,7 +123,7 @@ def _entry(source: Source, name: str, row: Any, base: int) -> Entry:
     if len(shape) > MAX_DIMS:
         raise _bad(source, f'tensor "{name}" has {len(shape)} dims, more than {MAX_DIMS}')
     # Dims beside a zero count too.
-    if math.prod(n for n in shape if n) > MOST_ELEMENTS:
+    if count_elements(shape) > MOST_ELEMENTS:
         raise _bad(source, f'tensor "{name}": the shape {_short(shape)} is too large')
     nbytes = dtype.nbytes(math.prod(shape))
     if offsets[1] - offsets[0] != nbytes:
