@@ -173,20 +173,20 @@ class Server(ThreadingHTTPServer):
         super().__init__(*args)
 
     def note(self, connection: socket.socket, *, waiting: bool) -> None:
-        """Note that a connection waits for a request, or is being answered, from now on."""
+        """Note that an open connection waits for a request, or is being answered, from now on."""
         with self._lock:
-            self._open.pop(connection, None)
-            self._open[connection] = waiting
+            if self._open.pop(connection, None) is not None:  # one that was closed stays closed
+                self._open[connection] = waiting
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for a connection, and close another if there are too many."""
-        self.note(request, waiting=True)
         with self._lock:
-            if len(self._open) > self.most:
+            if len(self._open) >= self.most:
                 oldest = min(self._open, key=lambda connection: not self._open[connection])
                 del self._open[oldest]
                 with contextlib.suppress(OSError):  # its visitor was faster
                     oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = True
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:

@@ -127,6 +127,30 @@ def test_slow_visitors_do_not_keep_others_out(
         assert len(server._open) <= 4
 
 
+def test_who_comes_last_is_answered_where_all_others_are_answered(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No connection waits but the new one, which is not the one to go."""
+    monkeypatch.setattr(Server, "most", 4)
+    begun, go_on = threading.Semaphore(0), threading.Event()
+    copy: Callable[..., None] = Handler._copy
+
+    def slow(self: Handler, path: Path, start: int, end: int) -> None:
+        if path.name == "weights.bin":
+            begun.release()
+            assert go_on.wait(60)
+        copy(self, path, start, end)
+
+    monkeypatch.setattr(Handler, "_copy", slow)
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            visitor = stack.enter_context(connect(server))
+            visitor.sendall(b"GET /weights.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert all(begun.acquire(timeout=60) for _ in range(4))
+        assert ask(server, "/page/") == (200, b"page")
+        go_on.set()
+
+
 def test_who_is_answered_stays(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that goes is the one that has been waiting longest, not one that is answered."""
     monkeypatch.setattr(Server, "most", 4)
