@@ -4,8 +4,9 @@
     python tools/break_places.py run [ROOM ...]   break each, run its room's tests until one fails
 
 A place is a line of code with an operator or a number whose change gives another meaning. The
-choice depends only on the seed and the sources. The program works in a copy of the checkout. It
-exits with 1 if no test fails for a broken place.
+choice depends only on the seed and the sources. The program works in a copy of the checkout. A
+test counts that fails with the change and passes without it. The program exits with 1 if there is
+none for a place.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
-def _noticed(place: Place, root: Path) -> str | None:
-    """The first test that fails with the broken place, or None if all pass."""
+def _test(words: list[str], place: Place, root: Path) -> str | None:
+    """The first of the tests that fails in the checkout at `root`, or None if all pass."""
     env = {
         **os.environ, "PYTHONPATH": str(root / "src"), "OPENBLAS_NUM_THREADS": "1",
         "LP_NUM_THREADS": "1", "RUSHLIGHT_REQUIRE": "cpu,webgpu,browser,node",
@@ -136,16 +137,28 @@ def _noticed(place: Place, root: Path) -> str | None:
         build = [sys.executable, "-m", "rushlight.simd_kernels.build"]
         if subprocess.run(build, cwd=root, env=env, capture_output=True).returncode:
             return "the build of the C kernels"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--timeout", "600", *words],
+        cwd=root, env=env, capture_output=True, text=True,
+    )  # fmt: skip
+    if not done.returncode:
+        return None
+    failed = re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.M)
+    return failed[0] if failed else (done.stdout + done.stderr)[-300:]
+
+
+def _noticed(place: Place, root: Path) -> tuple[bool, str]:
+    """Whether a test fails with the broken place and passes without it, and what happened."""
+    whole = (root / place.path).read_text(encoding="utf-8")
+    place.apply(root)
     for tests in ROOMS[place.room][1]:
-        words = shlex.split(tests)
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--timeout", "600", *words],
-            cwd=root, env=env, capture_output=True, text=True,
-        )  # fmt: skip
-        if done.returncode:
-            failed = re.findall(r"^(?:FAILED|ERROR) .*", done.stdout, re.M)
-            return failed[0] if failed else (done.stdout + done.stderr)[-300:]
-    return None
+        if (failed := _test(shlex.split(tests), place, root)) is None:
+            continue
+        (root / place.path).write_text(whole, encoding="utf-8")
+        if "::" in failed and _test([failed], place, root):
+            return False, f"NOT COUNTED: {failed} fails without the change as well"
+        return True, f"noticed by {failed}"
+    return False, "NOT NOTICED"
 
 
 def main() -> int:
@@ -162,11 +175,9 @@ def main() -> int:
         print(place, flush=True)
         if given.command == "run":
             with tempfile.TemporaryDirectory() as folder:
-                root = _copy(Path(folder) / "checkout")
-                place.apply(root)
-                found = _noticed(place, root)
-            print(f"  noticed by {found}" if found else "  NOT NOTICED", flush=True)
-            missed += found is None
+                found, what = _noticed(place, _copy(Path(folder) / "checkout"))
+            print(f"  {what}", flush=True)
+            missed += not found
     return int(missed > 0)
 
 
