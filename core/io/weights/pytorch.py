@@ -193,10 +193,13 @@ class _File:
     def _read_zip(self) -> None:
         source, members = self.source, read_zip(self.source)
         names = [name for name in members if re.fullmatch(r"[^/]*/data\.pkl", name)]
+        if any(re.match("[^/]*/(code/|constants.pkl)", name) for name in members):
+            raise FormatError(
+                f"{source.name} is a TorchScript model, which is code",
+                hint="save the weights alone: torch.save(model.state_dict(), path)",
+            )
         if len(names) != 1:
-            script = any("/code/" in name for name in members)
-            what = "a TorchScript model, which is code" if script else "not a file of torch.save"
-            raise FormatError(f"{source.name}: the zip is {what}")
+            raise FormatError(f"{source.name} is a zip, but not of torch.save: it has no data.pkl")
         folder = names[0].removesuffix("data.pkl")
         if packed := [m.name for m in members.values() if m.deflated]:
             raise FormatError(
@@ -206,11 +209,6 @@ class _File:
         pickled = members[names[0]]
         if pickled.nbytes > _MAX_PICKLE:
             raise FormatError(f"{source.name}: the pickle has {pickled.nbytes} bytes")
-        if any(name.startswith(f"{folder}code/") for name in members):
-            raise FormatError(
-                f"{source.name} is a TorchScript model, which is code",
-                hint="save the weights alone: torch.save(model.state_dict(), path)",
-            )
         order = members.get(f"{folder}byteorder")
         said = b"" if order is None else bytes(source.read(order.offset, min(order.nbytes, 10)))
         if said not in (b"", b"little", b"big"):
@@ -334,7 +332,9 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
             left[1] -= 1
             yield name, found
         if min(left) < 0:
-            raise FormatError(f"the file holds more than {_MOST_TENSORS} tensors")
+            raise FormatError(
+                f"the file holds more than {_MOST_TENSORS} tensors or {_MOST_VALUES} values"
+            )
         if type(found) in (list, tuple):
             found = dict(enumerate(found))
         if type(found) is dict:
