@@ -28,7 +28,8 @@ def numbers(content: bytes, rng: random.Random, reach: int) -> bytes:
     at = rng.randrange(max(1, min(reach, len(content)) - size))
     value = rng.choice(gguf_mutations.WHOLE) % 2 ** (8 * size)
     order = rng.choice(["little", "little", "little", "big"])
-    return content[:at] + value.to_bytes(size, order) + content[at + size :]
+    packed: bytes = value.to_bytes(size, order)
+    return content[:at] + packed + content[at + size :]
 
 
 def opcodes(content: bytes, rng: random.Random, reach: int) -> bytes:
@@ -70,18 +71,21 @@ def scrambled(content: bytes, rng: random.Random) -> bytes:
 def members(content: bytes, rng: random.Random) -> bytes:
     """A member of an archive is another, is missing, stands twice or has another name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        found = [[info.filename, archive.read(info)] for info in archive.infolist()]
+        found: list[tuple[str, bytes]] = [
+            (info.filename, archive.read(info)) for info in archive.infolist()
+        ]
     at, how = rng.randrange(len(found)), rng.randrange(12)
     if how < 8:
         pickled = [i for i, (name, _) in enumerate(found) if name.endswith(".pkl")]
         at = pickled[0] if pickled and how < 7 else at
-        found[at][1] = scrambled(found[at][1] or b"\0", rng)
+        found[at] = found[at][0], scrambled(found[at][1] or b"\0", rng)
     elif how == 8:
         found.pop(at)
     elif how == 9:
-        found[at][0] = rng.choice(["a", "x/data.pkl", "a/byteorder", "../a.npy", "a" * 60_000])
+        name = rng.choice(["a", "x/data.pkl", "a/byteorder", "../a.npy", "a" * 60_000])
+        found[at] = name, found[at][1]
     elif how == 10:
-        found.append(["a/byteorder", rng.choice([b"big", b"little", b"middle"])])
+        found.append(("a/byteorder", rng.choice([b"big", b"little", b"middle"])))
     else:
         rng.shuffle(found)
     buffer = io.BytesIO()

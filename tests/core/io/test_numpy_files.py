@@ -31,7 +31,7 @@ def arrays() -> dict[str, np.ndarray[Any, Any]]:
         for order in "<>":
             for shape in ((), (0, 3), (5,), (3, 4, 5)):
                 values = rng.integers(0, 2 if kind == "?" else 100, shape)
-                array = np.asarray(values).astype(np.dtype(kind).newbyteorder(order))
+                array = np.asarray(values).astype(order + kind)
                 found[f"{kind[-2:]}{order}{len(shape)}"] = array
                 found[f"{kind[-2:]}{order}{len(shape)} f"] = np.asfortranarray(array)
     return found
@@ -55,7 +55,8 @@ def test_every_dtype_order_and_version() -> None:
 def test_an_archive(packed: bool, tmp_path: Path) -> None:
     path, expected = tmp_path / "weights", arrays()
     with path.open("wb") as file:
-        (np.savez_compressed if packed else np.savez)(file, **expected)
+        save: Any = np.savez_compressed if packed else np.savez
+        save(file, **expected)
     found = rl.load(path)
     assert found.keys() == expected.keys()
     assert all(same(found[name], array) for name, array in expected.items())
@@ -135,7 +136,7 @@ def test_a_malformed_array_is_named(which: str) -> None:
             (load_npz, BytesSource(buffer.getvalue(), "m.npz")),
         ):
             with pytest.raises(rl.FormatError, match=message.replace("|", r"\|")) as told:
-                load(source)  # type: ignore[operator]
+                load(source)
             assert source.name in str(told.value)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -151,7 +152,7 @@ def test_objects_are_not_unpickled(tmp_path: Path) -> None:
 # --- archives ------------------------------------------------------------------------------------
 
 
-def archive(compress: bool = True, **members: bytes) -> bytes:
+def archive(compress: bool = True, /, **members: bytes) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if compress else 0) as made:
         for name, content in members.items():
