@@ -25,7 +25,8 @@ const SMALL_FILES = [
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 // PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
-const OTHER_WEIGHTS = /^(?!training_args|optimizer|scheduler|rng_state|scaler)[^/]+\.(bin|pth?|npz)$/;
+const OTHER_WEIGHTS =
+  /^(?!training_args|optimizer|scheduler|rng_state|scaler)[^/]+\.(bin|pth?|npz)$/;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
 // The kinds of GGUF files, the preferred one first, for a repository with several.
