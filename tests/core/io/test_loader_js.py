@@ -86,7 +86,7 @@ PARTS = [f"m-Q4_0-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
 @pytest.mark.parametrize(
     "name",
     [*PARTS, "m.gguf", "m-00004-of-00003.gguf", "m-00000-of-00003.gguf", "M-00001-OF-00002.GGUF",
-     "m-1-of-3.gguf", "a/m-00002-of-00002.gguf", "m-00001-of-00001.gguf"],
+     "m-1-of-3.gguf", "a/m-00002-of-00002.gguf", "m-00001-of-00001.gguf", "m-00001-of-04097.gguf"],
 )  # fmt: skip
 def test_the_parts_of_a_split_file_are_those_of_python(node: Any, name: str) -> None:
     assert node("splitParts", name) == split_parts(name)
