@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from rushlight.core.io.weights.gguf import TruncatedError, load_gguf, read_gguf
 from rushlight.core.io.weights.load_schedule import load_schedule, run_schedule
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.core.io.weights.source import BytesSource, FileSource
+from rushlight.web.loading.download import Builder
 
 BLOCKS = load_safetensors(Path(__file__).parents[1] / "data" / "blocks.safetensors")
 # (name, shape rows first, type number, bytes)
@@ -423,6 +425,43 @@ def test_a_split_file_on_a_server(tmp_path: Path) -> None:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Bytes(bytes):
+    """As JavaScript gives them."""
+
+    def to_bytes(self) -> bytes:
+        return bytes(self)
+
+
+def built(files: dict[str, bytes]) -> Any:
+    """What the tab's Builder makes of files that JavaScript streams to its places."""
+    builder = Builder()
+    for name, content in files.items():
+        rows = builder.begin(name, _Bytes(content), len(content))
+        assert rows is not None
+        for offset, nbytes, kind, place in zip(*[iter(rows)] * 4, strict=True):
+            assert kind == 0  # the heap
+            ctypes.memmove(place, content[offset : offset + nbytes], nbytes)
+    return builder.parts()
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_tabs_builder_in_both_byte_orders(order: str) -> None:
+    files, tensors, metadata = built({"m.gguf": other(order, 3)})
+    assert files == {} and metadata["s"] == "a \u2028"
+    assert np.array_equal(tensors["f"].numpy(), np.arange(6, dtype="f4").reshape(2, 3))
+    assert np.array_equal(tensors["h"].numpy(), np.arange(5, dtype="f2"))
+
+
+def test_the_tabs_builder_joins_parts() -> None:
+    contents = {f"m-{n}.gguf": content for n, content in enumerate(parts(3))}
+    _, tensors, metadata = built(contents)
+    assert metadata["general.name"] == "whole"
+    assert {n: t[0, 0].item() for n, t in tensors.items()} == {"w0": 0, "w1": 1, "w2": 2}
+    contents.popitem()
+    with pytest.raises(rl.FormatError, match="m-0.gguf says it is part 1 of 3, .* 1 of 2"):
+        built(contents)
 
 
 @pytest.mark.native
