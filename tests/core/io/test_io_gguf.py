@@ -16,7 +16,7 @@ import rushlight as rl
 from rushlight.core.io import read_tables
 from rushlight.core.io.hub.fetch import FetchError
 from rushlight.core.io.weights.byteorder import swap_bytes
-from rushlight.core.io.weights.gguf import TruncatedError, load_gguf, read_gguf
+from rushlight.core.io.weights.gguf import TruncatedError, gguf_in, load_gguf, read_gguf
 from rushlight.core.io.weights.load_schedule import load_schedule, run_schedule
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.core.io.weights.source import BytesSource, FileSource
@@ -359,6 +359,24 @@ def test_a_split_file_is_one(tmp_path: Path) -> None:
     write(tmp_path / "other.gguf", gguf())
     with pytest.raises(rl.FormatError, match="several GGUF files: m-00001-of-00003.gguf, other"):
         rl.load(tmp_path)
+
+
+@pytest.mark.native
+def test_a_file_that_the_reference_splits(tmp_path: Path) -> None:
+    import gguf as reference
+
+    writer = reference.GGUFWriter(tmp_path / "m.gguf", "llama", split_max_tensors=2)
+    writer.add_array("a.strings", ["x", "é"])
+    for n in range(5):
+        writer.add_tensor(f"w{n}", np.full((3, 4), n, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert len(list(tmp_path.glob("*-of-00003.gguf"))) == 3
+    tensors, metadata = load_gguf(gguf_in(tmp_path) or "")
+    assert metadata["a.strings"] == ["x", "é"] and len(tensors) == 5
+    assert all((tensors[f"w{n}"].numpy() == n).all() for n in range(5))
 
 
 @pytest.mark.native
