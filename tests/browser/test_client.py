@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.models.tasks import tasks
 
 TEXTS = ["a rush and a little fat", "cheap light", "", "the bee was in the lamp . " * 20, "who ?"]
@@ -34,6 +37,32 @@ def test_vectors_equal_those_of_a_python_process(shared_page: Any, native: Any) 
     )
     expected = native.encode(TEXTS).numpy()
     assert np.abs(np.array(rows) - expected).max() <= 1e-5
+
+
+def test_weights_of_another_format_from_this_device(
+    shared_page: Any, native: Any, tiny_model: Path
+) -> None:
+    buffer = io.BytesIO()
+    weights: Any = load_safetensors(tiny_model / "model.safetensors")
+    np.savez(buffer, **{name: tensor.numpy() for name, tensor in weights.items()})
+    rows = shared_page.evaluate(
+        """async ([texts, packed]) => {
+          const files = [];
+          for (const path of ["config.json", "tokenizer.json", "1_Pooling/config.json",
+            "modules.json", "tokenizer_config.json"]) {
+            const response = await fetch(`/models/tiny/${path}`);
+            if (response.ok) files.push({ path: `m/${path}`, blob: await response.blob() });
+          }
+          const bytes = await (await fetch(`data:;base64,${packed}`)).blob();
+          files.push({ path: "m/weights.npz", blob: bytes });
+          const own = await rl.load(files);
+          const rows = (await own.encode(texts)).map((v) => [...v]);
+          await own.dispose();
+          return rows;
+        }""",
+        [TEXTS[:2], base64.b64encode(buffer.getvalue()).decode()],
+    )
+    assert np.abs(np.array(rows) - native.encode(TEXTS[:2]).numpy()).max() <= 1e-5
 
 
 def test_a_single_text_no_text_and_the_kind_of_array(shared_page: Any) -> None:

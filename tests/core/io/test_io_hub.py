@@ -130,7 +130,8 @@ FILES = {
     "model.safetensors": WEIGHTS,
     "1_Pooling/config.json": b"{}",
     "onnx/model.json": b"not wanted",
-    "pytorch_model.bin": b"not wanted",
+    "pytorch_model.bin": b"wanted where there is nothing else",
+    "training_args.bin": b"not wanted",
 }
 
 
@@ -144,6 +145,7 @@ class Hub:
     cut: int = 0  # the first answer for the weights ends here
     wrong_bytes: bool = False
     wrong_size: bool = False
+    lacks: tuple[str, ...] = ()
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     url: str = ""
@@ -194,6 +196,8 @@ class Handler(BaseHTTPRequestHandler):
     def _info(self) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
         for name, data in FILES.items():
+            if name in self.state.lacks:
+                continue
             git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
             row = {"rfilename": name, "size": len(data), "blobId": git}
             if data is WEIGHTS:
@@ -291,6 +295,14 @@ def test_a_repository_is_fetched_once_with_progress(fake: Hub, tmp_path: Path) -
     assert len(gets) == len(WANTED)
     assert _resolve(fake, tmp_path)["folder"] == found["folder"]
     assert len([1 for m, p, _ in fake.asked if m == "GET" and "/resolve/" in p]) == len(WANTED)
+
+
+def test_files_of_pytorch_where_safetensors_are_missing(fake: Hub, tmp_path: Path) -> None:
+    fake.lacks = ("model.safetensors",)
+    assert _resolve(fake, tmp_path)["files"] == [*WANTED[:2], "pytorch_model.bin"]
+    fake.lacks = ("model.safetensors", "pytorch_model.bin")
+    found = _resolve(fake, tmp_path / "other")
+    assert "who/what has neither .safetensors nor pytorch_model*.bin; it has" in found["error"]
 
 
 def test_a_cut_download_asks_for_the_rest(fake: Hub, tmp_path: Path) -> None:
