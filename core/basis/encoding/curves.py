@@ -107,9 +107,10 @@ def _least_error(x: Array, w: Array | None, scales: Array) -> tuple[Array, Array
 def mxfp4(b: Blocks) -> Fields:
     """A power of two: the one whose range the largest element is in, or the next."""
     most = np.abs(b.x).max(axis=0)
+    # Scales beyond these bounds make no float32 of the largest code, or have no inverse.
     # most = f * 2^n with f in [0.5, 1): with scale 2^(n - 3) it lies in [4, 8).
     power = np.frexp(most)[1] - 3 + 127
-    choices = np.clip(np.stack([power, power + 1]), 3, 254)
+    choices = np.clip(np.stack([power, power + 1]), 3, 252)
     scales = np.ldexp(np.float32(1), choices - 128)
     row, q = _least_error(b.x, b.importance, scales)
     e = np.where(most > 0, np.take_along_axis(choices, row[None], 0)[0], 0)

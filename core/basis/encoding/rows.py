@@ -22,7 +22,7 @@ _ENCODERS: dict[DType, Encoder] = {
 # The types that values can be quantized to.
 ENCODABLE: tuple[DType, ...] = tuple(_ENCODERS)
 # Elements that are quantized at a time: with a few temporaries they fit a processor's cache.
-_PIECE = 1 << 16
+_PIECE = 1 << 17
 # A share of its mean is added to the importance in each block. It was measured on a sample of text:
 # columns that the sample hardly used are not given up.
 _SHRINKAGE = 0.05

@@ -78,7 +78,8 @@ def fit_line(
     zero = -low * back  # where x is 0
     limit = np.full_like(low, np.inf) if signed else zero
     sw = w.sum(axis=0)
-    mean = np.multiply(w, y).sum(axis=0) / sw
+    share = inverse(sw)
+    mean = np.multiply(w, y).sum(axis=0) * share
     # Sums are taken about the means, so that little is lost where one weight outdoes the others.
     wy = y - mean
     wy *= w
@@ -100,10 +101,10 @@ def fit_line(
         sqq = np.multiply(wq, q, out=t).sum(axis=0)
         syq = np.multiply(wy, q, out=t).sum(axis=0)
         # Codes that are all the same tell nothing of the slope.
-        spread = sqq - sq * sq / sw
+        spread = sqq - sq * sq * share
         over = inverse(np.where(spread > np.float32(1e-6) * sqq, spread, np.float32(0)))
         scale = syq * over
-        least = mean - scale * (sq / sw + middle)
+        least = mean - scale * (sq * share + middle)
         gain = scale * syq
         bound = (least > limit) | (over == 0)
         if bound.any():
