@@ -51,7 +51,7 @@ Encoder = Callable[[Blocks], Fields]
 
 def as_f16(scale: Array) -> Array:
     """float32 scales rounded to float16, still as float32; those out of range to the largest."""
-    bounded = np.clip(scale, -_LARGEST, _LARGEST)
+    bounded = np.clip(scale, -_LARGEST, _LARGEST) + np.float32(0)  # no zero has a sign
     rounded: Array = bounded.astype(np.float16).astype(np.float32)
     return rounded
 

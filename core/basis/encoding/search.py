@@ -196,6 +196,28 @@ def choose_scales(
     return found
 
 
+def fit_parts(
+    x: Array,
+    w: Array,
+    unit: Array,
+    tops: Iterable[float],
+    nearest: Nearest,
+    steps: int,
+    weighted: bool = False,
+) -> tuple[Array, Array]:
+    """Blocks of parts with a signed scale: d as float16 (blocks,), codes of scales (parts, blocks).
+
+    x, w: (elements, parts * blocks), of blocks divided by `unit`. steps: codes of scales go from
+    -steps to steps - 1. weighted: whether d is fitted with the parts' weights.
+    """
+    scale = fit_scale(x, w, tops, nearest).reshape(-1, len(unit))
+    weight = w.sum(axis=0).reshape(scale.shape) if weighted else None
+    d = kept_scale(share_signed(scale, weight, steps), unit, scale, -steps)
+    small = d * inverse(unit)
+    first = codes(scale * inverse(small), -steps, steps - 1)
+    return d, choose_scales(x, w, small, first, nearest, -steps, steps - 1)
+
+
 def choose_lines(
     x: Array, w: Array, d: Array, scales: Array, dmin: Array, minima: Array, steps: int, most: int
 ) -> tuple[Array, Array]:
