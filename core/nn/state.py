@@ -140,8 +140,9 @@ def quantize_layers(
         if wanted is not None and wanted is not weight.dtype:
             _check_quantizable(_weight_name(path), weight, wanted)
             plan[id(weight)] = _weight_name(path), weight, wanted
-    if filter is None and not plan and layers:
-        path, layer = next(iter(layers.items()))
+    matrices = [item for item in layers.items() if item[1]._blocks == "matrix"]
+    if filter is None and not plan and matrices:
+        path, layer = matrices[0]
         weight, first = _weight(layer), _weight_name(path)
         raise ValueError(
             f"quantize_: no layer has floating rows that are a multiple of {dtype.block}, the "

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import HOST
-from rushlight.core.basis.dtype import DType, float32
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.encoding import check_encodable, encode
+from rushlight.core.jit import capture
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -38,7 +39,8 @@ def quantized(x: Tensor, dtype: DType, importance: npt.NDArray[Any] | None = Non
             f"to: the last dim of {shape} is not a whole number of {dtype.name} blocks of "
             f"{dtype.block}"
         )
-    values = x.detach().to(float32).host_values()
+    with np.errstate(over="ignore"):  # encode names what is infinite
+        values = x.host_values().astype(np.float32, copy=False)
     if importance is None or importance.ndim == 1:
         blocks = encode(dtype, values.reshape(-1, shape[-1]), importance)
     elif len(shape) < 3 or len(importance) != shape[0]:
@@ -46,4 +48,7 @@ def quantized(x: Tensor, dtype: DType, importance: npt.NDArray[Any] | None = Non
     else:
         each = zip(values, importance, strict=True)
         blocks = np.stack([encode(dtype, v.reshape(-1, shape[-1]), w) for v, w in each])
-    return x.from_buffer(blocks.reshape(-1), dtype, shape)
+    out = x.from_buffer(blocks.reshape(-1), dtype, shape)
+    if capture.active:
+        capture.made_from_values(out)
+    return out

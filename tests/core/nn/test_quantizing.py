@@ -58,6 +58,17 @@ def test_to_moves_nothing_silently(device: str) -> None:
         there.to(rl.q4_k)
 
 
+def test_to_reads_values_which_no_replay_can() -> None:
+    x, weight = floats(2, 32), floats(3, 32)
+    numbers = np.full((1, 32), 127, np.float32)
+    fixed: Any = rl.jit(lambda x: F.linear(x, rl.tensor(numbers).to(rl.q8_0)))
+    reading: Any = rl.jit(lambda x: F.linear(x, weight.to(rl.q8_0)))
+    for _ in range(3):
+        assert_close(fixed(x), 127 * x.double().sum(-1, keepdim=True).numpy(), "product")
+    with pytest.raises(rl.CaptureError, match="reads the values of a tensor of shape"):
+        reading(x)
+
+
 def test_to_refuses() -> None:
     with pytest.raises(TypeError, match="iq3_s is not supported; supported: q4_0, q4_1"):
         floats(2, 256).to(rl.iq3_s)
