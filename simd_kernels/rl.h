@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 // Changes whenever a word of a message changes its meaning.
-#define RL_VERSION 1
+#define RL_VERSION 2
 #define RL_DIMS 8
 #define RL_OPERANDS 12
 #define RL_THREADS 64
@@ -24,7 +24,12 @@ enum {
 #define RL_DTYPES(D) \
     D(BOOL, 1, 1) D(U8, 1, 1) D(I8, 1, 1) D(I16, 2, 1) D(I32, 4, 1) D(U32, 4, 1) D(I64, 8, 1) \
     D(F16, 2, 1) D(BF16, 2, 1) D(F32, 4, 1) D(F64, 8, 1) D(E4M3, 1, 1) D(E5M2, 1, 1) \
-    D(Q4_0, 18, 32) D(Q4_1, 20, 32) D(Q5_0, 22, 32) D(Q5_1, 24, 32) D(Q8_0, 34, 32)
+    D(Q4_0, 18, 32) D(Q4_1, 20, 32) D(Q5_0, 22, 32) D(Q5_1, 24, 32) D(Q8_0, 34, 32) \
+    D(Q2_K, 84, 256) D(Q3_K, 110, 256) D(Q4_K, 144, 256) D(Q5_K, 176, 256) D(Q6_K, 210, 256) \
+    D(IQ4_NL, 18, 32) D(IQ4_XS, 136, 256) D(MXFP4, 17, 32) D(NVFP4, 36, 64) \
+    D(IQ1_S, 50, 256) D(IQ1_M, 56, 256) D(IQ2_XXS, 66, 256) D(IQ2_XS, 74, 256) \
+    D(IQ2_S, 82, 256) D(IQ3_XXS, 98, 256) D(IQ3_S, 110, 256) D(TQ1_0, 54, 256) \
+    D(TQ2_0, 66, 256) D(Q1_0, 18, 128) D(Q2_0, 18, 64) D(Q8_1, 36, 32) D(Q8_K, 292, 256)
 
 #define RL_ENUM(name, bytes, block) RL_##name,
 enum { RL_DTYPES(RL_ENUM) RL_N_DTYPES };

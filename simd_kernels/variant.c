@@ -22,9 +22,19 @@
 
 #include "attention.c"
 #include "blocks.c"
+#include "chunks.c"
+#if defined(__wasm__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
+#include "chunks_rare.c"
+#if defined(__wasm__)
+#pragma clang attribute pop
+#endif
+#include "blocks_widen.c"
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"
+#include "chunks_row.c"
 #include "blocks_linear.c"
 #include "product.c"
 #include "gemm.c"
