@@ -68,8 +68,9 @@ static void ql_item(void *ctx, int64_t item, int thread) {
 
 // Rows in the order of their experts, and a group for each expert that has rows. named: room for
 // the rows' indices.
-static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
-                         const rl_operand *index, int64_t n, int64_t *named, int64_t experts) {
+RL_SMALL static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
+                                  const rl_operand *index, int64_t n, int64_t *named,
+                                  int64_t experts) {
     const float *from = (const float *)x->data;
     float *to = (float *)out->data;
     if (index->ndim < 0) {
@@ -92,7 +93,7 @@ static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
     return RL_OK;
 }
 
-static int ql_run(const rl_call *c, int transposed) {
+RL_SMALL static int ql_run(const rl_call *c, int transposed) {
     if (c->n < 5 || c->n > 6 || c->n_attrs != 1) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     const rl_operand *index = &c->op[4];

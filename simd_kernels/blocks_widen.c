@@ -1,26 +1,4 @@
-// Weights in blocks as float32: unpacking of chunks by type, dequantize and embedding.
-
-// `n` chunks of contiguous blocks. codes: the codes of the type's codebook, a byte each, or NULL.
-#define QC_CASE(TYPE, name)                                                                        \
-    case RL_##TYPE:                                                                                \
-        for (; n > 0; n--, p += bytes, out++) qc_##name(p, out);                                   \
-        break;
-Q_APART void qc_unpack(int type, const uint8_t *codes, const uint8_t *p, int64_t n, q_chunk *out) {
-    int64_t bytes = q_bytes(type) * (QC_SIZE / q_block(type));
-    switch (type) {
-        QC_CASE(Q2_K, q2_k)
-        QC_CASE(Q3_K, q3_k)
-        QC_CASE(Q4_K, q4_k)
-        QC_CASE(Q5_K, q5_k)
-        QC_CASE(Q6_K, q6_k)
-        QC_CASE(IQ4_NL, iq4_nl)
-        QC_CASE(IQ4_XS, iq4_xs)
-        QC_CASE(MXFP4, mxfp4)
-        QC_CASE(NVFP4, nvfp4)
-    default:
-        for (; n > 0; n--, p += bytes, out++) qc_rare(type, codes, p, out);
-    }
-}
+// Weights in blocks as float32 (dequantize and embedding), and chunks of many rows.
 
 // What a weight's rows are: `columns` elements of a type. codes: of its codebook, or NULL.
 typedef struct {
@@ -31,7 +9,8 @@ typedef struct {
 
 // `n` chunks of the row at `p` from number `first` on. The last of a row is filled up with what
 // blocks of zeros give.
-static void qc_load(const q_weight *w, const uint8_t *p, int64_t first, int64_t n, q_chunk *out) {
+RL_SMALL static void qc_load(const q_weight *w, const uint8_t *p, int64_t first, int64_t n,
+                             q_chunk *out) {
     int64_t bytes = q_bytes(w->type) * (QC_SIZE / q_block(w->type));
     int64_t whole = rl_min(n, w->columns / QC_SIZE - first);
     p += first * bytes;
@@ -86,7 +65,7 @@ RL_INLINE void qc_columns(const q_chunk c[VF], int64_t g, vi q[4], vf *s, vf *m)
 }
 
 // The codes of a weight's codebook in operand `number`; 0 if the type needs others.
-static int q_codes(const rl_call *c, int number, int type, const uint8_t **codes) {
+RL_SMALL static int q_codes(const rl_call *c, int number, int type, const uint8_t **codes) {
     int64_t wanted = qc_codes(type);
     const rl_operand *x = &c->op[number];
     int given = c->n > number && x->ndim >= 0;
@@ -136,7 +115,7 @@ static void q_widen_item(void *ctx, int64_t item, int thread) {
 }
 
 // Blocks as float32: out[..., :] = w[..., :], or w[index[...], :] where there is an index.
-static int k_blocks_widen(const rl_call *c) {
+RL_SMALL static int k_blocks_widen(const rl_call *c) {
     if (c->n < 3 || c->n > 4) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *w = &c->op[1], *index = &c->op[2];
     if (!q_is_rows(out) || !q_is_block(w) || w->shape[w->ndim - 1] != out->shape[out->ndim - 1])

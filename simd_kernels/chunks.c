@@ -15,15 +15,19 @@ RL_LOAD(b32load, b32)
 RL_STORE(b32store, b32)
 RL_STORE(b16store, b16)
 
+#if defined(__wasm__)
+#define QC_PART static __attribute__((noinline)) // small code
+#else
+#define QC_PART RL_INLINE
+#endif
+
+QC_PART float qc_half(const uint8_t *p) { return q_half(p); }
+
 // to[i] = bytes[i] * d, for 16 signed bytes.
-RL_INLINE void qc_scale(b16 bytes, float d, float to[16]) {
+QC_PART void qc_scale(b16 bytes, float d, float to[16]) {
     vf v[16 / VF];
     q_floats(bytes, v);
     for (int i = 0; i < 16 / VF; i++) vstore(to + i * VF, v[i] * vsplat(d));
-}
-
-RL_INLINE void qc_no_minimum(q_chunk *c) {
-    for (int i = 0; i < 16; i += VF) vstore(c->m + i, vsplat(-0.0f));
 }
 
 // The scales of 32 elements.
@@ -35,24 +39,21 @@ RL_INLINE b16 qc_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return (b16)(u4){a, b, c, d};
 }
 
-// 64 bytes as 256 elements of two bits, in bits `bit` and up of what `high` adds, less `less`.
+// 64 bytes as 256 elements of two bits, with a third from the 32 bytes `high` if given, less `less`.
 RL_INLINE void qc_two_bits(const uint8_t *qs, const uint8_t *high, uint8_t less, q_chunk *c) {
     b32 third = high ? b32load(high) : (b32){0};
     for (int n = 0; n < 2; n++) {
         b32 two = b32load(qs + 32 * n);
-        for (int k = 0; k < 4; k++) {
-            b32 v = two >> 2 * k & 3;
-            if (high) v |= (third >> (4 * n + k) & 1) << 2;
-            b32store(c->q + 128 * n + 32 * k, v - less);
-        }
+        for (int k = 0; k < 4; k++, two >>= 2, third >>= 1)
+            b32store(c->q + 128 * n + 32 * k, ((two & 3) | (third & 1) << 2) - less);
     }
 }
 
 RL_INLINE void qc_q2_k(const uint8_t *p, q_chunk *c) {
     b16 scales = b16load(p);
     qc_two_bits(p + 16, NULL, 0, c);
-    qc_scale(scales & 15, q_half(p + 80), c->s);
-    qc_scale(scales >> 4, -q_half(p + 82), c->m);
+    qc_scale(scales & 15, qc_half(p + 80), c->s);
+    qc_scale(scales >> 4, -qc_half(p + 82), c->m);
 }
 
 RL_INLINE void qc_q3_k(const uint8_t *p, q_chunk *c) {
@@ -62,8 +63,7 @@ RL_INLINE void qc_q3_k(const uint8_t *p, q_chunk *c) {
                           (a >> 4 & four) | (high >> 4 & two) << 4,
                           (b >> 4 & four) | (high >> 6 & two) << 4);
     qc_two_bits(p + 32, p, 4, c);
-    qc_scale(scales - 32, q_half(p + 108), c->s);
-    qc_no_minimum(c);
+    qc_scale(scales - 32, qc_half(p + 108), c->s);
 }
 
 // Scales and minimums of q4_k and q5_k: six bits each for 32 elements.
@@ -75,8 +75,8 @@ RL_INLINE void qc_six_bits(const uint8_t *p, q_chunk *c) {
     b16 s = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     b16 m = __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15,
                                     15);
-    qc_scale(s, q_half(p), c->s);
-    qc_scale(m, -q_half(p + 2), c->m);
+    qc_scale(s, qc_half(p), c->s);
+    qc_scale(m, -qc_half(p + 2), c->m);
 }
 
 RL_INLINE void qc_q4_k(const uint8_t *p, q_chunk *c) {
@@ -91,10 +91,10 @@ RL_INLINE void qc_q4_k(const uint8_t *p, q_chunk *c) {
 RL_INLINE void qc_q5_k(const uint8_t *p, q_chunk *c) {
     qc_six_bits(p, c);
     b32 fifth = b32load(p + 16);
-    for (int t = 0; t < 4; t++) {
+    for (int t = 0; t < 4; t++, fifth >>= 2) {
         b32 v = b32load(p + 48 + 32 * t);
-        b32store(c->q + 64 * t, (v & 15) | (fifth >> 2 * t & 1) << 4);
-        b32store(c->q + 64 * t + 32, v >> 4 | (fifth >> (2 * t + 1) & 1) << 4);
+        b32store(c->q + 64 * t, (v & 15) | (fifth & 1) << 4);
+        b32store(c->q + 64 * t + 32, v >> 4 | (fifth & 2) << 3);
     }
 }
 
@@ -107,8 +107,7 @@ RL_INLINE void qc_q6_k(const uint8_t *p, q_chunk *c) {
         b32store(to + 64, (a >> 4 | (high >> 4 & 3) << 4) - 32);
         b32store(to + 96, (b >> 4 | high >> 6 << 4) - 32);
     }
-    qc_scale(b16load(p + 192), q_half(p + 208), c->s);
-    qc_no_minimum(c);
+    qc_scale(b16load(p + 192), qc_half(p + 208), c->s);
 }
 
 // The numbers that four bits stand for.
@@ -131,20 +130,18 @@ RL_INLINE void qc_halves(const int8_t table[16], const uint8_t *p, int8_t *to) {
 RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) {
     for (int b = 0; b < 8; b++, p += 18) {
         qc_halves(QC_CURVE, p + 2, c->q + 32 * b);
-        qc_both(c, b, q_half(p));
+        qc_both(c, b, qc_half(p));
     }
-    qc_no_minimum(c);
 }
 
 RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) {
-    float d = q_half(p);
+    float d = qc_half(p);
     uint32_t low = word(p + 4), high = p[2] | (uint32_t)p[3] << 8;
     for (int b = 0; b < 8; b++) {
         qc_halves(QC_CURVE, p + 8 + 16 * b, c->q + 32 * b);
         int scale = (int)((low >> 4 * b & 15) | (high >> 2 * b & 3) << 4) - 32;
         qc_both(c, b, d * (float)scale);
     }
-    qc_no_minimum(c);
 }
 
 RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
@@ -156,7 +153,6 @@ RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
         rl_copy(&s, &bits, 4);
         qc_both(c, b, s);
     }
-    qc_no_minimum(c);
 }
 
 // Half of a float of four and three bits; 0x7f is 0.
@@ -179,5 +175,4 @@ RL_INLINE void qc_nvfp4(const uint8_t *p, q_chunk *c) {
                                                              25, 26, 27, 28, 29, 30, 31));
         c->s[g] = qc_ue4m3(block[g % 4]), c->s[g + 1] = qc_ue4m3(block[g % 4 + 1]);
     }
-    qc_no_minimum(c);
 }

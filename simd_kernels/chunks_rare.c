@@ -84,7 +84,7 @@ QC_RARE uint32_t qc_points(int type, const uint8_t *codes, const uint8_t *p, int
 QC_RARE void qc_part(int type, const uint8_t *codes, const uint8_t *p, int part, q_chunk *c) {
     uint32_t negative = 0, bits = 0;
     int first, second; // scales of each 16 elements
-    float d = q_half(p), by = 0.125f;
+    float d = qc_half(p), by = 0.125f;
     b16 code[2], less[2];
     uint32_t sevens = qc_points(type, codes, p, part, code, less);
     switch (type) {
@@ -167,7 +167,6 @@ static void qc_tq1_0(const uint8_t *p, q_chunk *c) {
 }
 
 static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c) {
-    qc_no_minimum(c);
     if (codes) {
         qc_coded(type, codes, p, c);
         return;
@@ -175,7 +174,7 @@ static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c
     if (type == RL_TQ1_0 || type == RL_TQ2_0) {
         if (type == RL_TQ1_0) qc_tq1_0(p, c);
         else qc_two_bits(p, NULL, 1, c);
-        for (int part = 0; part < 8; part++) qc_both(c, part, q_half(p + q_bytes(type) - 2));
+        for (int part = 0; part < 8; part++) qc_both(c, part, qc_half(p + q_bytes(type) - 2));
         return;
     }
     for (int part = 0; part < 8; part++) {
@@ -183,7 +182,7 @@ static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c
         const uint8_t *block = p + 32 * part / q_block(type) * q_bytes(type);
         float d;
         if (type == RL_Q8_K) rl_copy(&d, p, 4);
-        else d = q_half(block);
+        else d = qc_half(block);
         if (type == RL_Q1_0) { // 128 elements
             b16 set[2];
             q_fifths(word(block + 2 + part % 4 * 4), set);
@@ -199,4 +198,28 @@ static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c
         } else rl_copy(to, type == RL_Q8_K ? p + 4 + 32 * part : block + 4, 32);
         qc_both(c, part, d);
     }
+}
+
+// `n` chunks of contiguous blocks. codes: the codes of the type's codebook, a byte each, or NULL.
+#define QC_CASE(TYPE, name)                                                                        \
+    case RL_##TYPE:                                                                                \
+        for (int64_t i = 0; i < n; i++) qc_##name(p + i * bytes, out + i);                         \
+        break;
+Q_APART void qc_unpack(int type, const uint8_t *codes, const uint8_t *p, int64_t n, q_chunk *out) {
+    int64_t bytes = q_bytes(type) * (QC_SIZE / q_block(type));
+    switch (type) {
+        QC_CASE(Q2_K, q2_k)
+        QC_CASE(Q3_K, q3_k)
+        QC_CASE(Q4_K, q4_k)
+        QC_CASE(Q5_K, q5_k)
+        QC_CASE(Q6_K, q6_k)
+        QC_CASE(IQ4_NL, iq4_nl)
+        QC_CASE(IQ4_XS, iq4_xs)
+        QC_CASE(MXFP4, mxfp4)
+        QC_CASE(NVFP4, nvfp4)
+    default:
+        for (int64_t i = 0; i < n; i++) qc_rare(type, codes, p + i * bytes, out + i);
+    }
+    for (; n > 0 && !q_least(type); n--, out++)
+        for (int i = 0; i < 16; i += VF) vstore(out->m + i, vsplat(-0.0f));
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 // Changes whenever a word of a message changes its meaning.
-#define RL_VERSION 2
+#define RL_VERSION 1
 #define RL_DIMS 8
 #define RL_OPERANDS 12
 #define RL_THREADS 64

@@ -22,10 +22,10 @@
 
 #include "attention.c"
 #include "blocks.c"
-#include "chunks.c"
 #if defined(__wasm__)
 #pragma clang attribute push(__attribute__((minsize)), apply_to = function)
 #endif
+#include "chunks.c"
 #include "chunks_rare.c"
 #if defined(__wasm__)
 #pragma clang attribute pop

@@ -21,7 +21,7 @@ from rushlight.core.basis import dtype as dtypes
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import SizeError
 
-VERSION = 2
+VERSION = 1
 # In the order of rl.h.
 _ORDER = (
     "bool uint8 int8 int16 int32 uint32 int64 float16 bfloat16 float32 float64 float8_e4m3fn "
