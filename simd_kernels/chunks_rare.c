@@ -1,9 +1,9 @@
 // Chunks of the types that few files have, in small code: points of codebooks, ternary numbers, and
 // bytes. `codes` are the codes of a codebook (codebooks.py) in order, a byte each.
 
-// A copy per type natively, small code in the tab.
+// A copy per type natively, one for all in the tab.
 #if defined(__wasm__)
-#define QC_RARE static
+#define QC_RARE static __attribute__((noinline))
 #else
 #define QC_RARE RL_INLINE
 #endif
@@ -42,42 +42,56 @@ static uint32_t qc_even_signs(uint32_t sevens) {
     return x | (odd & 0x01010101) << 7;
 }
 
+RL_INLINE uint32_t qc_word16(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8; }
+
 // The points of 32 elements number `part`: the codes, and for the types of iq1_s what is subtracted.
-// sevens: the signs that iq2_xs has beside its points.
-QC_RARE uint32_t qc_points(int type, const uint8_t *codes, const uint8_t *p, int part, b16 code[2],
+// Returns the signs that iq2_xs has beside its points.
+RL_INLINE uint32_t qc_points(int type, const uint8_t *codes, const uint8_t *p, int part, b16 code[2],
                            b16 less[2]) {
-    const int four = type == RL_IQ3_XXS || type == RL_IQ3_S, points = four ? 8 : 4;
-    uint32_t sevens = 0, found[8], two_found[8], high = 0;
-    if (type == RL_IQ1_S) high = p[34 + 2 * part] | (uint32_t)p[35 + 2 * part] << 8;
-    for (int l = 0; l < points; l++) {
-        int i = part * points + l; // number of the point
-        uint32_t point, down = 0;
-        switch (type) {
-        case RL_IQ2_XXS: point = p[2 + 8 * part + l]; break;
-        case RL_IQ2_XS:
-            point = p[2 + 2 * i] | (p[3 + 2 * i] & 1u) << 8;
-            sevens |= (uint32_t)(p[3 + 2 * i] >> 1) << 7 * l;
-            break;
-        case RL_IQ2_S: point = p[2 + i] | (p[66 + part] >> 2 * l & 3u) << 8; break;
-        case RL_IQ3_XXS: point = p[2 + i]; break;
-        case RL_IQ3_S: point = p[2 + i] | (p[66 + part] >> l & 1u) << 8; break;
-        case RL_IQ1_S: point = p[2 + i] | (high >> 3 * l & 7) << 8, down = high >> 15; break;
-        default: // iq1_m
-            high = p[32 + i / 2] >> i % 2 * 4;
-            point = p[i] | (high & 7) << 8, down = high >> 3 & 1;
+    uint32_t point[8], signs = 0, down = 0, high;
+    switch (type) {
+    case RL_IQ2_XXS:
+        for (int l = 0; l < 4; l++) point[l] = p[2 + 8 * part + l];
+        break;
+    case RL_IQ2_XS:
+        for (int l = 0; l < 4; l++) {
+            uint32_t both = qc_word16(p + 2 + 8 * part + 2 * l);
+            point[l] = both & 511, signs |= both >> 9 << 7 * l;
         }
-        if (four) found[l] = word(codes + 4 * point);
-        else {
-            found[2 * l] = word(codes + 8 * point), found[2 * l + 1] = word(codes + 8 * point + 4);
-            two_found[2 * l] = two_found[2 * l + 1] = 0x07070707 + down * 0x02020202;
+        break;
+    case RL_IQ2_S:
+        high = p[66 + part];
+        for (int l = 0; l < 4; l++) point[l] = p[2 + 4 * part + l] | (high >> 2 * l & 3) << 8;
+        break;
+    case RL_IQ3_XXS:
+    case RL_IQ3_S:
+        high = type == RL_IQ3_S ? p[66 + part] : 0;
+        for (int l = 0; l < 8; l++) point[l] = p[2 + 8 * part + l] | (high >> l & 1) << 8;
+        for (int h = 0; h < 2; h++) {
+            const uint32_t *n = point + 4 * h;
+            code[h] = qc_words(word(codes + 4 * n[0]), word(codes + 4 * n[1]),
+                               word(codes + 4 * n[2]), word(codes + 4 * n[3]));
+        }
+        return 0;
+    case RL_IQ1_S:
+        high = qc_word16(p + 34 + 2 * part);
+        for (int l = 0; l < 4; l++) point[l] = p[2 + 4 * part + l] | (high >> 3 * l & 7) << 8;
+        down = (high >> 15) * 15;
+        break;
+    default: // iq1_m
+        high = qc_word16(p + 32 + 2 * part);
+        for (int l = 0; l < 4; l++) {
+            point[l] = p[4 * part + l] | (high >> 4 * l & 7) << 8;
+            down |= (high >> (4 * l + 3) & 1) << l;
         }
     }
-    for (int h = 0; h < 2; h++) {
-        const uint32_t *f = found + 4 * h, *t = two_found + 4 * h;
-        code[h] = qc_words(f[0], f[1], f[2], f[3]);
-        if (type == RL_IQ1_S || type == RL_IQ1_M) less[h] = qc_words(t[0], t[1], t[2], t[3]);
+    typedef int64_t i2 __attribute__((vector_size(16)));
+    for (int l = 0; l < 4; l += 2) {
+        code[l / 2] = (b16)(i2){load64(codes + 8 * point[l]), load64(codes + 8 * point[l + 1])};
+        const int64_t seven = 0x0707070707070707, two = 0x0202020202020202;
+        less[l / 2] = (b16)(i2){seven + (down >> l & 1) * two, seven + (down >> (l + 1) & 1) * two};
     }
-    return sevens;
+    return signs;
 }
 
 // 32 elements of a type with a codebook.
@@ -86,13 +100,13 @@ QC_RARE void qc_part(int type, const uint8_t *codes, const uint8_t *p, int part,
     int first, second; // scales of each 16 elements
     float d = qc_half(p), by = 0.125f;
     b16 code[2], less[2];
-    uint32_t sevens = qc_points(type, codes, p, part, code, less);
+    uint32_t signs = qc_points(type, codes, p, part, code, less);
     switch (type) {
     case RL_IQ1_M: { // the block's scale lies in the highest bits of four words
         const uint8_t *w = p + 48;
         uint32_t low = w[1] >> 4 | (w[3] & 240u), high = w[5] >> 4 | (w[7] & 240u);
         d = half_to_float((uint16_t)(low | high << 8));
-        bits = (w[part / 2 * 2] | (uint32_t)w[part / 2 * 2 + 1] << 8) >> part % 2 * 6;
+        bits = qc_word16(w + part / 2 * 2) >> part % 2 * 6;
         first = bits & 7, second = bits >> 3 & 7;
         break;
     }
@@ -104,7 +118,7 @@ QC_RARE void qc_part(int type, const uint8_t *codes, const uint8_t *p, int part,
         if (type == RL_IQ3_XXS) by = 0.25f;
         break;
     case RL_IQ2_XS:
-        negative = qc_even_signs(sevens);
+        negative = qc_even_signs(signs);
         first = p[66 + part] & 15, second = p[66 + part] >> 4;
         break;
     case RL_IQ2_S:
@@ -136,7 +150,7 @@ QC_RARE void qc_part(int type, const uint8_t *codes, const uint8_t *p, int part,
         for (int part = 0; part < 8; part++) qc_part(RL_##TYPE, codes, p, part, c);                \
         return;
 
-static void qc_coded(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c) {
+RL_SMALL static void qc_coded(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c) {
 #if !defined(__wasm__) // small code there
     switch (type) {
         QC_PARTS(IQ1_S)
@@ -154,7 +168,7 @@ static void qc_coded(int type, const uint8_t *codes, const uint8_t *p, q_chunk *
 // -1, 0 or 1: the first digit of base 3 of a fraction of 256 is that of three times the byte.
 RL_INLINE b16 qc_digit(b16 v) { return (b16)(v <= 85) - (b16)(v > 170); }
 
-static void qc_tq1_0(const uint8_t *p, q_chunk *c) {
+RL_SMALL static void qc_tq1_0(const uint8_t *p, q_chunk *c) {
     for (int k = 0; k < 48; k += 16) {
         b16 v = b16load(p + k);
         for (int n = 0; n < 5; n++, v = v + v + v)
@@ -166,7 +180,7 @@ static void qc_tq1_0(const uint8_t *p, q_chunk *c) {
     b16store(c->q + 240, qc_digit(b16load((const uint8_t *)words)));
 }
 
-static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c) {
+RL_SMALL static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c) {
     if (codes) {
         qc_coded(type, codes, p, c);
         return;
@@ -205,7 +219,8 @@ static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c
     case RL_##TYPE:                                                                                \
         for (int64_t i = 0; i < n; i++) qc_##name(p + i * bytes, out + i);                         \
         break;
-Q_APART void qc_unpack(int type, const uint8_t *codes, const uint8_t *p, int64_t n, q_chunk *out) {
+RL_SMALL Q_APART void qc_unpack(int type, const uint8_t *codes, const uint8_t *p, int64_t n,
+                                q_chunk *out) {
     int64_t bytes = q_bytes(type) * (QC_SIZE / q_block(type));
     switch (type) {
         QC_CASE(Q2_K, q2_k)

@@ -22,14 +22,8 @@
 
 #include "attention.c"
 #include "blocks.c"
-#if defined(__wasm__)
-#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
-#endif
 #include "chunks.c"
 #include "chunks_rare.c"
-#if defined(__wasm__)
-#pragma clang attribute pop
-#endif
 #include "blocks_widen.c"
 #include "blocks_exact.c"
 #include "blocks_fast.c"
