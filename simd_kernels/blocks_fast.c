@@ -29,11 +29,11 @@
 // of 16..31, odd ones of 0..15, odd ones of 16..31. Otherwise their high bytes come first, then the
 // low ones. The four words are the parts of a lane's elements if these are converted to float one
 // by one. If a block is summed first, the first word is the whole.
-// The layout of a unit of a tile, the `unit` elements with one scale: the numbers of QF_ROWS rows in
-// twos (if QF_WORDS; otherwise in fours, the high bytes of all rows, then the low ones), then d of
+// The layout of a unit of a tile, which are `unit` elements with one scale: the numbers of QF_ROWS
+// rows in twos (if QF_WORDS; otherwise in fours, the high bytes of all rows, then the low ones), then d of
 // each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
 #define QF_ONE 96
-#define QF_UNIT(type) (q_is_chunked(type) ? 16 : 32)
+#define QF_UNIT(type) (qc_is_fine(type) ? 16 : 32)
 #define QF_TILE(unit) (QF_ROWS * (2 * (unit) + 8))
 // The layout of a unit of VF weight rows: the numbers likewise, scales, minimums.
 #define QF_NUMBERS(unit) (VF * (QF_WORDS ? 2 : 1) * (unit))
@@ -163,11 +163,13 @@ static void qf_chunk_panel(const q_weight *w, const uint8_t *p, int64_t row, int
     for (int64_t k = 0; k < columns; k += QC_SIZE) {
         q_chunk c[VF];
         qc_rows(w, p, row, rows, (first + k) / QC_SIZE, c);
-        for (int64_t g = 0; g < rl_min(QC_SIZE, columns - k) / 16; g++, panel += QF_PANEL(16)) {
-            vi q[4];
+        const int unit = QF_UNIT(w->type);
+        for (int64_t g = 0; g < rl_min(QC_SIZE, columns - k); g += unit, panel += QF_PANEL(unit)) {
+            vi q[8];
             vf s, m;
-            qc_columns(c, g, q, &s, &m);
-            qf_put_unit(w->type, 16, q, s, m, panel);
+            qc_columns(c, g / 16, q, &s, &m);
+            if (unit == 32) qc_columns(c, g / 16 + 1, q + 4, &s, &m);
+            qf_put_unit(w->type, unit, q, s, m, panel);
         }
     }
 }
@@ -211,7 +213,7 @@ RL_INLINE void qf_each_product(int least, int unit, const uint8_t *x, const uint
 }
 
 Q_APART void qf_product(int type, const uint8_t *x, const uint8_t *w, int64_t units, vf *out) {
-    if (q_is_chunked(type)) qf_each_product(q_least(type), 16, x, w, units, out);
+    if (qc_is_fine(type)) qf_each_product(q_least(type), 16, x, w, units, out);
     else qf_each_product(q_least(type), 32, x, w, units, out);
 }
 

@@ -1,13 +1,19 @@
 // Weights of the types with blocks of many layouts, unpacked to one form that all kernels read.
 //
 // A chunk is 256 elements: signed bytes q, and for each 16 of them a scale s and a minimum m. An
-// element is q * s + m, as ggml's dequantize_row_* gives it (to the bit: products are exact). A type
-// without minimums has m = -0.0, which keeps the sign of a zero. Fields are those of quantized.py.
+// element is q * s + m, as ggml's dequantize_row_* gives it, to the bit, because products are exact.
+// Types without minimums have m = -0.0, which keeps the sign of a zero. quantized.py has the fields.
 #define QC_SIZE 256
 typedef struct {
     int8_t q[QC_SIZE];
     float s[16], m[16];
 } __attribute__((aligned(64))) q_chunk;
+
+// Whether each 16 elements have a scale of their own, not each 32.
+RL_INLINE int qc_is_fine(int type) {
+    return type == RL_Q2_K || type == RL_Q3_K || type == RL_Q6_K || type == RL_NVFP4 ||
+           type == RL_IQ1_M || type == RL_IQ2_XS || type == RL_IQ2_S;
+}
 
 // 32 elements; two registers or one.
 typedef uint8_t b32 __attribute__((vector_size(32)));
@@ -39,7 +45,7 @@ RL_INLINE b16 qc_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return (b16)(u4){a, b, c, d};
 }
 
-// 64 bytes as 256 elements of two bits, with a third from the 32 bytes `high` if given, less `less`.
+// 64 bytes as 256 elements of two bits, less `less`. high: 32 bytes with the third bits, or NULL.
 RL_INLINE void qc_two_bits(const uint8_t *qs, const uint8_t *high, uint8_t less, q_chunk *c) {
     b32 third = high ? b32load(high) : (b32){0};
     for (int n = 0; n < 2; n++) {

@@ -1,7 +1,7 @@
 // One activation row times rows of chunks, the product of a decoding step.
 
 // The layout of 256 rounded activations (qf_round): if DOT32, their high bytes, then the low ones,
-// and if BIAS8 sums of four times -BIAS8; otherwise 16-bit numbers. Then, for each 16 of them, d and
+// and if BIAS8 sums of four times -BIAS8; otherwise 16-bit numbers. For each 16 then follow d and
 // d * sum.
 #if !DOT32
 #define QC_STEPS 512
@@ -39,7 +39,8 @@ static void qc_one(const float *x, int64_t columns, uint8_t *to) {
 }
 
 // The products of `n` chunks with rounded activations; elements add up to the sum.
-RL_INLINE vf qc_each_fast(int least, const uint8_t *x, const q_chunk *c, int64_t n) {
+RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
+    (void)fine; // sums of four, if DOT32, have a scale each
     vf sum[2] = {0};
     for (; n > 0; n--, c++, x += QC_ONE) {
         const float *d = (const float *)(x + QC_STEPS);
@@ -69,13 +70,14 @@ RL_INLINE vf qc_each_fast(int least, const uint8_t *x, const q_chunk *c, int64_t
                 sum[t] = vfma(__builtin_convertvector(total, vf), each, sum[t]);
             }
 #else
-        for (int g = 0; g < 16; g += 2)
+        for (int k = 0; k < QC_SIZE; k += fine ? 32 : 64)
             for (int t = 0; t < 2; t++) {
-                const int8_t *q = c->q + 16 * (g + t);
-                const uint8_t *from = x + 32 * (g + t);
-                vi total = madd16(widen8(q), (vs)bload(from));
-                if (VF == 4) total += madd16(widen8(q + 8), (vs)bload(from + 16));
-                sum[t] = vfma(__builtin_convertvector(total, vf), vsplat(by[g + t]), sum[t]);
+                const int unit = fine ? 16 : 32;
+                int at = k + t * unit;
+                vi total = madd16(widen8(c->q + at), (vs)bload(x + 2 * at));
+                for (int i = at + 2 * VF; i < at + unit; i += 2 * VF)
+                    total += madd16(widen8(c->q + i), (vs)bload(x + 2 * i));
+                sum[t] = vfma(__builtin_convertvector(total, vf), vsplat(by[at / 16]), sum[t]);
             }
 #endif
     }
@@ -83,7 +85,9 @@ RL_INLINE vf qc_each_fast(int least, const uint8_t *x, const q_chunk *c, int64_t
 }
 
 Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
-    return q_least(type) ? qc_each_fast(1, x, c, n) : qc_each_fast(0, x, c, n);
+    if (q_least(type) && qc_is_fine(type)) return qc_each_fast(1, 1, x, c, n);
+    if (q_least(type)) return qc_each_fast(1, 0, x, c, n);
+    return qc_is_fine(type) ? qc_each_fast(0, 1, x, c, n) : qc_each_fast(0, 0, x, c, n);
 }
 
 // The same with `count` float activations.

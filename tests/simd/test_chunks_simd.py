@@ -75,7 +75,8 @@ def rounded(x: Array) -> Array:
     top = np.max(np.abs(parts), axis=-1, keepdims=True)
     whole = np.rint(parts * (most / top)).astype(np.float64)
     whole += whole % 256 == 128
-    return (whole * (top / most).astype(np.float64)).reshape(x.shape)
+    found: Array = whole * (top / most).astype(np.float64)
+    return found.reshape(x.shape)
 
 
 def assert_near(found: rl.Tensor, x: Array, w: Array, bias: Array | float = 0.0) -> None:
