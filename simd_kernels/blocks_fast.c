@@ -30,8 +30,8 @@
 // low ones. The four words are the parts of a lane's elements if these are converted to float one
 // by one. If a block is summed first, the first word is the whole.
 // The layout of a unit of a tile, which are `unit` elements with one scale: the numbers of QF_ROWS
-// rows in twos (if QF_WORDS; otherwise in fours, the high bytes of all rows, then the low ones), then d of
-// each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
+// rows in twos (if QF_WORDS; otherwise in fours, the high bytes of all rows, then the low ones),
+// then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
 #define QF_ONE 96
 #define QF_UNIT(type) (qc_is_fine(type) ? 16 : 32)
 #define QF_TILE(unit) (QF_ROWS * (2 * (unit) + 8))

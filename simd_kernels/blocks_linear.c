@@ -151,8 +151,9 @@ RL_SMALL static int ql_run(const rl_call *c, int transposed) {
     return j.failed ? RL_MEMORY : RL_OK;
 }
 
-// out = x @ w.T + bias. Operands: out, x, w, bias, index, and the codes of the type's codebook. With
-// an index w and bias are stacks, and it chooses one per row. Attribute: 1 if activations are rounded.
+// out = x @ w.T + bias. Operands: out, x, w, bias, index, and the codes of the type's codebook.
+// With an index, w and bias are stacks, and the index chooses one per row. Attribute: 1 if
+// activations are rounded.
 static int k_blocks_linear(const rl_call *c) { return ql_run(c, 0); }
 // out = x @ w, always in float32, because its sums do not run along blocks.
 static int k_blocks_linear_t(const rl_call *c) { return ql_run(c, 1); }

@@ -1,8 +1,8 @@
 // Weights of the types with blocks of many layouts, unpacked to one form that all kernels read.
 //
 // A chunk is 256 elements: signed bytes q, and for each 16 of them a scale s and a minimum m. An
-// element is q * s + m, as ggml's dequantize_row_* gives it, to the bit, because products are exact.
-// Types without minimums have m = -0.0, which keeps the sign of a zero. quantized.py has the fields.
+// element is q * s + m, as ggml's dequantize_row_* gives it, to the bit: products are exact. Types
+// without minimums have m = -0.0, which keeps the sign of a zero. quantized.py has the fields.
 #define QC_SIZE 256
 typedef struct {
     int8_t q[QC_SIZE];

@@ -44,8 +44,8 @@ static uint32_t qc_even_signs(uint32_t sevens) {
 
 RL_INLINE uint32_t qc_word16(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8; }
 
-// The points of 32 elements number `part`: their codes, and for the types of iq1_s what is subtracted
-// from these. Returns the signs that iq2_xs has beside its points.
+// The points of 32 elements number `part`: their codes, and for iq1_s and iq1_m what is subtracted.
+// Returns the signs that iq2_xs has beside its points.
 RL_INLINE uint32_t qc_points(int type, const uint8_t *codes, const uint8_t *p, int part,
                              b16 code[2], b16 less[2]) {
     uint32_t point[8], signs = 0, down = 0, high;
