@@ -102,7 +102,7 @@ def test_linear(variant: str, dtype: DType, rows: int, columns: int) -> None:
     """One block, chunks that are not whole, rows that fill no vector, more columns than a panel."""
     weight, values = weights(dtype, rows, columns_of(dtype, columns))
     bias = activations(rows)
-    for batch in (1, 2, 5, 19, 65) if columns == 96 else (1, 9):
+    for batch in (1, 2, 19, 65) if columns == 96 else (1, 9):
         x = activations(batch, values.shape[1])
         given = rl.from_numpy(x)
         for mode in MODES:
