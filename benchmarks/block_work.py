@@ -33,7 +33,10 @@ def _check(x: rl.Tensor, weight: rl.Tensor) -> None:
         raise SystemExit(f"{weight.dtype.name} is off by {off.max()}")
 
 
-def measure(rounds: int, threads: list[int]) -> dict[str, Any]:
+WARM = 20  # rounds that are dropped: a browser compiles in the meantime
+
+
+def measure(rounds: int, threads: int) -> dict[str, Any]:
     """Seconds of one product per type, and of a copy, in each round; by shape, mode and threads.
 
     On one thread they are seconds of processor time, on more of the clock.
@@ -49,12 +52,12 @@ def measure(rounds: int, threads: list[int]) -> dict[str, Any]:
             rl.set_linear_mode(mode)
             for each in weights.values():
                 _check(x, each[0])
-            for count in threads if (rows, mode) == (SHAPES[0][0], "fast") else threads[:1]:
+            for count in range(1, 1 + (threads if mode == "fast" else 1)):
                 rl.set_num_threads(count)
                 clock = time.process_time if count == 1 else time.perf_counter
                 key = f"{rows}x{columns}, {mode}" + (f", {count} threads" if count > 1 else "")
                 samples: dict[str, list[float]] = {name: [] for name in [*weights, "copy"]}
-                for turn in range(rounds + 1):
+                for turn in range(-WARM, rounds):
                     for name, taken in samples.items():
                         began = clock()
                         if name == "copy":
@@ -63,7 +66,7 @@ def measure(rounds: int, threads: list[int]) -> dict[str, Any]:
                             for weight in weights[name]:
                                 rl.linear(x, weight)
                         took = clock() - began
-                        if turn:
+                        if turn >= 0:
                             taken.append(took / len(weights.get(name, [name])))
                 found["rows"][key] = samples
                 found["nbytes"][key] = {name: each[0].nbytes for name, each in weights.items()}
