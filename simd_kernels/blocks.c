@@ -1,12 +1,20 @@
-// Weights in blocks of 32: the layout of a block, and its values as floats and as panels.
+// Weights in the blocks of 32 of q4_0 to q8_0: their layout, and values as floats and as panels.
 #include "dot.h"
 
+#define Q_BYTES(name, bytes, block) case RL_##name: return bytes;
+#define Q_BLOCK(name, bytes, block) case RL_##name: return block;
+// The bytes and the elements of a block.
 RL_INLINE int q_bytes(int type) {
-    return type == RL_Q4_0   ? 18
-           : type == RL_Q4_1 ? 20
-           : type == RL_Q5_0 ? 22
-           : type == RL_Q5_1 ? 24
-                             : 34;
+    switch (type) {
+        RL_DTYPES(Q_BYTES)
+    default: return 0;
+    }
+}
+RL_INLINE int q_block(int type) {
+    switch (type) {
+        RL_DTYPES(Q_BLOCK)
+    default: return 1;
+    }
 }
 // The offsets of the numbers, and of the word of fifth bits if there is one.
 RL_INLINE int q_at(int type) {
@@ -15,7 +23,12 @@ RL_INLINE int q_at(int type) {
 RL_INLINE int q_fifth(int type) { return type == RL_Q5_0 ? 2 : type == RL_Q5_1 ? 4 : 0; }
 // A value is the scale times (the stored number less this), plus the minimum if there is one.
 RL_INLINE int q_less(int type) { return type == RL_Q4_0 ? 8 : type == RL_Q5_0 ? 16 : 0; }
-RL_INLINE int q_least(int type) { return type == RL_Q4_1 || type == RL_Q5_1; }
+RL_INLINE int q_least(int type) {
+    return type == RL_Q4_1 || type == RL_Q5_1 || type == RL_Q2_K || type == RL_Q4_K ||
+           type == RL_Q5_K;
+}
+// Types from Q2_K on are unpacked to chunks.
+RL_INLINE int q_is_chunked(int type) { return type >= RL_Q2_K; }
 
 // Run `call` with the constant TYPE for a dtype: a copy of the code per dtype.
 #define Q_EACH(type, call)                                                                         \
@@ -144,65 +157,4 @@ static const uint8_t *q_whole(int type, const uint8_t *p, int64_t *row, int64_t 
         else rl_zero(spare + r * bytes, (size_t)bytes);
     *row = bytes;
     return spare;
-}
-
-// The offset of row r (over all dims but the last) in elements.
-static int64_t q_row_at(const rl_operand *x, int64_t r) {
-    int64_t at = 0;
-    for (int d = x->ndim - 2; d >= 0; d--) at += r % x->shape[d] * x->strides[d], r /= x->shape[d];
-    return at;
-}
-
-static int64_t q_rows(const rl_operand *x) {
-    int64_t n = 1;
-    for (int d = 0; d < x->ndim - 1; d++) n *= x->shape[d];
-    return n;
-}
-
-RL_INLINE int q_is_block(const rl_operand *x) {
-    return x->ndim >= 1 && x->dtype >= RL_Q4_0 && x->dtype <= RL_Q8_0;
-}
-// Whether an operand is float32 with a contiguous last dim.
-RL_INLINE int q_is_rows(const rl_operand *x) {
-    if (x->ndim < 1 || x->dtype != RL_F32) return 0;
-    return x->strides[x->ndim - 1] == 1 || x->shape[x->ndim - 1] < 2;
-}
-
-typedef struct {
-    const rl_call *call;
-    const int64_t *named; // the indices, or NULL
-    int64_t rows, per, blocks;
-} q_widen_job;
-
-static void q_widen_item(void *ctx, int64_t item, int thread) {
-    (void)thread;
-    const q_widen_job *j = ctx;
-    const rl_operand *out = &j->call->op[0], *w = &j->call->op[1];
-    int64_t end = rl_min(j->rows, (item + 1) * j->per);
-    for (int64_t r = item * j->per; r < end; r++) {
-        int64_t at = j->named ? j->named[r] * w->strides[0] : q_row_at(w, r);
-        float *to = (float *)out->data + q_row_at(out, r);
-        q_widen(w->dtype, w->data + at / 32 * q_bytes(w->dtype), j->blocks, to);
-    }
-}
-
-// Blocks as float32: out[..., :] = w[..., :], or w[index[...], :] where there is an index.
-static int k_blocks_widen(const rl_call *c) {
-    if (c->n != 3) return RL_REFUSED;
-    const rl_operand *out = &c->op[0], *w = &c->op[1], *index = &c->op[2];
-    if (!q_is_rows(out) || !q_is_block(w) || w->shape[w->ndim - 1] != out->shape[out->ndim - 1])
-        return RL_REFUSED;
-    q_widen_job job = {c, NULL, q_rows(out), 1, w->shape[w->ndim - 1] / 32};
-    if (index->ndim >= 0) {
-        if (w->ndim != 2 || !is_index(index) || rl_numel(index) != job.rows) return RL_REFUSED;
-        int64_t *named = job.blocks ? rl_shared(job.rows * 8) : NULL;
-        if (job.blocks && !named) return RL_MEMORY;
-        if (!copy_indices(named, index, job.rows, w->shape[0])) return RL_INDEX;
-        job.named = named;
-    } else if (q_rows(w) != job.rows)
-        return RL_REFUSED;
-    if (!job.rows || !job.blocks) return RL_OK;
-    job.per = rl_max(1, 256 / job.blocks);
-    rl_parallel((job.rows + job.per - 1) / job.per, q_widen_item, &job);
-    return RL_OK;
 }

@@ -9,6 +9,8 @@
 #endif
 #define QX_WIDTH (QX_VECTORS * VF)
 #define QX_BLOCKS 8 // blocks of a row in one panel, which fits the first-level cache
+#define QX_DEPTH (32 * QX_BLOCKS)
+_Static_assert(QX_DEPTH == QC_SIZE, "a panel is as deep as a chunk");
 
 // A product of `n` rows of `x` with weight rows (linear), or with weight columns (linear_t).
 typedef struct {
@@ -117,42 +119,65 @@ static void qx_panel(int type, const uint8_t *w, int64_t row, int64_t rows, int6
     }
 }
 
+// The same for chunk number `chunk` of rows of chunks, of which `count` columns.
+static void qc_panel(const q_weight *w, const uint8_t *p, int64_t row, int64_t rows, int64_t chunk,
+                     int64_t count, float *panel) {
+    for (int v = 0; v < QX_VECTORS; v++) {
+        q_chunk c[VF];
+        qc_rows(w, p + v * VF * row, row, rl_max(rows - v * VF, 0), chunk, c);
+        float *to = panel + v * VF;
+        for (int64_t g = 0; g < count / 16; g++) {
+            vi q[4];
+            vf s, m;
+            qc_columns(c, g, q, &s, &m);
+            for (int k = 0; k < 16; k++, to += QX_WIDTH) {
+                vi n = q[k / 4] << (24 - 8 * (k % 4)) >> 24;
+                vstore(to, vfma(__builtin_convertvector(n, vf), s, m));
+            }
+        }
+    }
+}
+
 #define QX_SPARE (VF * QX_BLOCKS * 34)
 #define QX_PANEL (QX_BLOCKS * 32 * QX_WIDTH * 4)
 
-// Many rows times `count` weight rows from `w` on, which give the outputs' columns from `to` on.
-static int qx_matrix(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t blocks,
-                       int64_t to, int64_t count, const float *bias, int thread) {
+// Many rows times `count` weight rows from `p` on, which give the outputs' columns from `to` on.
+static int qx_matrix(const q_weight *w, qx_rows g, const uint8_t *p, int64_t row, int64_t to,
+                     int64_t count, const float *bias, int thread) {
     float *panel = rl_scratch(thread, QX_PANEL + QX_SPARE);
     if (!panel) return 0;
     for (int64_t c = 0; c < count; c += QX_WIDTH)
-        for (int64_t b = 0; b == 0 || b < blocks; b += QX_BLOCKS) {
-            int64_t n = rl_min(QX_BLOCKS, blocks - b), width = rl_min(QX_WIDTH, count - c);
-            qx_panel(type, w + c * row + b * q_bytes(type), row, width, n, panel,
-                    (uint8_t *)panel + QX_PANEL);
+        for (int64_t k = 0; k == 0 || k < w->columns; k += QX_DEPTH) {
+            int64_t depth = rl_min(QX_DEPTH, w->columns - k), width = rl_min(QX_WIDTH, count - c);
+            const uint8_t *from = p + c * row;
+            if (q_is_chunked(w->type)) qc_panel(w, from, row, width, k / QC_SIZE, depth, panel);
+            else
+                qx_panel(w->type, from + k / 32 * q_bytes(w->type), row, width, depth / 32, panel,
+                         (uint8_t *)panel + QX_PANEL);
             for (int64_t r = 0; r < g.n; r += QX_ROWS)
-                qx_tile(g.x + r, b * 32, panel, QX_WIDTH, n * 32, g.out + r, to + c,
-                       rl_min(QX_ROWS, g.n - r), width, bias ? bias + c : NULL, b == 0);
+                qx_tile(g.x + r, k, panel, QX_WIDTH, depth, g.out + r, to + c,
+                        rl_min(QX_ROWS, g.n - r), width, bias ? bias + c : NULL, k == 0);
         }
     return 1;
 }
 
-#define QT_BLOCKS 4 // blocks of a row in a panel of linear_t
-#define QT_ROWS 64
+// Columns and rows of a panel of linear_t.
+#define QT_COLUMNS QC_SIZE
+#define QT_ROWS 32
 
-// out[:, columns] = x @ w for `blocks` <= QT_BLOCKS blocks of columns of `depth` weight rows.
-static int qx_transposed(int type, qx_rows g, const uint8_t *w, int64_t row, int64_t depth,
-                           int64_t to, int64_t blocks, int thread) {
-    float *panel = rl_scratch(thread, QT_ROWS * QT_BLOCKS * 128);
+// out[:, columns] = x @ w for `count` <= QT_COLUMNS columns from `first` on of `depth` weight rows.
+static int qx_transposed(const q_weight *w, qx_rows g, const uint8_t *p, int64_t row, int64_t depth,
+                         int64_t first, int64_t count, int thread) {
+    float *panel = rl_scratch(thread, QT_ROWS * QT_COLUMNS * 4);
     if (!panel) return 0;
-    int64_t step = blocks * 32;
     for (int64_t k = 0; k == 0 || k < depth; k += QT_ROWS) {
         int64_t n = rl_min(QT_ROWS, depth - k);
-        for (int64_t i = 0; i < n; i++) q_widen(type, w + (k + i) * row, blocks, panel + i * step);
+        for (int64_t i = 0; i < n; i++)
+            q_row_floats(w, p + (k + i) * row, first, count, panel + i * count);
         for (int64_t r = 0; r < g.n; r += QX_ROWS)
-            for (int64_t c = 0; c < step; c += QX_WIDTH)
-                qx_tile(g.x + r, k, panel + c, step, n, g.out + r, to + c,
-                       rl_min(QX_ROWS, g.n - r), QX_WIDTH, NULL, k == 0);
+            for (int64_t c = 0; c < count; c += QX_WIDTH)
+                qx_tile(g.x + r, k, panel + c, count, n, g.out + r, first + c,
+                        rl_min(QX_ROWS, g.n - r), QX_WIDTH, NULL, k == 0);
     }
     return 1;
 }

@@ -21,21 +21,23 @@
 // In tiles unpacking costs little, so without DOT32 16-bit numbers are faster.
 #define QF_WORDS (!DOT32)
 // Stored numbers are too large by this. The sum of a symmetric dtype is corrected in integers.
-#define QF_LESS(type) ((type) == RL_Q8_0 ? BIAS8 : q_less(type))
+#define QF_SIGNED(type) ((type) == RL_Q8_0 || (q_is_chunked(type) && !q_least(type)))
+#define QF_LESS(type) (QF_SIGNED(type) ? BIAS8 : q_less(type))
 
 // The layout of a block of one activation row: 32 numbers, then d, d * sum, and four words that add
 // up to -QF_LESS * sum. If QF_WIDE, the numbers are in the order: even elements of 0..15, even ones
 // of 16..31, odd ones of 0..15, odd ones of 16..31. Otherwise their high bytes come first, then the
 // low ones. The four words are the parts of a lane's elements if these are converted to float one
 // by one. If a block is summed first, the first word is the whole.
-// The layout of a block of a tile: the numbers of QF_ROWS rows in twos (if QF_WORDS; otherwise in
-// fours, the high bytes of all rows, then the low ones), then d of each row, then d * sum or, for a
-// symmetric dtype, -QF_LESS * sum.
+// The layout of a unit of a tile, which are `unit` elements with one scale: the numbers of QF_ROWS
+// rows in twos (if QF_WORDS; otherwise in fours, the high bytes of all rows, then the low ones),
+// then d of each row, then d * sum or, for a symmetric dtype, -QF_LESS * sum.
 #define QF_ONE 96
-#define QF_TILE (QF_ROWS * 72)
-// The layout of a block of VF weight rows: the numbers likewise, scales, minimums.
-#define QF_NUMBERS (VF * (QF_WORDS ? 64 : 32))
-#define QF_PANEL (QF_NUMBERS + 8 * VF)
+#define QF_UNIT(type) (qc_is_fine(type) ? 16 : 32)
+#define QF_TILE(unit) (QF_ROWS * (2 * (unit) + 8))
+// The layout of a unit of VF weight rows: the numbers likewise, scales, minimums.
+#define QF_NUMBERS(unit) (VF * (QF_WORDS ? 2 : 1) * (unit))
+#define QF_PANEL(unit) (QF_NUMBERS(unit) + 8 * VF)
 
 // Rounds 32 activations to integers; gives d and the integers' sum.
 Q_APART float qf_round(const float *x, int32_t q[32], int32_t *sum) {
@@ -103,77 +105,104 @@ static void qf_one(int type, const float *x, int64_t blocks, uint8_t *to) {
 
 // Rows of a tile from `rows` on are zeros.
 static void qf_tile(int type, const float *const *x, int64_t rows, int64_t blocks, uint8_t *tile) {
-    if (rows < QF_ROWS) rl_zero(tile, (size_t)(blocks * QF_TILE));
+    const int unit = QF_UNIT(type), quads = unit / 4, bytes = QF_TILE(unit);
+    if (rows < QF_ROWS) rl_zero(tile, (size_t)(blocks * (32 / unit) * bytes));
     for (int64_t r = 0; r < rows; r++) {
         uint8_t *to = tile + 4 * r;
-        for (int64_t b = 0; b < blocks; b++, to += QF_TILE) {
+        for (int64_t b = 0; b < blocks; b++) {
             int32_t q[32], sum;
             float d = qf_round(x[r] + b * 32, q, &sum);
-            uint8_t *end = to + QF_TILE - 8 * QF_ROWS;
-            for (int k = 0; k < 8; k++) {
-                int32_t *n = q + 4 * k;
-                if (QF_WORDS) {
-                    qf_put(to + 8 * k * QF_ROWS, (n[0] & 0xffff) | n[2] * 65536);
-                    qf_put(to + (8 * k + 4) * QF_ROWS, (n[1] & 0xffff) | n[3] * 65536);
-                } else {
-                    qf_put(to + 4 * k * QF_ROWS, qf_word(n, 1));
-                    qf_put(to + 4 * (8 + k) * QF_ROWS, qf_word(n, 0));
+            for (int32_t *part = q; part < q + 32; part += unit, to += bytes) {
+                uint8_t *end = to + bytes - 8 * QF_ROWS;
+                sum = 0;
+                for (int k = 0; k < quads; k++) {
+                    int32_t *n = part + 4 * k;
+                    sum += n[0] + n[1] + n[2] + n[3];
+                    if (QF_WORDS) {
+                        qf_put(to + 8 * k * QF_ROWS, (n[0] & 0xffff) | n[2] * 65536);
+                        qf_put(to + (8 * k + 4) * QF_ROWS, (n[1] & 0xffff) | n[3] * 65536);
+                    } else {
+                        qf_put(to + 4 * k * QF_ROWS, qf_word(n, 1));
+                        qf_put(to + 4 * (quads + k) * QF_ROWS, qf_word(n, 0));
+                    }
                 }
+                qf_put_float(end, d);
+                if (q_least(type)) qf_put_float(end + 4 * QF_ROWS, d * (float)sum);
+                else qf_put(end + 4 * QF_ROWS, -QF_LESS(type) * sum);
             }
-            qf_put_float(end, d);
-            if (q_least(type)) qf_put_float(end + 4 * QF_ROWS, d * (float)sum);
-            else qf_put(end + 4 * QF_ROWS, -QF_LESS(type) * sum);
         }
     }
 }
 
+// A unit of a panel: numbers as from q_columns, scales and minimums.
+RL_INLINE void qf_put_unit(int type, int unit, const vi *q, vf d, vf m, uint8_t *panel) {
+    for (int k = 0; k < unit / 4; k++)
+        if (QF_WORDS) {
+            vistore(panel + 2 * k * VF * 4, (vi)((vs)q[k] << 8 >> 8));
+            vistore(panel + (2 * k + 1) * VF * 4, (vi)((vs)q[k] >> 8));
+        } else {
+            const uint32_t sign = QF_LESS(type) == 128 ? 0x80808080u : 0;
+            vistore(panel + k * VF * 4, q[k] ^ (int32_t)sign);
+        }
+    vstore(panel + QF_NUMBERS(unit), d);
+    vstore(panel + QF_NUMBERS(unit) + 4 * VF, m);
+}
+
 static void qf_panel(int type, const uint8_t *p, int64_t row, int64_t blocks, uint8_t *panel) {
-    for (int64_t b = 0; b < blocks; b++, p += q_bytes(type), panel += QF_PANEL) {
+    for (int64_t b = 0; b < blocks; b++, p += q_bytes(type), panel += QF_PANEL(32)) {
         vi q[8];
         vf d, m;
         q_columns(type, p, row, q, &d, &m);
-        for (int k = 0; k < 8; k++)
-            if (QF_WORDS) {
-                vistore(panel + 2 * k * VF * 4, (vi)((vs)q[k] << 8 >> 8));
-                vistore(panel + (2 * k + 1) * VF * 4, (vi)((vs)q[k] >> 8));
-            } else {
-                const uint32_t sign = QF_LESS(type) == 128 ? 0x80808080u : 0;
-                vistore(panel + k * VF * 4, q[k] ^ (int32_t)sign);
-            }
-        vstore(panel + QF_NUMBERS, d);
-        vstore(panel + QF_NUMBERS + 4 * VF, m);
+        qf_put_unit(type, 32, q, d, m, panel);
     }
 }
 
-// out[i] += the product of activation row i with VF weight rows, over the blocks of both.
-static void qf_product(int least, const uint8_t *x, const uint8_t *w, int64_t blocks,
-                       vf out[QF_ROWS]) {
+// Of `columns` columns from `first` on of rows of chunks.
+static void qf_chunk_panel(const q_weight *w, const uint8_t *p, int64_t row, int64_t rows,
+                           int64_t first, int64_t columns, uint8_t *panel) {
+    for (int64_t k = 0; k < columns; k += QC_SIZE) {
+        q_chunk c[VF];
+        qc_rows(w, p, row, rows, (first + k) / QC_SIZE, c);
+        const int unit = QF_UNIT(w->type);
+        for (int64_t g = 0; g < rl_min(QC_SIZE, columns - k); g += unit, panel += QF_PANEL(unit)) {
+            vi q[8];
+            vf s, m;
+            qc_columns(c, g / 16, q, &s, &m);
+            if (unit == 32) qc_columns(c, g / 16 + 1, q + 4, &s, &m);
+            qf_put_unit(w->type, unit, q, s, m, panel);
+        }
+    }
+}
+
+// out[i] += the product of activation row i with VF weight rows, over the units of both.
+RL_INLINE void qf_each_product(int least, int unit, const uint8_t *x, const uint8_t *w,
+                               int64_t units, vf out[QF_ROWS]) {
     vf sum[QF_ROWS];
     for (int i = 0; i < QF_ROWS; i++) sum[i] = out[i];
-    for (int64_t b = 0; b < blocks; b++, x += QF_TILE, w += QF_PANEL) {
-        const uint8_t *end = x + QF_TILE - 8 * QF_ROWS;
+    for (int64_t b = 0; b < units; b++, x += QF_TILE(unit), w += QF_PANEL(unit)) {
+        const uint8_t *end = x + QF_TILE(unit) - 8 * QF_ROWS;
         vi n[QF_ROWS];
         for (int i = 0; i < QF_ROWS; i++)
             n[i] = least ? (vi){0} : visplat_at(end + 4 * (QF_ROWS + i));
 #if DOT32
         vi high[QF_ROWS] = {0};
-        for (int k = 0; k < 8; k++) {
+        for (int k = 0; k < unit / 4; k++) {
             vb a = bload(w + k * VF * 4);
             for (int i = 0; i < QF_ROWS; i++) {
                 const uint8_t *at = x + 4 * (k * QF_ROWS + i);
                 high[i] = dot(high[i], a, (vb)visplat_at(at));
-                n[i] = dot(n[i], a, (vb)visplat_at(at + 32 * QF_ROWS));
+                n[i] = dot(n[i], a, (vb)visplat_at(at + unit * QF_ROWS));
             }
         }
         for (int i = 0; i < QF_ROWS; i++) n[i] += high[i] << 8;
 #else
-        for (int k = 0; k < 16; k++) {
+        for (int k = 0; k < unit / 2; k++) {
             vs a = (vs)bload(w + k * VF * 4);
             for (int i = 0; i < QF_ROWS; i++)
                 n[i] += madd16(a, (vs)visplat_at(x + 4 * (k * QF_ROWS + i)));
         }
 #endif
-        vf d = vload(w + QF_NUMBERS), m = vload(w + QF_NUMBERS + 4 * VF);
+        vf d = vload(w + QF_NUMBERS(unit)), m = vload(w + QF_NUMBERS(unit) + 4 * VF);
         for (int i = 0; i < QF_ROWS; i++) {
             vf f = __builtin_convertvector(n[i], vf);
             sum[i] = vfma(f, d * vsplat_at(end + 4 * i), sum[i]);
@@ -183,37 +212,49 @@ static void qf_product(int least, const uint8_t *x, const uint8_t *w, int64_t bl
     for (int i = 0; i < QF_ROWS; i++) out[i] = sum[i];
 }
 
-#define QF_BLOCKS 64 // blocks of a row in one panel
+Q_APART void qf_product(int type, const uint8_t *x, const uint8_t *w, int64_t units, vf *out) {
+    if (qc_is_fine(type)) qf_each_product(q_least(type), 16, x, w, units, out);
+    else qf_each_product(q_least(type), 32, x, w, units, out);
+}
+
+#define QF_COLUMNS 2048 // columns of a row in one panel
 #define QF_PANELS (32 / VF)
 
-// `n` rows, rounded into tiles of `tile` bytes, with `count` <= 32 weight rows from `w` on.
-static int qf_matrix(int type, const uint8_t *x, int64_t tile, float *const *out, int64_t n,
-                       const uint8_t *w, int64_t row, int64_t blocks, int64_t to, int64_t count,
-                       const float *bias, int thread) {
-    int64_t most = rl_min(blocks, QF_BLOCKS) * QF_PANEL;
-    uint8_t *panels = rl_scratch(thread, QF_PANELS * most + QF_BLOCKS * 34 * VF);
+// `n` rows, rounded into tiles of `tile` bytes, with `count` <= 32 weight rows from `p` on.
+static int qf_matrix(const q_weight *w, const uint8_t *x, int64_t tile, float *const *out,
+                     int64_t n, const uint8_t *p, int64_t row, int64_t to, int64_t count,
+                     const float *bias, int thread) {
+    const int type = w->type, unit = QF_UNIT(type);
+    int64_t most = rl_min(w->columns, QF_COLUMNS) / unit * QF_PANEL(unit);
+    uint8_t *panels = rl_scratch(thread, QF_PANELS * most + QF_COLUMNS / 32 * 34 * VF);
     if (!panels) return 0;
-    for (int64_t b = 0; b == 0 || b < blocks; b += QF_BLOCKS) {
-        int64_t some = rl_min(QF_BLOCKS, blocks - b);
+    for (int64_t k = 0; k == 0 || k < w->columns; k += QF_COLUMNS) {
+        int64_t some = rl_min(QF_COLUMNS, w->columns - k);
         for (int64_t c = 0; c < count; c += VF) {
+            uint8_t *panel = panels + c / VF * most;
+            const uint8_t *from = p + c * row;
+            if (q_is_chunked(type)) {
+                qf_chunk_panel(w, from, row, rl_min(VF, count - c), k, some, panel);
+                continue;
+            }
             int64_t step = row;
-            const uint8_t *p = q_whole(type, w + c * row + b * q_bytes(type), &step, count - c,
-                                       some, panels + QF_PANELS * most);
-            qf_panel(type, p, step, some, panels + c / VF * most);
+            from = q_whole(type, from + k / 32 * q_bytes(type), &step, count - c, some / 32,
+                           panels + QF_PANELS * most);
+            qf_panel(type, from, step, some / 32, panel);
         }
         for (int64_t r = 0; r < n; r += QF_ROWS)
             for (int64_t c = 0; c < count; c += VF) {
                 int64_t rows = rl_min(QF_ROWS, n - r), width = rl_min(VF, count - c);
                 vf sum[QF_ROWS];
                 for (int i = 0; i < QF_ROWS; i++) {
-                    const float *from = b ? out[r + rl_min(i, rows - 1)] + to + c
+                    const float *from = k ? out[r + rl_min(i, rows - 1)] + to + c
                                           : bias ? bias + c : NULL;
                     sum[i] = !from         ? (vf){0}
                              : width == VF ? vload(from)
                                            : vload_part(from, width);
                 }
-                qf_product(q_least(type), x + r / QF_ROWS * tile + b * QF_TILE,
-                           panels + c / VF * most, some, sum);
+                qf_product(type, x + r / QF_ROWS * tile + k / unit * QF_TILE(unit),
+                           panels + c / VF * most, some / unit, sum);
                 for (int i = 0; i < QF_ROWS; i++) {
                     if (i >= rows) break;
                     float *at = out[r + i] + to + c;

@@ -7,6 +7,7 @@ typedef struct {
 
 typedef struct {
     int type, fast, transposed, failed;
+    q_weight weight;
     const rl_operand *w, *bias;
     const float **x;
     float **out;
@@ -26,7 +27,8 @@ static void ql_round(void *ctx, int64_t item, int thread) {
     int64_t r = (item - group->tile) * QF_ROWS;
     const float **x = j->x + group->first + r;
     uint8_t *to = j->tiles + item * j->tile;
-    if (group->n == 1) qf_one(j->type, x[0], j->blocks, to);
+    if (group->n == 1 && q_is_chunked(j->type)) qc_one(x[0], j->columns, to);
+    else if (group->n == 1) qf_one(j->type, x[0], j->blocks, to);
     else qf_tile(j->type, x, rl_min(QF_ROWS, group->n - r), j->blocks, to);
 }
 
@@ -37,9 +39,8 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     const uint8_t *w = j->w->data + g->expert * j->expert_bytes;
     qx_rows rows = {j->x + g->first, j->out + g->first, g->n};
     if (j->transposed) {
-        int64_t n = rl_min(j->per, j->blocks - at);
-        ok = qx_transposed(j->type, rows, w + at * q_bytes(j->type), j->row, j->rows, at * 32, n,
-                           thread);
+        int64_t n = rl_min(j->per, j->columns - at);
+        ok = qx_transposed(&j->weight, rows, w, j->row, j->rows, at, n, thread);
         if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
         return;
     }
@@ -47,27 +48,29 @@ static void ql_item(void *ctx, int64_t item, int thread) {
     const float *bias = NULL;
     if (j->bias->ndim >= 0) bias = (const float *)j->bias->data + q_row_at(j->bias, g->expert) + at;
     w += at * j->row;
-    if (j->fast && g->n == 1) {
-        const uint8_t *x = j->tiles + g->tile * j->tile;
+    const uint8_t *x = j->fast ? j->tiles + g->tile * j->tile : NULL;
+    if (g->n == 1 && q_is_chunked(j->type))
+        qc_vector(&j->weight, x, rows.x[0], w, j->row, count, bias, rows.out[0] + at);
+    else if (j->fast && g->n == 1) {
         const uint8_t *last = w + (j->rows - at - 1) * j->row + j->bytes - 16;
         ok = qf_vector(j->type, x, w, j->row, count, j->blocks, last, bias, rows.out[0] + at,
                        thread);
     } else if (j->fast) {
-        const uint8_t *x = j->tiles + g->tile * j->tile;
         for (int64_t c = 0; c < count && ok; c += 32)
-            ok = qf_matrix(j->type, x, j->tile, rows.out, g->n, w + c * j->row, j->row, j->blocks,
-                           at + c, rl_min(32, count - c), bias ? bias + c : NULL, thread);
+            ok = qf_matrix(&j->weight, x, j->tile, rows.out, g->n, w + c * j->row, j->row, at + c,
+                           rl_min(32, count - c), bias ? bias + c : NULL, thread);
     } else if (g->n == 1)
         qx_vector(j->type, rows.x[0], w, j->row, count, j->blocks, bias, rows.out[0] + at);
     else
-        ok = qx_matrix(j->type, rows, w, j->row, j->blocks, at, count, bias, thread);
+        ok = qx_matrix(&j->weight, rows, w, j->row, at, count, bias, thread);
     if (!ok) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
 // Rows in the order of their experts, and a group for each expert that has rows. named: room for
 // the rows' indices.
-static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
-                         const rl_operand *index, int64_t n, int64_t *named, int64_t experts) {
+RL_SMALL static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
+                                  const rl_operand *index, int64_t n, int64_t *named,
+                                  int64_t experts) {
     const float *from = (const float *)x->data;
     float *to = (float *)out->data;
     if (index->ndim < 0) {
@@ -90,14 +93,16 @@ static int ql_group_rows(ql_job *j, const rl_operand *x, const rl_operand *out,
     return RL_OK;
 }
 
-static int ql_run(const rl_call *c, int transposed) {
-    if (c->n != 5 || c->n_attrs != 1) return RL_REFUSED;
+RL_SMALL static int ql_run(const rl_call *c, int transposed) {
+    if (c->n < 5 || c->n > 6 || c->n_attrs != 1) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     const rl_operand *index = &c->op[4];
     int experts = index->ndim >= 0, d = experts;
     if (!q_is_rows(out) || !q_is_rows(x) || !q_is_block(w) || w->ndim != 2 + d) return RL_REFUSED;
     ql_job j = {.type = w->dtype, .fast = !transposed && c->attrs[0] != 0, .transposed = transposed,
                .w = w, .bias = bias, .rows = w->shape[d], .columns = w->shape[d + 1]};
+    j.weight = (q_weight){j.type, NULL, j.columns};
+    if (!q_codes(c, 5, j.type, &j.weight.codes)) return RL_REFUSED;
     int64_t n = q_rows(x), count = experts ? w->shape[0] : 1;
     int64_t in = transposed ? j.rows : j.columns, columns = transposed ? j.columns : j.rows;
     if (x->shape[x->ndim - 1] != in || out->shape[out->ndim - 1] != columns || q_rows(out) != n)
@@ -106,16 +111,19 @@ static int ql_run(const rl_call *c, int transposed) {
     if (bias->ndim >= 0 && (transposed || !q_is_rows(bias) || bias->ndim != 1 + d ||
                             bias->shape[d] != j.rows || (d && bias->shape[0] != count)))
         return RL_REFUSED;
-    int64_t bytes = q_bytes(j.type);
+    int64_t bytes = q_bytes(j.type), block = q_block(j.type);
     j.blocks = j.columns / 32;
-    j.row = w->strides[d] / 32 * bytes, j.bytes = j.blocks * bytes;
-    j.expert_bytes = experts ? w->strides[0] / 32 * bytes : 0;
+    j.row = w->strides[d] / block * bytes, j.bytes = j.columns / block * bytes;
+    j.expert_bytes = experts ? w->strides[0] / block * bytes : 0;
     if (!n || !columns) return RL_OK;
     if (!j.blocks) j.fast = 0; // nothing to round
     int64_t groups = rl_min(n, count), tiles = n / QF_ROWS + groups;
     if (j.fast) {
         // The place of a single row is smaller than a tile.
-        j.tile = j.blocks * rl_max(QF_ONE, n == 1 ? 0 : QF_TILE);
+        const int unit = QF_UNIT(j.type);
+        int64_t one = q_is_chunked(j.type) ? (j.columns + QC_SIZE - 1) / QC_SIZE * QC_ONE
+                                           : j.blocks * QF_ONE;
+        j.tile = rl_max(one, n == 1 ? 0 : j.columns / unit * QF_TILE(unit));
     }
     int64_t words = (2 * n + (experts ? n : 0)) * 8 + groups * (int64_t)sizeof(ql_group);
     words = (words + 63) / 64 * 64;
@@ -133,7 +141,7 @@ static int ql_run(const rl_call *c, int transposed) {
         if (items == 1) ql_round(&j, 0, 0);
         else rl_parallel(items, ql_round, &j);
     }
-    if (transposed) j.per = QT_BLOCKS, j.pieces = (j.blocks + QT_BLOCKS - 1) / QT_BLOCKS;
+    if (transposed) j.per = QT_COLUMNS, j.pieces = (j.columns + QT_COLUMNS - 1) / QT_COLUMNS;
     else {
         // Pieces large enough to pay for the dispatch, and enough of them for all threads.
         j.per = j.rows >= 1024 && n == 1 ? 64 : 32;
@@ -143,8 +151,9 @@ static int ql_run(const rl_call *c, int transposed) {
     return j.failed ? RL_MEMORY : RL_OK;
 }
 
-// out = x @ w.T + bias. With an index, w and bias are stacks, and the index chooses one per row.
-// Attribute: 1 if activations are rounded.
+// out = x @ w.T + bias. Operands: out, x, w, bias, index, and the codes of the type's codebook.
+// With an index, w and bias are stacks, and the index chooses one per row. Attribute: 1 if
+// activations are rounded.
 static int k_blocks_linear(const rl_call *c) { return ql_run(c, 0); }
 // out = x @ w, always in float32, because its sums do not run along blocks.
 static int k_blocks_linear_t(const rl_call *c) { return ql_run(c, 1); }

@@ -137,7 +137,7 @@ def build(name: str, out: Path, *flags: str) -> Path:
         list(pool.map(lambda job: _zig(*job), jobs))
         made = Path(folder, target.file)
         if name.startswith("wasm"):
-            side = "--experimental-pic --no-entry --export-dynamic --import-memory --strip-debug"
+            side = "--experimental-pic --no-entry --export-dynamic --import-memory --strip-all"
             options = ("-shared", "--allow-undefined", *side.split())
             _zig("wasm-ld", *options, "-o", str(made), *objects)
         else:

@@ -54,6 +54,17 @@ RL_INLINE vb splat16(const void *p) {
 #endif
 }
 
+// Byte i is table[index[i]]; the indices are below 16.
+RL_INLINE b16 lookup16(b16 table, b16 index) {
+#if defined(__x86_64__)
+    return (b16)_mm_shuffle_epi8((__m128i)table, (__m128i)index);
+#elif defined(__aarch64__)
+    return (b16)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)index);
+#else
+    return (b16)wasm_i8x16_swizzle((v128_t)table, (v128_t)index);
+#endif
+}
+
 #if VF == 16
 #define LOW32(a, b) (vi)_mm512_unpacklo_epi32((__m512i)(a), (__m512i)(b))
 #define HIGH32(a, b) (vi)_mm512_unpackhi_epi32((__m512i)(a), (__m512i)(b))
@@ -110,6 +121,14 @@ RL_INLINE vi pairs(vs x) {
 #else
     return (vi)wasm_i32x4_extadd_pairwise_i16x8((v128_t)x);
 #endif
+}
+
+// Signed bytes as 16-bit elements.
+RL_INLINE vs widen8(const int8_t *p) {
+    typedef int8_t half __attribute__((vector_size(VF * 2)));
+    half x;
+    __builtin_memcpy(&x, p, sizeof x);
+    return __builtin_convertvector(x, vs);
 }
 
 // Products of 16-bit elements, summed in twos.

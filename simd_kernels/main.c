@@ -96,9 +96,9 @@ RL_API int32_t rl_kernel_kinds(int32_t number) {
     return number >= 0 && number < KERNELS ? KINDS[number] : 0;
 }
 
-// The bytes of a block of a dtype times 256, plus its elements; 0 after the last dtype.
+// The bytes of a block of a dtype times 1024, plus its elements; 0 after the last dtype.
 RL_API int32_t rl_dtype(int32_t code) {
-    return code >= 0 && code < RL_N_DTYPES ? DTYPE[code][0] * 256 + DTYPE[code][1] : 0;
+    return code >= 0 && code < RL_N_DTYPES ? DTYPE[code][0] * 1024 + DTYPE[code][1] : 0;
 }
 
 // Whether every element of an operand is in a buffer of `nbytes` bytes, from element `offset` on.

@@ -22,9 +22,13 @@
 
 #include "attention.c"
 #include "blocks.c"
+#include "chunks.c"
+#include "chunks_rare.c"
+#include "blocks_widen.c"
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"
+#include "chunks_row.c"
 #include "blocks_linear.c"
 #include "product.c"
 #include "gemm.c"

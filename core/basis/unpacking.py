@@ -87,3 +87,26 @@ def by_formula(dtype: DType, stored: Array) -> Array:
     if found.dtype != np.float32:
         raise TypeError(f"the formula of {dtype.name} gives {found.dtype}, not float32")
     return found
+
+
+class _Noting(Stored):
+    """A block that notes the codebook that a formula looks up."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, dtype: DType, stored: Array) -> None:
+        super().__init__(dtype, stored)
+        self.found: Codebook | None = None
+
+    def lookup(self, numbers: Sequence[int] | Codebook, index: Array) -> Array:
+        if isinstance(numbers, Codebook):
+            self.found = numbers
+        return super().lookup(numbers, index)
+
+
+def codebook_of(dtype: DType) -> Codebook | None:
+    """The codebook of a row's formula; None if it uses none."""
+    assert dtype.value is not None, dtype
+    block = _Noting(dtype, np.zeros((1, dtype.itemsize), np.uint8))
+    dtype.value(block, np.arange(dtype.block, dtype=np.int16))
+    return block.found

@@ -1,4 +1,4 @@
-"""Quantized types that are only rows, in the tab: read from GGUF, generating on each device."""
+"""Quantized types with blocks of many sizes in the tab: from GGUF, generating on each device."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def copy_of(library: Library, x: rl.Tensor, out: rl.Tensor) -> array[int]:
 
 def test_the_library_and_python_mean_the_same_dtypes(library: Library) -> None:
     for dtype, code in CODES.items():
-        assert library._lib.rl_dtype(code) == dtype.itemsize * 256 + dtype.block, dtype
+        assert library._lib.rl_dtype(code) == dtype.itemsize * 1024 + dtype.block, dtype
     assert library._lib.rl_dtype(len(CODES)) == 0
 
 

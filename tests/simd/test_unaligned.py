@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.backends.cpu.lowering.blocks import KERNELS
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.tensor.op import REGISTRY
 
@@ -117,14 +118,13 @@ def test_long_rows() -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
-@pytest.mark.parametrize(
-    "dtype", [n for n in DTYPES if n in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")]
-)
+@pytest.mark.parametrize("dtype", [n for n, d in DTYPES.items() if d in KERNELS])
 def test_weights_in_blocks(dtype: str, mode: str) -> None:
     kind, draws = DTYPES[dtype], np.random.default_rng(3)
     data = draws.integers(0, 50, (2, 40, 3 * kind.itemsize), np.uint8).tobytes()
-    weights = [rl.Tensor.from_buffer(at(data, odd), kind, (2, 40, 96)) for odd in (0, 1)]
-    x, bias, index = rl.rand(5, 96), rl.rand(2, 40), rl.tensor([1, 0, 0, 1, 1])
+    columns = 3 * kind.block
+    weights = [rl.Tensor.from_buffer(at(data, odd), kind, (2, 40, columns)) for odd in (0, 1)]
+    x, bias, index = rl.rand(5, columns), rl.rand(2, 40), rl.tensor([1, 0, 0, 1, 1])
     before = rl.get_linear_mode()
     rl.set_linear_mode(mode)
     try:

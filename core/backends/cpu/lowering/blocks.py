@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from rushlight.core.backends.cpu.simd import CODES, Record
 from rushlight.core.backends.registry import get_linear_mode
-from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.dtype import DType, float32, uint8
+from rushlight.core.basis.graph import TensorView
+from rushlight.core.basis.layout import Layout
+from rushlight.core.basis.unpacking import codebook_of
 
 # The quantized types with C kernels.
 KERNELS = frozenset(dtype for dtype in CODES if dtype.kind == "q")
+
+
+class _Codes:
+    """The storage of a codebook's codes, a byte each."""
+
+    def __init__(self, codes: Any) -> None:
+        self.buffer = codes.astype(np.uint8)
+        self.address: int = self.buffer.__array_interface__["data"][0]
+
+
+@cache
+def _codes(dtype: DType) -> TensorView | None:
+    """The codebook of a type as an operand, the same at every call; None if it has none."""
+    codebook = codebook_of(dtype)
+    if codebook is None:
+        return None
+    codes = codebook.codes
+    return TensorView(_Codes(codes), Layout.contiguous(codes.shape), uint8)
 
 
 def _plain(x: Any) -> bool:
@@ -44,19 +68,20 @@ def _product(kernel: str, out: Any, x: Any, weight: Any, bias: Any, index: Any) 
         or (index is not None and index.layout.ndim > 8)
     ):
         return None
-    return Record(kernel, (out, x, weight, bias, index), (int(get_linear_mode() == "fast"),))
+    operands = (out, x, weight, bias, index, _codes(weight.dtype))
+    return Record(kernel, operands, (int(get_linear_mode() == "fast"),))
 
 
 def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     weight, index = inputs
     fits = weight.dtype in KERNELS and _plain(out) and index.layout.ndim <= 8
-    return Record("blocks_widen", (out, weight, index)) if fits else None
+    return Record("blocks_widen", (out, weight, index, _codes(weight.dtype))) if fits else None
 
 
 def _cast(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     x = inputs[0]
     fits = x.dtype in KERNELS and _plain(out) and x.layout.ndim <= 8
-    return Record("blocks_widen", (out, x, None)) if fits else None
+    return Record("blocks_widen", (out, x, None, _codes(x.dtype))) if fits else None
 
 
 LOWERINGS = {

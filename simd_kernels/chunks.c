@@ -1,0 +1,184 @@
+// Weights of the types with blocks of many layouts, unpacked to one form that all kernels read.
+//
+// A chunk is 256 elements: signed bytes q, and for each 16 of them a scale s and a minimum m. An
+// element is q * s + m, as ggml's dequantize_row_* gives it, to the bit: products are exact. Types
+// without minimums have m = -0.0, which keeps the sign of a zero. quantized.py has the fields.
+#define QC_SIZE 256
+typedef struct {
+    int8_t q[QC_SIZE];
+    float s[16], m[16];
+} __attribute__((aligned(64))) q_chunk;
+
+// Whether each 16 elements have a scale of their own, not each 32.
+RL_INLINE int qc_is_fine(int type) {
+    return type == RL_Q2_K || type == RL_Q3_K || type == RL_Q6_K || type == RL_NVFP4 ||
+           type == RL_IQ1_M || type == RL_IQ2_XS || type == RL_IQ2_S;
+}
+
+// 32 elements; two registers or one.
+typedef uint8_t b32 __attribute__((vector_size(32)));
+RL_LOAD(b32load, b32)
+RL_STORE(b32store, b32)
+RL_STORE(b16store, b16)
+
+#if defined(__wasm__)
+#define QC_PART static __attribute__((noinline)) // small code
+#else
+#define QC_PART RL_INLINE
+#endif
+
+QC_PART float qc_half(const uint8_t *p) { return q_half(p); }
+
+// to[i] = bytes[i] * d, for 16 signed bytes.
+QC_PART void qc_scale(b16 bytes, float d, float to[16]) {
+    vf v[16 / VF];
+    q_floats(bytes, v);
+    for (int i = 0; i < 16 / VF; i++) vstore(to + i * VF, v[i] * vsplat(d));
+}
+
+// The scales of 32 elements.
+RL_INLINE void qc_both(q_chunk *c, int part, float s) { c->s[2 * part] = c->s[2 * part + 1] = s; }
+
+// Four bytes of `a`, `b`, `c` and `d` each.
+RL_INLINE b16 qc_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    typedef uint32_t u4 __attribute__((vector_size(16)));
+    return (b16)(u4){a, b, c, d};
+}
+
+// 64 bytes as 256 elements of two bits, less `less`. high: 32 bytes with the third bits, or NULL.
+RL_INLINE void qc_two_bits(const uint8_t *qs, const uint8_t *high, uint8_t less, q_chunk *c) {
+    b32 third = high ? b32load(high) : (b32){0};
+    for (int n = 0; n < 2; n++) {
+        b32 two = b32load(qs + 32 * n);
+        for (int k = 0; k < 4; k++, two >>= 2, third >>= 1)
+            b32store(c->q + 128 * n + 32 * k, ((two & 3) | (third & 1) << 2) - less);
+    }
+}
+
+RL_INLINE void qc_q2_k(const uint8_t *p, q_chunk *c) {
+    b16 scales = b16load(p);
+    qc_two_bits(p + 16, NULL, 0, c);
+    qc_scale(scales & 15, qc_half(p + 80), c->s);
+    qc_scale(scales >> 4, -qc_half(p + 82), c->m);
+}
+
+RL_INLINE void qc_q3_k(const uint8_t *p, q_chunk *c) {
+    uint32_t a = word(p + 96), b = word(p + 100), high = word(p + 104);
+    const uint32_t four = 0x0f0f0f0f, two = 0x03030303;
+    b16 scales = qc_words((a & four) | (high & two) << 4, (b & four) | (high >> 2 & two) << 4,
+                          (a >> 4 & four) | (high >> 4 & two) << 4,
+                          (b >> 4 & four) | (high >> 6 & two) << 4);
+    qc_two_bits(p + 32, p, 4, c);
+    qc_scale(scales - 32, qc_half(p + 108), c->s);
+}
+
+// Scales and minimums of q4_k and q5_k: six bits each for 32 elements.
+RL_INLINE void qc_six_bits(const uint8_t *p, q_chunk *c) {
+    uint32_t a = word(p + 4), b = word(p + 8), high = word(p + 12);
+    const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
+    b16 v = qc_words(a & six, (high & four) | (a >> 6 & two) << 4, b & six,
+                     (high >> 4 & four) | (b >> 6 & two) << 4);
+    b16 s = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    b16 m = __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15,
+                                    15);
+    qc_scale(s, qc_half(p), c->s);
+    qc_scale(m, -qc_half(p + 2), c->m);
+}
+
+RL_INLINE void qc_q4_k(const uint8_t *p, q_chunk *c) {
+    qc_six_bits(p, c);
+    for (int t = 0; t < 4; t++) {
+        b32 v = b32load(p + 16 + 32 * t);
+        b32store(c->q + 64 * t, v & 15);
+        b32store(c->q + 64 * t + 32, v >> 4);
+    }
+}
+
+RL_INLINE void qc_q5_k(const uint8_t *p, q_chunk *c) {
+    qc_six_bits(p, c);
+    b32 fifth = b32load(p + 16);
+    for (int t = 0; t < 4; t++, fifth >>= 2) {
+        b32 v = b32load(p + 48 + 32 * t);
+        b32store(c->q + 64 * t, (v & 15) | (fifth & 1) << 4);
+        b32store(c->q + 64 * t + 32, v >> 4 | (fifth & 2) << 3);
+    }
+}
+
+RL_INLINE void qc_q6_k(const uint8_t *p, q_chunk *c) {
+    for (int n = 0; n < 2; n++) {
+        b32 a = b32load(p + 64 * n), b = b32load(p + 64 * n + 32), high = b32load(p + 128 + 32 * n);
+        int8_t *to = c->q + 128 * n;
+        b32store(to, ((a & 15) | (high & 3) << 4) - 32);
+        b32store(to + 32, ((b & 15) | (high >> 2 & 3) << 4) - 32);
+        b32store(to + 64, (a >> 4 | (high >> 4 & 3) << 4) - 32);
+        b32store(to + 96, (b >> 4 | high >> 6 << 4) - 32);
+    }
+    qc_scale(b16load(p + 192), qc_half(p + 208), c->s);
+}
+
+// The numbers that four bits stand for.
+static const int8_t QC_CURVE[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+static const int8_t QC_TWICE_E2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+RL_INLINE void qc_lookup(const int8_t table[16], const uint8_t *p, b16 *low, b16 *high) {
+    b16 of = b16load((const uint8_t *)table), v = b16load(p);
+    *low = lookup16(of, v & 15), *high = lookup16(of, v >> 4);
+}
+
+// 16 bytes as 32 elements: the low halves of the bytes, then the high ones.
+RL_INLINE void qc_halves(const int8_t table[16], const uint8_t *p, int8_t *to) {
+    b16 low, high;
+    qc_lookup(table, p, &low, &high);
+    b16store(to, low), b16store(to + 16, high);
+}
+
+RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) {
+    for (int b = 0; b < 8; b++, p += 18) {
+        qc_halves(QC_CURVE, p + 2, c->q + 32 * b);
+        qc_both(c, b, qc_half(p));
+    }
+}
+
+RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) {
+    float d = qc_half(p);
+    uint32_t low = word(p + 4), high = p[2] | (uint32_t)p[3] << 8;
+    for (int b = 0; b < 8; b++) {
+        qc_halves(QC_CURVE, p + 8 + 16 * b, c->q + 32 * b);
+        int scale = (int)((low >> 4 * b & 15) | (high >> 2 * b & 3) << 4) - 32;
+        qc_both(c, b, d * (float)scale);
+    }
+}
+
+RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
+    for (int b = 0; b < 8; b++, p += 17) {
+        qc_halves(QC_TWICE_E2M1, p + 1, c->q + 32 * b);
+        // 2^(e - 128); the two smallest are subnormal.
+        uint32_t bits = *p < 2 ? 1u << (21 + *p) : (uint32_t)(*p - 1) << 23;
+        float s;
+        rl_copy(&s, &bits, 4);
+        qc_both(c, b, s);
+    }
+}
+
+// Half of a float of four and three bits; 0x7f is 0.
+RL_INLINE float qc_ue4m3(uint8_t e) {
+    int power = e >> 3 & 15, digits = power ? 8 + (e & 7) : e & 7;
+    uint32_t bits = (uint32_t)((power ? power : 1) - 11 + 127) << 23;
+    float by;
+    rl_copy(&by, &bits, 4);
+    return e == 0x7f ? 0 : (float)digits * by;
+}
+
+RL_INLINE void qc_nvfp4(const uint8_t *p, q_chunk *c) {
+    for (int g = 0; g < 16; g += 2) { // 16 elements are 8 bytes, first the low halves
+        const uint8_t *block = p + g / 4 * 36;
+        b16 a, b;
+        qc_lookup(QC_TWICE_E2M1, block + 4 + g % 4 * 8, &a, &b);
+        b16store(c->q + 16 * g, __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18,
+                                                        19, 20, 21, 22, 23));
+        b16store(c->q + 16 * g + 16, __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24,
+                                                             25, 26, 27, 28, 29, 30, 31));
+        c->s[g] = qc_ue4m3(block[g % 4]), c->s[g + 1] = qc_ue4m3(block[g % 4 + 1]);
+    }
+}

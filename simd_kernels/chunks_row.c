@@ -1,0 +1,128 @@
+// One activation row times rows of chunks, the product of a decoding step.
+
+// The layout of 256 rounded activations (qf_round): if DOT32, their high bytes, then the low ones,
+// and if BIAS8 sums of four times -BIAS8; otherwise 16-bit numbers. For each 16 then follow d and
+// d * sum.
+#if !DOT32
+#define QC_STEPS 512
+#elif BIAS8
+#define QC_STEPS 768
+#else
+#define QC_STEPS 512
+#endif
+#define QC_ONE (QC_STEPS + 128)
+#define QC_TOGETHER 8 // chunks that are unpacked at once
+
+static void qc_one(const float *x, int64_t columns, uint8_t *to) {
+    for (int64_t first = 0; first < columns; first += QC_SIZE, to += QC_ONE) {
+        float *d = (float *)(to + QC_STEPS);
+        rl_zero(to, QC_ONE);
+        for (int64_t k = 0; k < rl_min(QC_SIZE, columns - first); k += 32) {
+            int32_t q[32], sum;
+            float scale = qf_round(x + first + k, q, &sum);
+            for (int i = 0; i < 32; i += 4) {
+                int32_t four = q[i] + q[i + 1] + q[i + 2] + q[i + 3];
+                if (DOT32) {
+                    qf_put(to + k + i, qf_word(q + i, 1));
+                    qf_put(to + 256 + k + i, qf_word(q + i, 0));
+                    if (BIAS8) qf_put(to + 512 + k + i, -BIAS8 * four);
+                } else
+                    for (int l = i; l < i + 4; l++) ((int16_t *)to)[k + l] = (int16_t)q[l];
+            }
+            for (int64_t h = 0; h < 2; h++) {
+                sum = 0;
+                for (int i = 0; i < 16; i++) sum += q[16 * h + i];
+                d[k / 16 + h] = scale, d[16 + k / 16 + h] = scale * (float)sum;
+            }
+        }
+    }
+}
+
+// The products of `n` chunks with rounded activations; elements add up to the sum.
+RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
+    (void)fine; // sums of four, if DOT32, have a scale each
+    vf sum[2] = {0};
+    for (; n > 0; n--, c++, x += QC_ONE) {
+        const float *d = (const float *)(x + QC_STEPS);
+        float by[16] __attribute__((aligned(64)));
+        for (int i = 0; i < 16; i += VF) {
+            vstore(by + i, vload(c->s + i) * vload(d + i));
+            if (least) sum[0] = vfma(vload(c->m + i), vload(d + 16 + i), sum[0]);
+        }
+#if DOT32
+        for (int k = 0; k < QC_SIZE; k += 8 * VF)
+            for (int t = 0; t < 2; t++) {
+                int at = k + t * 4 * VF;
+                vb w = bload(c->q + at);
+                vi low = {0};
+#if BIAS8
+                if (!least) w ^= BIAS8, low = viload(x + 512 + at);
+#endif
+                vi high = dot((vi){0}, w, bload(x + at));
+                vi total = dot(low, w, bload(x + 256 + at)) + (high << 8);
+#if VF == 16
+                v4 v = v4load(by + at / 16);
+                vf each = __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3,
+                                                  3, 3);
+#else
+                vf each = vsplat(by[at / 16]);
+#endif
+                sum[t] = vfma(__builtin_convertvector(total, vf), each, sum[t]);
+            }
+#else
+        for (int k = 0; k < QC_SIZE; k += fine ? 32 : 64)
+            for (int t = 0; t < 2; t++) {
+                const int unit = fine ? 16 : 32;
+                int at = k + t * unit;
+                vi total = madd16(widen8(c->q + at), (vs)bload(x + 2 * at));
+                for (int i = at + 2 * VF; i < at + unit; i += 2 * VF)
+                    total += madd16(widen8(c->q + i), (vs)bload(x + 2 * i));
+                sum[t] = vfma(__builtin_convertvector(total, vf), vsplat(by[at / 16]), sum[t]);
+            }
+#endif
+    }
+    return sum[0] + sum[1];
+}
+
+Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
+    if (q_least(type) && qc_is_fine(type)) return qc_each_fast(1, 1, x, c, n);
+    if (q_least(type)) return qc_each_fast(1, 0, x, c, n);
+    return qc_is_fine(type) ? qc_each_fast(0, 1, x, c, n) : qc_each_fast(0, 0, x, c, n);
+}
+
+// The same with `count` float activations.
+Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
+    enum { N = 16 / VF };
+    vf sum[2 * N] = {0};
+    for (int64_t k = 0; k < count; k += 32) {
+        const q_chunk *at = c + k / QC_SIZE;
+        for (int h = 0; h < 2; h++) {
+            int64_t i = k % QC_SIZE + 16 * h;
+            vf v[N], s = vsplat(at->s[i / 16]), m = vsplat(at->m[i / 16]);
+            q_floats(b16load((const uint8_t *)at->q + i), v);
+            for (int l = 0; l < N; l++)
+                sum[h * N + l] = vfma(vfma(v[l], s, m), vload(x + k + 16 * h + l * VF),
+                                      sum[h * N + l]);
+        }
+    }
+    for (int l = 1; l < 2 * N; l++) sum[0] += sum[l];
+    return sum[0];
+}
+
+// out[r] = the product of one activation row, rounded or (if that is NULL) as floats, with weight
+// row r of `rows`, and bias.
+static void qc_vector(const q_weight *w, const uint8_t *rounded, const float *x, const uint8_t *p,
+                      int64_t row, int64_t rows, const float *bias, float *out) {
+    int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE;
+    for (int64_t r = 0; r < rows; r++, p += row) {
+        vf sum = {0};
+        for (int64_t first = 0; first < chunks; first += QC_TOGETHER) {
+            q_chunk c[QC_TOGETHER];
+            int64_t n = rl_min(QC_TOGETHER, chunks - first), at = first * QC_SIZE;
+            qc_load(w, p, first, n, c);
+            sum += rounded ? qc_fast(w->type, rounded + first * QC_ONE, c, n)
+                           : qc_exact(x + at, c, rl_min(n * QC_SIZE, w->columns - at));
+        }
+        fstore(out + r, vsum(sum) + (bias ? fload(bias + r) : 0));
+    }
+}
