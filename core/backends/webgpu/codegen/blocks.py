@@ -1,27 +1,24 @@
-"""Quantized blocks on the device: planes of whole words, one after another in a buffer.
+"""Quantized blocks on the device: their planes one after another in a buffer.
 
-A GGUF block of 18 or 34 bytes cannot be read as words, so a kernel splits uploaded bytes into
-planes. Another kernel joins them again, byte for byte. Types with their own kernels have planes of
-scales, fifth bits and packed words. Any other type has one plane of whole blocks, each padded to
-words.
+A kernel splits uploaded bytes into planes (`planes.py`). Another joins them again, byte for byte.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rushlight.core.backends.protocol import Bytes, Operand
+from rushlight.core.backends.webgpu.codegen.planes import MOST_PLANES, Plane, planes_of
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, grid
 from rushlight.core.backends.webgpu.runtime.pool import Buffer
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
-from rushlight.core.basis.dtype import DType, uint32
+from rushlight.core.basis.dtype import DType, int16, uint8, uint32
 from rushlight.core.basis.errors import DeviceError
 from rushlight.core.basis.graph import TensorView
 from rushlight.core.basis.layout import Layout
-from rushlight.core.basis.quantized import q4_0, q4_1, q5_0, q5_1, q8_0
 
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.backend import WebGpuBackend
@@ -30,29 +27,6 @@ if TYPE_CHECKING:
 STAGING = 8 << 20
 # Blocks that are repacked together: their bytes and scales are whole words.
 GROUP = 64
-
-
-class Plane(NamedTuple):
-    """One plane: bytes per block, and their offset in a block of the file."""
-
-    nbytes: int
-    start: int
-
-
-# The types that shaders read by kernels of their own (wgsl_kernels/library/blocks.wgsl), and their
-# planes in their order in the buffer: scales, fifth bits, packed words.
-PLANES: dict[DType, tuple[Plane, ...]] = {
-    q4_0: (Plane(2, 0), Plane(16, 2)),
-    q4_1: (Plane(4, 0), Plane(16, 4)),
-    q5_0: (Plane(2, 0), Plane(4, 2), Plane(16, 6)),
-    q5_1: (Plane(4, 0), Plane(4, 4), Plane(16, 8)),
-    q8_0: (Plane(2, 0), Plane(32, 2)),
-}
-
-
-def planes_of(dtype: DType) -> tuple[Plane, ...]:
-    """The planes of a quantized type."""
-    return PLANES.get(dtype) or (Plane(-(-dtype.itemsize // 4) * 4, 0),)
 
 
 def allocate(backend: WebGpuBackend, numel: int, dtype: DType) -> Buffer:
@@ -72,10 +46,12 @@ def places(numel: int, dtype: DType) -> tuple[int, tuple[int, ...]]:
     return max(at, 4), tuple(starts)
 
 
-def plane_value(x: Operand, index: int, layout: Layout, dtype: DType) -> TensorView:
-    """The rows of `layout` in one plane of `x`, as elements of `dtype` (2 or 4 bytes wide)."""
-    size = 2 if dtype.itemsize == 2 else 4
-    per, block = planes_of(x.dtype)[index].nbytes // size, x.dtype.block  # elements per block
+def plane_value(x: Operand, index: int, layout: Layout) -> TensorView:
+    """The rows of `layout` in one plane of `x`, as integers of up to four bytes."""
+    nbytes = planes_of(x.dtype)[index].nbytes
+    dtype = {1: uint8, 2: int16}.get(nbytes, uint32)
+    size = dtype.itemsize
+    per, block = nbytes // size, x.dtype.block  # elements per block
     start = x.buffer.planes[index] // size
     shape = (*layout.shape[:-1], layout.shape[-1] // block * per)
     strides = (*(s // block * per for s in layout.strides[:-1]), 1)
@@ -91,7 +67,7 @@ def _reach(plane: Plane, dtype: DType, layout: Layout) -> tuple[int, int]:
 
 
 def plane_slices(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], list[int]]:
-    """Each plane's part that `layout` reaches, and how block numbers shift: scales, highs, quants.
+    """Each plane's part that `layout` reaches, and how block numbers shift in it.
 
     Whole planes where they fit, so that bind groups are found again.
     """
@@ -111,8 +87,6 @@ def plane_slices(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], l
             )
         slices.append(Slice(x.buffer, starts[k] + low, max(high - low, 4)))
         shifts.append(-(low // plane.nbytes) & 0xFFFFFFFF)
-    if len(planes) == 2:
-        shifts.insert(1, 0)
     return slices, shifts
 
 
@@ -124,24 +98,33 @@ def planes_fit(e: Emitter, x: Operand, layout: Layout) -> bool:
     return all(high - low <= e.binding_limit for low, high in reach)
 
 
+def _unit(dtype: DType) -> int:
+    """The bytes that the kernels move at once: two, or one where a field begins at an odd one."""
+    parts = [part for plane in planes_of(dtype) for part in plane.parts]
+    odd = any(n % 2 for part in parts for n in part) or dtype.itemsize % 2
+    return 1 if odd else 2
+
+
 def _pack(
     e: Emitter, dtype: DType, planes: Buffer, staging: Buffer, first: int, count: int
 ) -> None:
     """Move `count` blocks from the start of `staging` to the planes, from number `first` on."""
     raw_words = min(dtype.itemsize * count // 4 + 1, staging.nbytes // 4)
     staged, _ = e.bind(TensorView(staging, Layout.contiguous((raw_words,)), uint32))
+    unit = _unit(dtype)
     for k, plane in enumerate(planes_of(dtype)):
-        per = max(plane.nbytes // 4, 1)
-        pairs = plane.nbytes == 2
-        words = -(-count // 2) if pairs else count * per
-        start = planes.planes[k] // 4 + (first // 2 if pairs else first * per)
+        words = -(-count * plane.nbytes // 4)
+        start = (planes.planes[k] + first * plane.nbytes) // 4
         bound, at = e.bind(TensorView(planes, Layout((words,), (1,), start), uint32))
-        if dtype in PLANES:
-            parameters = [words, at, per, plane.start // 2, dtype.itemsize // 2, int(pairs), count]
-            kernel = e.kernel("blocks_pack", "rw")
-        else:
-            parameters = [words, at, 4 * per, 0, dtype.itemsize, dtype.itemsize, count]
-            kernel = e.kernel("blocks_fill", "rw")
+        parameters = [0] * 40
+        parameters[0:7] = [
+            words, at, 4 // unit, plane.nbytes // unit, dtype.itemsize // unit, count,
+            len(plane.parts),
+        ]  # fmt: skip
+        for n, part in enumerate(plane.parts):
+            ends = part.at, part.at + part.nbytes, part.start
+            parameters[16 + n : 40 : 8] = [end // unit for end in ends]
+        kernel = e.kernel("blocks_pack", "rw")
         e.dispatch(kernel, [staged, bound], parameters, grid(-(-words // 64)))
 
 
@@ -252,29 +235,16 @@ def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype
     e = backend.emitter("to")
     layout = Layout((count * dtype.block,), (1,), first * dtype.block)
     slices, shifts = plane_slices(e, TensorView(buffer, layout, dtype), layout)
-    planes = planes_of(dtype)
-    if dtype not in PLANES:
-        start = (first + shifts[0] & 0xFFFFFFFF) * planes[0].nbytes
-        parameters = [
-            nbytes // 4,
-            0,
-            dtype.itemsize,
-            start,
-            planes[0].nbytes,
-            dtype.itemsize,
-            count,
-        ]
-        kernel = e.kernel("blocks_fill", "rw")
-        given = [slices[0], Slice(raw, 0, raw.nbytes)]
-        e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
-        return Slice(raw, 0, nbytes)
-    halves = count * dtype.itemsize // 2
-    scale, quants = planes[0].nbytes // 2, planes[-1].nbytes // 2
+    unit, planes = _unit(dtype), planes_of(dtype)
+    parts = [(k, part) for k, plane in enumerate(planes) for part in plane.parts]
     parameters = [0] * 51
-    parameters[0:6] = [halves, first, dtype.itemsize // 2, scale, len(planes) - 2, quants]
-    parameters[48:51] = shifts
-    bindings = [slices[0], slices[-2] if len(planes) == 3 else slices[-1], slices[-1]]
+    parameters[0:7] = [nbytes // 4, first, 4 // unit, 0, dtype.itemsize // unit, 0, len(parts)]
+    parameters[8 : 8 + len(planes)] = [plane.nbytes // unit for plane in planes]
+    for n, (k, part) in enumerate(parts):
+        ends = part.at, part.start, part.start + part.nbytes
+        parameters[16 + n : 48 : 8] = [*(end // unit for end in ends), k]
+    parameters[48 : 48 + len(shifts)] = shifts
     kernel = e.kernel("blocks_unpack", "rrrw")
-    given = [*bindings, Slice(raw, 0, raw.nbytes)]
+    given = [*slices, *slices[-1:] * (MOST_PLANES - len(slices)), Slice(raw, 0, raw.nbytes)]
     e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
     return Slice(raw, 0, nbytes)

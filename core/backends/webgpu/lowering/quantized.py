@@ -7,11 +7,12 @@ from functools import cache
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, quads
-from rushlight.core.backends.webgpu.codegen.blocks import plane_value, planes_fit, planes_of
+from rushlight.core.backends.webgpu.codegen.blocks import plane_value, planes_fit
+from rushlight.core.backends.webgpu.codegen.planes import planes_of
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.lowering import creation, map
 from rushlight.core.backends.webgpu.runtime.recorder import Kernel
-from rushlight.core.basis.dtype import DType, int16, uint32
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.layout import Layout
 from rushlight.wgsl_kernels import compose, text
 
@@ -23,10 +24,9 @@ def copy(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if x.dtype.kind != "q":
         map.move(e, x, out)
         return
-    for k, plane in enumerate(planes_of(x.dtype)):
-        dtype = int16 if plane.nbytes == 2 else uint32
+    for k in range(len(planes_of(x.dtype))):
         # The end of a plane is its own: what is written beyond the last scale hits nothing.
-        map.move(e, plane_value(x, k, x.layout, dtype), plane_value(out, k, out.layout, dtype))
+        map.move(e, plane_value(x, k, x.layout), plane_value(out, k, out.layout))
 
 
 def _parts(e: Emitter, x: Operand, out: Operand) -> Iterator[tuple[Layout, Layout]]:

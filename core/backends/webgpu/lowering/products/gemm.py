@@ -148,7 +148,7 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
     if forced:
         return forced[0]
     few = next((n for n in (1, 4, 16) if rows <= n), 0)
-    blocks = quads.has_dot(right.dtype) and right.turned
+    blocks = right.dtype.kind == "q" and right.turned
     return e.pick(
         "row_wide"
         if rows == 1 and blocks and e.on_cpu and e.at_once == 8
@@ -167,7 +167,7 @@ def candidates(
     if rows <= 16:
         few = "row" if rows == 1 else "rows"
         found = [few, f"{few}_split", f"{few}_split_columns"]
-        if rows <= 4 and way == "along" and kind in DTYPES and quads.has_dot(DTYPES[kind]):
+        if rows <= 4 and way == "along" and kind in DTYPES and DTYPES[kind].kind == "q":
             found += [name for name in BLOCKS if name not in found]
     if rows > 1:
         found += ["registers", "tile64"]
@@ -316,7 +316,7 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
     # a is read along k, b along its columns.
     left, right = a.side(-1, -2), b.side(-1, -2)
     name = choose(e, n, m, k, count, right)
-    blocks = quads.has_dot(right.dtype) and right.turned and name in BLOCKS
+    blocks = right.dtype.kind == "q" and right.turned and name in BLOCKS
     config = (BLOCKS if blocks else CONFIGS)[name]
     far = out.layout.strides[-2] if n > 1 else 0
     wide = out.layout.strides[-1] == 1 and not any(

@@ -171,7 +171,7 @@ def product_kernel(
     lines = [
         *quads.lines("a", 0, a.dtype, a.quads, half),
         *(
-            quads.whole_lines(at_b, b.dtype)
+            quads.dot_lines(at_b, b.dtype)
             if whole
             else quads.lines("b", at_b, b.dtype, b.quads, half)
         ),
