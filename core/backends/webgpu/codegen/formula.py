@@ -19,16 +19,14 @@ from rushlight.core.backends.webgpu.codegen.numbers import (
     Real,
     Uneven,
     Vector,
-    Whole,
 )
 from rushlight.core.backends.webgpu.codegen.planes import planes_of
+from rushlight.core.backends.webgpu.codegen.whole import Whole, named
 from rushlight.core.basis.codebooks import Codebook
 from rushlight.core.basis.element import FIELD_BYTES, DType, Field
 
 RUN = 32  # elements; every type has a multiple of them in a block
 _QUADS = RUN // 4
-
-
 
 
 class Reading(NamedTuple):
@@ -79,7 +77,7 @@ class Block:
         plane, nbytes, start = self._places[field]
         size = FIELD_BYTES[field.kind]
         # The number of the block in the plane, which may be bound from a later one on.
-        block = self.lines.whole(f"block + i32(P({48 + plane}u))", 0, 1 << 30)
+        block = named(self.lines, f"block + i32(P({48 + plane}u))", 0, 1 << 30)
         at = block * nbytes + index * size + start
         if at.lane:
             if at.lane != 1 or (at % 4).bounds != (0, 3) or (at % 4).terms:
@@ -94,14 +92,14 @@ class Block:
         let, shift = self.lines.let, f"u32({(rest * 8).text})"
         if field.kind == "i8":
             text = f"extractBits(bitcast<i32>({word}), {shift}, 8u)"
-            return self.lines.whole(text, -128, 127)
+            return named(self.lines, text, -128, 127)
         if field.kind == "f32":
             return Real(self.lines, let(f"bitcast<f32>({word})"))
         if field.kind == "f16":
             if not rest.terms:
                 return Real(self.lines, f"{let(f'unpack2x16float({word})')}.{'x.y'[rest.const]}")
             return Real(self.lines, let(f"unpack2x16float({word} >> {shift}).x"))
-        byte = self.lines.whole(f"i32(extractBits({word}, {shift}, 8u))", 0, 255)
+        byte = named(self.lines, f"i32(extractBits({word}, {shift}, 8u))", 0, 255)
         if field.kind == "u8":
             return byte
         return Real(self.lines, let(f"value_{field.kind}(u32({byte.text}))"))
@@ -123,7 +121,7 @@ class Block:
             raise Uneven("a choice of different kinds of numbers")
         low, high = zip(*(n.bounds for n in numbers), strict=True)
         text = f"select({numbers[1].text}, {numbers[0].text}, {condition})"
-        return self.lines.whole(text, min(low), max(high))
+        return named(self.lines, text, min(low), max(high))
 
     def lookup(self, numbers: Sequence[int] | Codebook, index: Any) -> Any:
         """The numbers at the positions `index`."""
@@ -135,12 +133,12 @@ class Block:
             if lane := start.lane:
                 return Fan(self.lines, word, start - Whole(self.lines, {}, 0, lane), lane) & most
             text = f"i32(extractBits({word}, u32({start.text}), {numbers.bits}u))"
-            return self.lines.whole(text, 0, most)
+            return named(self.lines, text, 0, most)
         if isinstance(index, Packed):
             return index.lookup(tuple(numbers))
         values = ", ".join(map(str, numbers))
         table = let(f"array<i32, {len(numbers)}>({values})", "var")
-        return self.lines.whole(f"{table}[{index.text}]", min(numbers), max(numbers))
+        return named(self.lines, f"{table}[{index.text}]", min(numbers), max(numbers))
 
     def as_f16(self, low: Whole, high: Whole) -> Real:
         """The float16 of two bytes."""
@@ -181,7 +179,7 @@ def quad(dtype: DType) -> Reading:
     size = dtype.block
 
     def build(block: Block, even: bool) -> str:
-        at = block.lines.whole(f"i32(i % {size}u) >> 2u", 0, size // 4 - 1)
+        at = named(block.lines, f"i32(i % {size}u) >> 2u", 0, size // 4 - 1)
         text: str = _four(block, dtype, at * 4, even).vector().text
         return text
 
@@ -194,7 +192,7 @@ def _run(block: Block, dtype: DType) -> Whole:
     count = dtype.block // RUN
     if count == 1:
         return Whole(block.lines, {}, 0)
-    found: Whole = block.lines.whole(f"i32(run % {count}u)", 0, count - 1) * RUN
+    found: Whole = named(block.lines, f"i32(run % {count}u)", 0, count - 1) * RUN
     return found
 
 

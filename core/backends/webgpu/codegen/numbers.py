@@ -3,8 +3,7 @@
 A formula of a quantized type is evaluated over these numbers; its operators write lines. Most of
 an element's formula does not depend on which of four neighbours it is, and is written once:
 
-- `Whole` is an integer that is known as a sum of multiples of named numbers, a constant and a
-  multiple of the lane, 0 to 3. So divisions and remainders of positions vanish.
+- `Whole` (`whole.py`) is an integer of which is known how it depends on the lane, 0 to 3.
 - `Packed` holds four small integers in the bytes of a word, and computes with all at once.
 - `Vector` is four numbers, `Real` a float that is the same in all lanes.
 - `Linear` is scale * integers + offset, not yet multiplied: a product of blocks multiplies the
@@ -13,11 +12,11 @@ an element's formula does not depend on which of four neighbours it is, and is w
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_LARGE = 1 << 31
+if TYPE_CHECKING:
+    from rushlight.core.backends.webgpu.codegen.whole import Whole
+
 _SPLAT = 0x01010101
 
 
@@ -32,7 +31,7 @@ class Lines:
         self.linear = linear  # whether scales are kept apart
         self.lines: list[str] = []
         self._names: dict[str, str] = {}
-        self._ranges: dict[str, tuple[int, int]] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}  # of named integers: the least, the largest
 
     def let(self, text: str, how: str = "let") -> str:
         """The name of a value."""
@@ -40,16 +39,6 @@ class Lines:
             self._names[text] = name = f"n{len(self._names)}"
             self.lines.append(f"{how} {name} = {text};")
         return self._names[text]
-
-    def whole(self, text: str, low: int, high: int) -> Whole:
-        """A new integer of a range."""
-        name = self.let(text)
-        self._ranges[name] = low, high
-        return Whole(self, {name: 1}, 0)
-
-    def range(self, name: str) -> tuple[int, int]:
-        """The least and the largest value of a named integer."""
-        return self._ranges[name]
 
 
 def _bits(mask: int) -> str:
@@ -87,199 +76,56 @@ class Number:
         return self + other * -1
 
 
-class Whole(Number):
-    """An integer: the sum of `terms` (name to factor), `const` and `lane` times the lane."""
+class Uniform(Number):
+    """A number that is the same in all lanes: a Real, or a Whole of which that is so."""
 
-    __slots__ = ("const", "lane", "terms")
-
-    def __init__(self, lines: Lines, terms: Mapping[str, int], const: int, lane: int = 0) -> None:
-        super().__init__(lines)
-        self.terms, self.const, self.lane = {n: c for n, c in terms.items() if c}, const, lane
-
-    def like(self, other: Any) -> Whole:
-        """`other`, an integer or a literal."""
-        return other if isinstance(other, Whole) else Whole(self.lines, {}, other)
+    __slots__ = ()
 
     @property
     def text(self) -> str:
-        """WGSL of it as i32; the same in all lanes."""
-        if self.lane:
-            raise Uneven("a position is asked for as one number")
-        parts = [_times(n, c) for n, c in self.terms.items()]
-        if self.const or not parts:
-            parts.append(str(self.const))
-        return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The least and the largest value in any lane."""
-        low, high = self.const, self.const + 3 * self.lane
-        for name, factor in self.terms.items():
-            ends = sorted(factor * end for end in self.lines.range(name))
-            low, high = low + ends[0], high + ends[1]
-        return low, high
-
-    def vector(self) -> Vector:
-        if self.lane:
-            raise Uneven("a position as a value")
-        return Vector(self.lines, f"vec4<f32>(f32({self.text}))", True)
+        """WGSL of it."""
+        raise NotImplementedError
 
     def real(self) -> Real:
         """It as a float."""
-        return Real(self.lines, f"f32({self.text})" if self.terms else f"{float(self.const)!r}")
-
-    def __add__(self, other: Any) -> Any:
-        if not isinstance(other, (int, Whole)):
-            return other + self
-        other = self.like(other)
-        terms = dict(self.terms)
-        for name, factor in other.terms.items():
-            terms[name] = terms.get(name, 0) + factor
-        return Whole(self.lines, terms, self.const + other.const, self.lane + other.lane)
-
-    def __mul__(self, other: Any) -> Any:
-        if not isinstance(other, (int, Whole)):
-            return other * self
-        other = self.like(other)
-        if self.terms and other.terms:
-            ends = [x * y for x in self.bounds for y in other.bounds]
-            return self.lines.whole(f"{self.text} * {other.text}", min(ends), max(ends))
-        some, by = (self, other.const) if not other.terms else (other, self.const)
-        if self.lane and other.lane:
-            raise Uneven("a product of positions")
-        terms = {n: c * by for n, c in some.terms.items()}
-        lane = self.lane * other.const + other.lane * self.const
-        if (self.lane and other.terms) or (other.lane and self.terms):
-            raise Uneven("a product of positions")
-        return Whole(self.lines, terms, some.const * by, lane)
-
-    def _split(self, n: int) -> tuple[Whole, int, int, Whole] | None:
-        """self = n * first + unit * number + rest, where 0 <= rest in each lane < unit, unit | n.
-
-        Gives first, unit, rest without the lane, and number.
-        """
-        first = {name: c // n for name, c in self.terms.items() if c % n == 0}
-        other = {name: c for name, c in self.terms.items() if c % n}
-        unit = math.gcd(n, *other.values())
-        number, rest = divmod(self.const, unit)
-        if self.lane and rest + 3 * self.lane >= unit:
-            raise Uneven("positions with a border between them")
-        terms = {name: c // unit for name, c in other.items()}
-        return (
-            Whole(self.lines, first, 0), unit, rest, Whole(self.lines, terms, number)
-        )  # fmt: skip
-
-    # Nothing that is divided or shifted is negative.
-    def __floordiv__(self, n: int) -> Whole:
-        if n == 1:
-            return self
-        first, unit, _, number = self._split(n)
-        by = n // unit
-        low, high = number.bounds
-        if low // by == high // by:
-            return first + low // by
-        if by.bit_count() == 1:
-            text = f"{number.text} >> {by.bit_length() - 1}u"
-        else:
-            text = f"{number.text} / {by}"
-        return first + (number if by == 1 else self.lines.whole(text, low // by, high // by))
-
-    def __mod__(self, n: int) -> Whole:
-        _, unit, rest, number = self._split(n)
-        by = n // unit
-        low, high = number.bounds
-        if low // by == high // by:
-            number = number - low // by * by
-        else:
-            power = by.bit_count() == 1
-            text = f"{number.text} & {by - 1}" if power else f"{number.text} % {by}"
-            number = self.lines.whole(text, 0, by - 1)
-        return number * unit + Whole(self.lines, {}, rest, self.lane)
-
-    def __rshift__(self, n: Any) -> Any:
-        n = self.like(n)
-        if n.lane:
-            return Fan(self.lines, f"u32({self.text})", n - Whole(self.lines, {}, 0, n.lane), n.lane)
-        if not n.terms:
-            return self // (1 << n.const)
-        return self.lines.whole(f"{self.text} >> u32({n.text})", 0, self.bounds[1])
-
-    def __lshift__(self, n: Any) -> Whole:
-        n = self.like(n)
-        if not n.terms:
-            found: Whole = self * (1 << n.const)
-            return found
-        high = self.bounds[1] << n.bounds[1]
-        return self.lines.whole(f"{self.text} << u32({n.text})", 0, high)
-
-    def __and__(self, other: Any) -> Whole:
-        other = self.like(other)
-        mask = other.const
-        if not other.terms and mask & mask + 1 == 0:
-            return self % (mask + 1)
-        high = min(self.bounds[1], other.bounds[1])
-        return self.lines.whole(f"{self.text} & {other.text}", 0, high)
-
-    def __or__(self, other: Any) -> Any:
-        if isinstance(other, Packed):
-            return other | self
-        other = self.like(other)
-        for low, high in ((self, other), (other, self)):
-            unit = math.gcd(high.const, *high.terms.values())
-            if low.bounds[0] >= 0 and low.bounds[1] < unit & -unit:
-                return low + high  # they share no bit
-        most = (1 << max(self.bounds[1], other.bounds[1]).bit_length()) - 1
-        return self.lines.whole(f"{self.text} | {other.text}", 0, most)
-
-    def __lt__(self, n: int) -> str | bool:
-        """A condition that is the same in all lanes, as WGSL, or known."""
-        low, high = self.bounds
-        if high < n or low >= n:
-            return high < n
-        unit = math.gcd(n, *self.terms.values())
-        number, rest = divmod(self.const, unit)
-        if self.lane and rest + 3 * self.lane >= unit:
-            raise Uneven("a condition that holds in some lanes")
-        terms = {name: c // unit for name, c in self.terms.items()}
-        return self.lines.let(f"{Whole(self.lines, terms, number).text} < {n // unit}")
+        raise NotImplementedError
 
 
-def _times(name: str, factor: int) -> str:
-    if factor == 1:
-        return name
-    power = factor > 0 and factor.bit_count() == 1
-    return f"({name} << {factor.bit_length() - 1}u)" if power else f"({name} * {factor})"
-
-
-class Real(Number):
+class Real(Uniform):
     """A float, the same in all lanes."""
 
-    __slots__ = ("text",)
+    __slots__ = ("_text",)
 
     def __init__(self, lines: Lines, text: str) -> None:
         super().__init__(lines)
-        self.text = text
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    def real(self) -> Real:
+        return self
 
     def vector(self) -> Vector:
         return Vector(self.lines, f"vec4<f32>({self.text})", True)
 
     def _with(self, operator: str, other: Any) -> Real:
-        other = other.real().text if isinstance(other, Whole) else getattr(other, "text", other)
-        text = repr(float(other)) if not isinstance(other, str) else other
+        text = other.real().text if isinstance(other, Uniform) else repr(float(other))
         return Real(self.lines, self.lines.let(f"{self.text} {operator} {text}"))
 
     def __add__(self, other: Any) -> Any:
-        if isinstance(other, (int, float, Whole, Real)):
+        if isinstance(other, (int, float, Uniform)):
             return self._with("+", other)
         return other + self
 
     def __sub__(self, other: Any) -> Any:
-        if isinstance(other, (int, float, Whole, Real)):
+        if isinstance(other, (int, float, Uniform)):
             return self._with("-", other)
         return other * -1 + self
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, (int, float, Whole, Real)):
+        if isinstance(other, (int, float, Uniform)):
             return self._with("*", other)
         if isinstance(other, Linear):
             return other * self
@@ -327,8 +173,8 @@ class Vector(Number):
         return Vector(self.lines, self.lines.let(f"vec4<f32>({self.text})"), True)
 
     def _with(self, operator: str, other: Any) -> Vector:
-        if isinstance(other, (Whole, int)) and not self.floats:
-            text = other.text if isinstance(other, Whole) else str(other)
+        if isinstance(other, (Uniform, int)) and not (self.floats or isinstance(other, Real)):
+            text = str(other) if isinstance(other, int) else other.text
             right = f"vec4<u32>({text}u)" if operator == ">>" else f"vec4<i32>({text})"
             return Vector(self.lines, self.lines.let(f"{self.text} {operator} {right}"), False)
         if operator not in "+-*":
@@ -434,12 +280,12 @@ class Packed(Number):
         if isinstance(other, int):
             return Packed(self.lines, self.word, self.mask, self.factor, self.offset + other,
                           self.sure, self.signed)  # fmt: skip
-        if isinstance(other, Whole) and self.lines.linear:
+        if isinstance(other, Uniform) and self.lines.linear:
             one = Real(self.lines, "1.0")
             return Linear(self.lines, one, self, other.real())
         return self.vector() + other
 
-    def _sum(self, other: Packed) -> Packed | Vector:
+    def _sum(self, other: Packed) -> Any:
         if min(self.factor, other.factor) < 1 or self._most() + other._most() > 127:
             return self.vector() + other.vector()
         parts = [x._solid() + (f" * {x.factor}u" if x.factor > 1 else "") for x in (self, other)]
@@ -451,13 +297,13 @@ class Packed(Number):
         if isinstance(other, int):
             return Packed(self.lines, self.word, self.mask, self.factor * other,
                           self.offset * other, self.sure, self.signed)  # fmt: skip
-        if isinstance(other, Whole):
-            return self._integers() * other
         if isinstance(other, Real):
             return other * self
+        if isinstance(other, Uniform):
+            return self._integers() * other
         return self.vector() * other.vector()
 
-    def __floordiv__(self, n: int) -> Packed:
+    def __floordiv__(self, n: int) -> Any:
         if n.bit_count() == 1:
             return self >> n.bit_length() - 1
         if self.mask >= 2 * n or self.mask + 128 - n > 255:
@@ -465,16 +311,15 @@ class Packed(Number):
         above = f"({self._plain()} + {_bits(128 - n)}) >> 7u"  # the highest bit is set from n on
         return Packed(self.lines, self.lines.let(above), 1)
 
-    def __rshift__(self, n: Any) -> Packed:
-        if isinstance(n, Whole) and not n.terms:
-            n = n.const
-        if isinstance(n, int):
+    def __rshift__(self, n: int | Whole) -> Any:
+        low, high = (n, n) if isinstance(n, int) else n.bounds
+        if isinstance(n, int) or low == high:
             if self.factor != 1 or self.offset or self.signed:
                 raise Uneven("a shift of numbers that are not plain bytes")
-            word = self.lines.let(f"{self.word} >> {n}u") if n else self.word
-            return Packed(self.lines, word, self.mask >> n)
+            word = self.lines.let(f"{self.word} >> {low}u") if low else self.word
+            return Packed(self.lines, word, self.mask >> low)
         word = self.lines.let(f"{self._plain()} >> u32({n.text})")
-        return Packed(self.lines, word, sure=255 >> n.bounds[1])
+        return Packed(self.lines, word, sure=255 >> high)
 
     def __lshift__(self, n: int) -> Packed:
         if self.mask << n > 255 or self.factor != 1 or self.offset or self.mask & ~self.sure:
@@ -486,13 +331,13 @@ class Packed(Number):
             raise Uneven("bits of numbers that are not plain bytes")
         return Packed(self.lines, self.word, self.mask & mask, sure=self.sure)
 
-    def __or__(self, other: Any) -> Packed:
+    def __or__(self, other: Any) -> Any:
         if not isinstance(other, Packed):
             raise Uneven("bits of a word for all bytes")
         word = self.lines.let(f"{self._plain()} | {other._plain()}")
         return Packed(self.lines, word, self.mask | other.mask)
 
-    def __ror__(self, other: Any) -> Packed:
+    def __ror__(self, other: Any) -> Any:
         return self | other
 
     def chosen(self, condition: str, other: Packed) -> Packed:
@@ -511,7 +356,9 @@ class Packed(Number):
         turned = 0x00808080 if signed else 0
         words: list[int | str] = [(n & 255) * _SPLAT ^ turned for n in numbers[:size]]
         for bit in range(size.bit_length() - 1):
-            one = self.lines.let(f"({word} >> {bit}u) & {_bits(1)}" if bit else f"{word} & {_bits(1)}")
+            one = self.lines.let(
+                f"({word} >> {bit}u) & {_bits(1)}" if bit else f"{word} & {_bits(1)}"
+            )
             every = self.lines.let(f"{one} * 255u")
             words = [_either(self.lines, every, x, y)
                      for x, y in zip(words[::2], words[1::2], strict=True)]  # fmt: skip

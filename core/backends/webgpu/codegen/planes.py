@@ -55,7 +55,7 @@ def codebook_of(dtype: DType) -> Codebook | None:
     block = _Noting(dtype)
     dtype.value(block, np.arange(dtype.block, dtype=np.int16))
     if len(block.codebooks) > 1:
-        raise TypeError(f"the formula of {dtype.name} has several codebooks")
+        raise TypeError(f"the formula of {dtype.name} has two codebooks")
     return next(iter(block.codebooks.values()), None)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access
 from rushlight.core.backends.webgpu.codegen.blocks import plane_slices
-from rushlight.core.backends.webgpu.codegen.formula import Reading, dot, quad
-from rushlight.core.backends.webgpu.codegen.planes import codebook_of, planes_of
+from rushlight.core.backends.webgpu.codegen.formula import Reading, dot, quad, run
+from rushlight.core.backends.webgpu.codegen.planes import codebook_of, is_whole, planes_of
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
 from rushlight.core.basis.dtype import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
@@ -44,6 +44,11 @@ def bindings_of(dtype: DType) -> int:
     if dtype.kind != "q":
         return 1
     return len(planes_of(dtype)) + (codebook_of(dtype) is not None)
+
+
+def label(file: str, dtype: DType) -> str:
+    """What a profile calls a kernel that reads `dtype`: of types without planes it says so."""
+    return f"{file} (whole)" if dtype.kind == "q" and is_whole(dtype) else file
 
 
 @cache
@@ -75,9 +80,13 @@ def lines(name: str, first: int, dtype: DType, quads: bool, half: bool) -> tuple
     )
 
 
-def dot_lines(first: int, dtype: DType) -> tuple[str, ...]:
-    """WGSL that binds blocks from binding `first` on and defines block_dot; see formula.py."""
-    return _reading_lines(first, dtype, dot(dtype))
+def run_lines(first: int, dtype: DType, file: str) -> tuple[str, ...] | None:
+    """WGSL that binds blocks from binding `first` on and defines what the text of a kernel reads
+    runs by, block_dot or formula_run; see formula.py. None where it reads elements."""
+    for function, reading in (("block_dot", dot), ("formula_run", run)):
+        if function in file:
+            return _reading_lines(first, dtype, reading(dtype))
+    return None
 
 
 def _block_lines(name: str, first: int, dtype: DType) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ def _cast_kernel(dtype: DType, out: DType) -> Kernel:
         encode,
         f"fn put(at: u32, v: vec4<f32>) {{ out_quads[at >> 2u] = {store}({', '.join(words)}); }}",
     ]
-    return Kernel(compose("blocks_cast", *lines), "r" * count + "w", "blocks_cast")
+    label = quads.label("blocks_cast", dtype)
+    return Kernel(compose("blocks_cast", *lines), "r" * count + "w", label)
 
 
 def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -100,7 +101,8 @@ def _embedding_kernel(table: DType, index: DType, out: DType) -> Kernel:
         access.in_place_reader("out", out),
         access.status(count + 2),
     ]
-    return Kernel(compose("map", *lines, text("embedding")), "r" * (count + 1) + "ww", "embedding")
+    source = compose("map", *lines, text("embedding"))
+    return Kernel(source, "r" * (count + 1) + "ww", quads.label("embedding", table))
 
 
 def table_pieces(e: Emitter, table: Operand, layout: Layout) -> Iterator[tuple[int, int]]:
