@@ -1,5 +1,5 @@
-// Makes one plane of quantized blocks from the bytes of a GGUF file. Both are taken in units: halves
-// of a word, or bytes where a field begins at an odd one.
+// Makes one plane of quantized blocks from the bytes of a GGUF file. Both are taken in units:
+// halves of a word, or bytes where a field begins at an odd one.
 //
 // Parameters: 0 words of the plane to write, 1 first word of the result, 2 units in a word, 3 units
 // of a block in the plane and 4 in the file, 5 blocks, 6 parts of a block; of each part 16.. its

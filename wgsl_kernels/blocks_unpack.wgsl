@@ -3,8 +3,8 @@
 //
 // Parameters: 0 words to write, 1 the first block, 2 units in a word, 4 units of a block in the
 // file, 6 parts of a block, 8.. units of a block in each plane; of each part 16.. its first unit in
-// its plane, 24.. its first unit in the file and 32.. its end, 40.. its plane; 48 to 50 are added to
-// the number of a block in each plane.
+// its plane, 24.. its first unit in the file and 32.. its end, 40.. its plane; 48 to 50 are added
+// to the number of a block in each plane.
 
 @group(0) @binding(0) var<storage, read> plane_0: array<u32>;
 @group(0) @binding(1) var<storage, read> plane_1: array<u32>;

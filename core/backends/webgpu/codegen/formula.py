@@ -117,8 +117,9 @@ class Block:
         if isinstance(x, Packed) and isinstance(y, Packed):
             return x.chosen(condition, y)
         numbers = [Whole(self.lines, {}, n) if isinstance(n, int) else n for n in (x, y)]
-        if not all(isinstance(n, Whole) for n in numbers):
-            raise Uneven("a choice of different kinds of numbers")
+        if any(isinstance(n, Real) for n in numbers):
+            texts = [n.real().text for n in numbers]
+            return Real(self.lines, self.lines.let(f"select({texts[1]}, {texts[0]}, {condition})"))
         low, high = zip(*(n.bounds for n in numbers), strict=True)
         text = f"select({numbers[1].text}, {numbers[0].text}, {condition})"
         return named(self.lines, text, min(low), max(high))
@@ -164,10 +165,10 @@ def _trace(
         lines, known = Lines(linear), len(single)
         try:
             result = build(Block(dtype, lines, single), even)
-        except Uneven:
+        except (TypeError, AttributeError):
             if not even:
                 raise
-            even = False
+            even = False  # if it is a mistake of the formula, the elements have it, too
             continue
         if len(single) == known:
             return Reading((head, *lines.lines, f"return {result}; {ends}"), frozenset(single))

@@ -55,7 +55,7 @@ class Number:
 
     def vector(self) -> Vector:
         """Four floats."""
-        raise NotImplementedError
+        raise Uneven(f"the values of {type(self).__name__}")
 
     def __radd__(self, other: Any) -> Any:
         return self + other
@@ -67,10 +67,10 @@ class Number:
         return self * -1 + other
 
     def __add__(self, other: Any) -> Any:
-        raise NotImplementedError
+        raise Uneven(f"a sum of {type(self).__name__}")
 
     def __mul__(self, other: Any) -> Any:
-        raise NotImplementedError
+        raise Uneven(f"a product of {type(self).__name__}")
 
     def __sub__(self, other: Any) -> Any:
         return self + other * -1
@@ -146,16 +146,22 @@ class Linear(Number):
         super().__init__(lines)
         self.scale, self.integers, self.offset = scale, integers, offset
 
+    def _uniform(self, other: Any) -> Real:
+        if isinstance(other, Uniform):
+            return other.real()
+        if isinstance(other, Number):
+            raise Uneven("different scales in one element")
+        return Real(self.lines, repr(float(other)))
+
     def __add__(self, other: Any) -> Any:
-        offset = other if self.offset is None else self.offset + other
+        more = self._uniform(other)
+        offset = more if self.offset is None else self.offset + more
         return Linear(self.lines, self.scale, self.integers, offset)
 
     def __mul__(self, other: Any) -> Any:
-        offset = None if self.offset is None else self.offset * other
-        return Linear(self.lines, self.scale * other, self.integers, offset)
-
-    def __sub__(self, other: Any) -> Any:
-        return self + other * -1
+        by = self._uniform(other)
+        offset = None if self.offset is None else self.offset * by
+        return Linear(self.lines, self.scale * by, self.integers, offset)
 
 
 class Vector(Number):

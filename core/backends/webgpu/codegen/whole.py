@@ -111,7 +111,11 @@ class Whole(Uniform):
         )  # fmt: skip
 
     # Nothing that is divided or shifted is negative.
-    def __floordiv__(self, n: int) -> Any:
+    def __floordiv__(self, n: Any) -> Any:
+        n = self.like(n)
+        if n.terms:
+            return named(self.lines, f"{self.text} / {n.text}", 0, self.bounds[1])
+        n = n.const
         if n == 1:
             return self
         first, unit, _, number = self._split(n)
@@ -125,7 +129,11 @@ class Whole(Uniform):
             text = f"{number.text} / {by}"
         return first + (number if by == 1 else named(self.lines, text, low // by, high // by))
 
-    def __mod__(self, n: int) -> Any:
+    def __mod__(self, n: Any) -> Any:
+        n = self.like(n)
+        if n.terms:
+            return named(self.lines, f"{self.text} % {n.text}", 0, n.bounds[1] - 1)
+        n = n.const
         _, unit, rest, number = self._split(n)
         by = n // unit
         low, high = number.bounds
@@ -173,8 +181,10 @@ class Whole(Uniform):
         most = (1 << max(self.bounds[1], other.bounds[1]).bit_length()) - 1
         return named(self.lines, f"{self.text} | {other.text}", 0, most)
 
-    def __lt__(self, n: int) -> str | bool:
+    def __lt__(self, n: Any) -> Any:
         """A condition that is the same in all lanes, as WGSL, or known."""
+        if isinstance(n, Whole):
+            return self - n < 0
         low, high = self.bounds
         if high < n or low >= n:
             return high < n
