@@ -89,20 +89,20 @@ def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 def _embedding_kernel(table: DType, index: DType, out: DType) -> Kernel:
     count = quads.bindings_of(table)
     if table.kind == "q":
-        lines = [
-            *quads.lines("table", 0, table, True, False),
-            "fn load_table(i: u32) -> f32 { return one_table(i); }",
-        ]
+        lines = [*quads.lines("table", 0, table, True, False)]
     else:
         lines = [access.reader("table", 0, table)]
     lines += [
         access.reader("index", count, index),
         access.writer(count + 1, out),
-        access.in_place_reader("out", out),
         access.status(count + 2),
     ]
-    source = compose("map", *lines, text("embedding"))
-    return Kernel(source, "r" * (count + 1) + "ww", quads.label("embedding", table))
+    letters = "r" * (count + 1) + "ww"
+    if table.kind == "q":
+        label = quads.label("embedding_blocks", table)
+        return Kernel(compose("embedding_blocks", *lines), letters, label)
+    lines.append(access.in_place_reader("out", out))
+    return Kernel(compose("map", *lines, text("embedding")), letters, "embedding")
 
 
 def table_pieces(e: Emitter, table: Operand, layout: Layout) -> Iterator[tuple[int, int]]:
@@ -142,7 +142,8 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         ]  # fmt: skip
         fill(parameters, 16, sizes, steps)
         parameters[48 : 48 + len(shifts)] = shifts
-        words = -(-out.layout.numel // access.per_word(result.dtype))
+        each = 4 if table.dtype.kind == "q" else access.per_word(result.dtype)
+        words = -(-out.layout.numel // each)
         e.dispatch(
             _embedding_kernel(table.dtype, index.dtype, result.dtype),
             [*slices, named, to, e.status.slice()], parameters, grid(-(-words // 64)),
