@@ -128,7 +128,8 @@ class Block:
         """The numbers at the positions `index`."""
         let = self.lines.let
         if isinstance(numbers, Codebook):
-            per, most = 32 // numbers.bits, (1 << numbers.bits) - 1
+            per = 32 // numbers.bits
+            most = (1 << (numbers.levels - 1).bit_length()) - 1
             word = let(f"codebook[{(index // per).text}]")
             start = index % per * numbers.bits
             if lane := start.lane:

@@ -47,7 +47,7 @@ def bindings_of(dtype: DType) -> int:
 
 
 def label(file: str, dtype: DType) -> str:
-    """What a profile calls a kernel that reads `dtype`: of types without planes it says so."""
+    """What a profile calls a kernel that reads `dtype`: it says of blocks that they lie whole."""
     return f"{file} (whole)" if dtype.kind == "q" and is_whole(dtype) else file
 
 
