@@ -217,9 +217,9 @@ def test_products_over_the_binding_limit(small_bindings: Any, dtype: str) -> Non
         assert np.abs(found - want).max() <= scale + 1e-4, label
 
 
-# Plain types, the types with kernels of their own, and a row: all rows take the same way.
+# Plain types, and blocks of 32 and of 256 in two planes and in three.
 @pytest.mark.parametrize(
-    "dtype", ["float32", "float16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k"]
+    "dtype", ["float32", "float16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k", "q4_k"]
 )
 def test_weights_over_the_binding_limit(small_bindings: Any, dtype: str) -> None:
     """`linear` takes a weight by rows, `linear_t` by parts of its sums, `embedding` by rows."""

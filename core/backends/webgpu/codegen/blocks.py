@@ -6,19 +6,21 @@ A kernel splits uploaded bytes into planes (`planes.py`). Another joins them aga
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rushlight.core.backends.protocol import Bytes, Operand
-from rushlight.core.backends.webgpu.codegen.planes import MOST_PLANES, Plane, planes_of
+from rushlight.core.backends.webgpu.codegen.planes import Plane, planes_of
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, grid
 from rushlight.core.backends.webgpu.runtime.pool import Buffer
-from rushlight.core.backends.webgpu.runtime.recorder import Slice
+from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
 from rushlight.core.basis.dtype import DType, int16, uint8, uint32
 from rushlight.core.basis.errors import DeviceError
 from rushlight.core.basis.graph import TensorView
 from rushlight.core.basis.layout import Layout
+from rushlight.wgsl_kernels import compose
 
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.backend import WebGpuBackend
@@ -105,27 +107,69 @@ def _unit(dtype: DType) -> int:
     return 1 if odd else 2
 
 
+@cache
+def _units(dtype: DType) -> tuple[str, ...]:
+    unit = _unit(dtype)
+    return (
+        f"const UNITS = {4 // unit}u; const BITS = {8 * unit}u;",
+        f"const FILE = {dtype.itemsize // unit}u;",
+    )
+
+
+@cache
+def _pack_kernel(dtype: DType, index: int) -> Kernel:
+    """The kernel that makes one plane."""
+    unit, plane = _unit(dtype), planes_of(dtype)[index]
+    steps = [
+        f"if (i < {(p.at + p.nbytes) // unit}u) {{ "
+        f"return i + {((p.start - p.at) // unit) & 0xFFFFFFFF}u; }}"
+        for p in plane.parts
+    ]
+    lines = (
+        *_units(dtype),
+        f"const PLANE = {plane.nbytes // unit}u;",
+        f"fn place(i: u32) -> u32 {{ {' '.join(steps)} return FILE; }}",
+    )
+    return Kernel(compose("blocks_pack", *lines), "rw", "blocks_pack")
+
+
+@cache
+def _unpack_kernel(dtype: DType) -> Kernel:
+    """The kernel that joins all planes."""
+    unit, planes = _unit(dtype), planes_of(dtype)
+    parts = sorted((part.start, k, part) for k, plane in enumerate(planes) for part in plane.parts)
+    steps = [
+        f"if (i < {(start + part.nbytes) // unit}u) {{ "
+        f"let at = (block + P({48 + k}u)) * {planes[k].nbytes // unit}u + i "
+        f"+ {((part.at - start) // unit) & 0xFFFFFFFF}u; "
+        f"return extractBits(plane_{k}[at / UNITS], at % UNITS * BITS, BITS); }}"
+        for start, k, part in parts
+    ]
+    lines = [
+        f"@group(0) @binding({k}) var<storage, read> plane_{k}: array<u32>;"
+        for k in range(len(planes))
+    ]
+    lines += [
+        f"@group(0) @binding({len(planes)}) var<storage, read_write> raw: array<u32>;",
+        *_units(dtype),
+        f"fn unit_at(block: u32, i: u32) -> u32 {{ {' '.join(steps)} return 0u; }}",
+    ]
+    letters = "r" * len(planes) + "w"
+    return Kernel(compose("blocks_unpack", *lines), letters, "blocks_unpack")
+
+
 def _pack(
     e: Emitter, dtype: DType, planes: Buffer, staging: Buffer, first: int, count: int
 ) -> None:
     """Move `count` blocks from the start of `staging` to the planes, from number `first` on."""
     raw_words = min(dtype.itemsize * count // 4 + 1, staging.nbytes // 4)
     staged, _ = e.bind(TensorView(staging, Layout.contiguous((raw_words,)), uint32))
-    unit = _unit(dtype)
     for k, plane in enumerate(planes_of(dtype)):
         words = -(-count * plane.nbytes // 4)
         start = (planes.planes[k] + first * plane.nbytes) // 4
         bound, at = e.bind(TensorView(planes, Layout((words,), (1,), start), uint32))
-        parameters = [0] * 40
-        parameters[0:7] = [
-            words, at, 4 // unit, plane.nbytes // unit, dtype.itemsize // unit, count,
-            len(plane.parts),
-        ]  # fmt: skip
-        for n, part in enumerate(plane.parts):
-            ends = part.at, part.at + part.nbytes, part.start
-            parameters[16 + n : 40 : 8] = [end // unit for end in ends]
-        kernel = e.kernel("blocks_pack", "rw")
-        e.dispatch(kernel, [staged, bound], parameters, grid(-(-words // 64)))
+        groups = grid(-(-words // 64))
+        e.dispatch(_pack_kernel(dtype, k), [staged, bound], [words, at, count], groups)
 
 
 def _groups_at_once(backend: WebGpuBackend, dtype: DType) -> int:
@@ -235,16 +279,9 @@ def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype
     e = backend.emitter("to")
     layout = Layout((count * dtype.block,), (1,), first * dtype.block)
     slices, shifts = plane_slices(e, TensorView(buffer, layout, dtype), layout)
-    unit, planes = _unit(dtype), planes_of(dtype)
-    parts = [(k, part) for k, plane in enumerate(planes) for part in plane.parts]
     parameters = [0] * 51
-    parameters[0:7] = [nbytes // 4, first, 4 // unit, 0, dtype.itemsize // unit, 0, len(parts)]
-    parameters[8 : 8 + len(planes)] = [plane.nbytes // unit for plane in planes]
-    for n, (k, part) in enumerate(parts):
-        ends = part.at, part.start, part.start + part.nbytes
-        parameters[16 + n : 48 : 8] = [*(end // unit for end in ends), k]
+    parameters[0:2] = [nbytes // 4, first]
     parameters[48 : 48 + len(shifts)] = shifts
-    kernel = e.kernel("blocks_unpack", "rrrw")
-    given = [*slices, *slices[-1:] * (MOST_PLANES - len(slices)), Slice(raw, 0, raw.nbytes)]
-    e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
+    given = [*slices, Slice(raw, 0, raw.nbytes)]
+    e.dispatch(_unpack_kernel(dtype), given, parameters, grid(-(-nbytes // 256)))
     return Slice(raw, 0, nbytes)
