@@ -1,16 +1,12 @@
-// Makes one plane of quantized blocks from the bytes of a GGUF file.
+// Makes one plane of quantized blocks from the bytes of a GGUF file. Both are taken in units of
+// BITS bits, UNITS to a word: halves of a word, or bytes where a field begins at an odd one.
 //
-// Parameters: 0 words of the plane to write, 1 first word of the result, 2 words per block, 3 their
-// place in a block of the file and 4 the length of such a block, both in 16-bit halves, 5 whether a
-// word holds the scales of two blocks, 6 blocks.
+// A block has PLANE units in the plane and FILE in the file. `place`, put in front, gives the unit
+// of a block in the file for one in the plane; padding has none, and a number beyond the block.
+// Parameters: 0 words of the plane to write, 1 first word of the result, 2 blocks.
 
 @group(0) @binding(0) var<storage, read> raw: array<u32>;
 @group(0) @binding(1) var<storage, read_write> plane: array<u32>;
-
-// Half i of the file, 16 bits.
-fn half_at(i: u32) -> u32 {
-  return extractBits(raw[i >> 1u], (i & 1u) * 16u, 16u);
-}
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
@@ -20,13 +16,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   if (w >= P(0u)) {
     return;
   }
-  let size = P(4u);
-  if (P(5u) == 1u) {
-    let first = half_at(2u * w * size);
-    let second = select(0u, half_at((2u * w + 1u) * size), 2u * w + 1u < P(6u));
-    plane[P(1u) + w] = first | (second << 16u);
-    return;
+  var word = 0u;
+  for (var k = 0u; k < UNITS; k++) {
+    let block = (w * UNITS + k) / PLANE;
+    let rest = place((w * UNITS + k) % PLANE);
+    if (block < P(2u) && rest < FILE) {
+      let at = block * FILE + rest;
+      word |= extractBits(raw[at / UNITS], at % UNITS * BITS, BITS) << (k * BITS);
+    }
   }
-  let at = (w / P(2u)) * size + P(3u) + 2u * (w % P(2u));
-  plane[P(1u) + w] = half_at(at) | (half_at(at + 1u) << 16u);
+  plane[P(1u) + w] = word;
 }

@@ -1,43 +1,23 @@
-// Makes the bytes of a GGUF file from the planes of quantized blocks, a word at a time.
+// Makes the bytes of a GGUF file from the planes of quantized blocks, a word at a time. They are
+// taken in units of BITS bits, UNITS to a word: halves of a word, or bytes where a field begins at
+// an odd one.
 //
-// Parameters: 0 halves to write, 1 the first block, 2 halves per block, 3 halves of the scale,
-// 4 whether there are fifth bits, 5 halves of packed words, 48 to 50 as in library/blocks.wgsl.
-
-@group(0) @binding(0) var<storage, read> scales: array<u32>;
-@group(0) @binding(1) var<storage, read> highs: array<u32>;
-@group(0) @binding(2) var<storage, read> quants: array<u32>;
-@group(0) @binding(3) var<storage, read_write> raw: array<u32>;
-
-fn half_of(word: u32, i: u32) -> u32 {
-  return extractBits(word, (i & 1u) * 16u, 16u);
-}
-
-// Half i of the file.
-fn half_at(i: u32) -> u32 {
-  let block = P(1u) + i / P(2u);
-  var rest = i % P(2u);
-  if (rest < P(3u)) {
-    let at = (block + P(48u)) * P(3u) + rest;
-    return half_of(scales[at >> 1u], at);
-  }
-  rest -= P(3u);
-  if (P(4u) == 1u) {
-    if (rest < 2u) {
-      return half_of(highs[block + P(49u)], rest);
-    }
-    rest -= 2u;
-  }
-  let at = (block + P(50u)) * P(5u) + rest;
-  return half_of(quants[at >> 1u], at);
-}
+// A block has FILE units in the file. `unit_at(block, i)`, put in front, reads unit i of one from
+// its plane, and `raw` is the result. Parameters: 0 words to write, 1 the first block, 48 to 50 are
+// added to the number of a block in each plane.
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {
   let w = group_number(group, groups) * 64u + lane;
-  if (2u * w >= P(0u)) {
+  if (w >= P(0u)) {
     return;
   }
-  raw[w] = half_at(2u * w) | (half_at(2u * w + 1u) << 16u);
+  var word = 0u;
+  for (var k = 0u; k < UNITS; k++) {
+    let i = w * UNITS + k;
+    word |= unit_at(P(1u) + i / FILE, i % FILE) << (k * BITS);
+  }
+  raw[w] = word;
 }

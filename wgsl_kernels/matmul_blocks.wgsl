@@ -28,16 +28,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
                           a_row(row, k + 12u));
     let high = mat4x4<f32>(a_row(row, k + 16u), a_row(row, k + 20u), a_row(row, k + 24u),
                            a_row(row, k + 28u));
-    let halves = low[0] + low[1] + low[2] + low[3] + high[0] + high[1] + high[2] + high[3];
-    let total = halves.x + halves.y + halves.z + halves.w;
+    let sum_low = dot(low[0] + low[1] + low[2] + low[3], vec4<f32>(1.0));
+    let sum_high = dot(high[0] + high[1] + high[2] + high[3], vec4<f32>(1.0));
+    let totals = vec3<f32>(sum_low, sum_high, sum_low + sum_high);
     let at = first + i;
-    sum_0 += vec4<f32>(block_dot(at, low, high, total), block_dot(at + step, low, high, total),
-                       block_dot(at + 2u * step, low, high, total),
-                       block_dot(at + 3u * step, low, high, total));
-    sum_1 += vec4<f32>(block_dot(at + 4u * step, low, high, total),
-                       block_dot(at + 5u * step, low, high, total),
-                       block_dot(at + 6u * step, low, high, total),
-                       block_dot(at + 7u * step, low, high, total));
+    sum_0 += vec4<f32>(block_dot(at, low, high, totals), block_dot(at + step, low, high, totals),
+                       block_dot(at + 2u * step, low, high, totals),
+                       block_dot(at + 3u * step, low, high, totals));
+    sum_1 += vec4<f32>(block_dot(at + 4u * step, low, high, totals),
+                       block_dot(at + 5u * step, low, high, totals),
+                       block_dot(at + 6u * step, low, high, totals),
+                       block_dot(at + 7u * step, low, high, totals));
   }
   sum_0 = joined(sum_0, lane);
   sum_1 = joined(sum_1, lane);

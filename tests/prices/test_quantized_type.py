@@ -86,7 +86,7 @@ ROOMS = ("core", "models", "web")
 
 def row_rules(path: str, source: str) -> list[str]:
     """Block sizes and types are read from the dtype table: no 32, and no part of a name."""
-    about = re.search(r"""\.block\b|kind [!=]= "q"|\bPLANES\b""", source)
+    about = re.search(r"""\.block\b|kind [!=]= "q"|\bplanes_of\b""", source)
     wrong = []
     for number, line in enumerate(source.splitlines(), 1):
         code = line.split("#")[0].split("//  ")[0]
@@ -122,7 +122,7 @@ def test_the_loader_prefers_types_that_are_there() -> None:
         'if (kind == "q8_0") return;',
         'count = numel // 32 if dtype.kind == "q" else 0',
         "assert columns % 32 == 0, dtype.block",
-        "Layout((count * 32,), (1,)), PLANES",
+        "Layout((count * 32,), (1,)), planes_of(dtype)",
         "at = 32 * block + x.dtype.block",
     ],
 )

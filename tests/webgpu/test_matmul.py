@@ -89,15 +89,20 @@ def test_narrow_floats(name: str, dtype: str, force: Callable[[str], None]) -> N
 
 
 @pytest.mark.parametrize("name", list(gemm.BLOCKS))
-@pytest.mark.parametrize("dtype", blocks.PLANES, ids=str)
-def test_one_row_of_whole_blocks(name: str, dtype: rl.DType, force: Callable[[str], None]) -> None:
-    """Columns around the eight of an invocation, more blocks than share a sum, a strided row."""
+@pytest.mark.parametrize("kind", ["q5_1", "q4_k", "iq2_s"])  # one to three planes
+def test_few_rows_of_blocks(name: str, kind: str, force: Callable[[str], None]) -> None:
+    """Columns around those of an invocation, more runs than share a sum, a strided row.
+
+    Every type by the configuration that is chosen by itself: test_quantized_rows.py.
+    """
     force(name)
+    count = gemm.BLOCKS[name].rows + 1
     for rows, columns in ((1, 32), (23, 96), (40, 34 * 32)):
-        weight, values = many(dtype.name, rows, columns)
-        x, bias = put(draws(1, (columns, 2))).t()[1:], put(draws(2, (rows,)))
+        columns = -(-columns // DTYPES[kind].block) * DTYPES[kind].block
+        weight, values = many(kind, rows, columns)
+        x, bias = put(draws(1, (columns, count))).t()[1:], put(draws(2, (rows,)))
         want = exact(x) @ values.T + exact(bias)
-        assert_close(F.linear(x, weight, bias).cpu(), want, "product", label=f"{dtype} {name}")
+        assert_close(F.linear(x, weight, bias).cpu(), want, "product", label=f"{kind} {name}")
 
 
 @pytest.mark.parametrize("name", ["row_split", "rows_split", "tile64"])
@@ -212,9 +217,9 @@ def test_products_over_the_binding_limit(small_bindings: Any, dtype: str) -> Non
         assert np.abs(found - want).max() <= scale + 1e-4, label
 
 
-# Plain types, the types with kernels of their own, and a row: all rows take the same way.
+# Plain types, and blocks of 32 and of 256 in two planes and in three.
 @pytest.mark.parametrize(
-    "dtype", ["float32", "float16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k"]
+    "dtype", ["float32", "float16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q6_k", "q4_k"]
 )
 def test_weights_over_the_binding_limit(small_bindings: Any, dtype: str) -> None:
     """`linear` takes a weight by rows, `linear_t` by parts of its sums, `embedding` by rows."""

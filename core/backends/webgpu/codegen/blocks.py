@@ -1,27 +1,26 @@
-"""Quantized blocks on the device: planes of whole words, one after another in a buffer.
+"""Quantized blocks on the device: their planes one after another in a buffer.
 
-A GGUF block of 18 or 34 bytes cannot be read as words, so a kernel splits uploaded bytes into
-planes. Another kernel joins them again, byte for byte. Types with their own kernels have planes of
-scales, fifth bits and packed words. Any other type has one plane of whole blocks, each padded to
-words.
+A kernel splits uploaded bytes into planes (`planes.py`). Another joins them again, byte for byte.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rushlight.core.backends.protocol import Bytes, Operand
+from rushlight.core.backends.webgpu.codegen.planes import Plane, planes_of
 from rushlight.core.backends.webgpu.emit import ALIGN, Emitter, grid
 from rushlight.core.backends.webgpu.runtime.pool import Buffer
-from rushlight.core.backends.webgpu.runtime.recorder import Slice
-from rushlight.core.basis.dtype import DType, uint32
+from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
+from rushlight.core.basis.dtype import DType, int16, uint8, uint32
 from rushlight.core.basis.errors import DeviceError
 from rushlight.core.basis.graph import TensorView
 from rushlight.core.basis.layout import Layout
-from rushlight.core.basis.quantized import q4_0, q4_1, q5_0, q5_1, q8_0
+from rushlight.wgsl_kernels import compose
 
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.backend import WebGpuBackend
@@ -30,29 +29,6 @@ if TYPE_CHECKING:
 STAGING = 8 << 20
 # Blocks that are repacked together: their bytes and scales are whole words.
 GROUP = 64
-
-
-class Plane(NamedTuple):
-    """One plane: bytes per block, and their offset in a block of the file."""
-
-    nbytes: int
-    start: int
-
-
-# The types that shaders read by kernels of their own (wgsl_kernels/library/blocks.wgsl), and their
-# planes in their order in the buffer: scales, fifth bits, packed words.
-PLANES: dict[DType, tuple[Plane, ...]] = {
-    q4_0: (Plane(2, 0), Plane(16, 2)),
-    q4_1: (Plane(4, 0), Plane(16, 4)),
-    q5_0: (Plane(2, 0), Plane(4, 2), Plane(16, 6)),
-    q5_1: (Plane(4, 0), Plane(4, 4), Plane(16, 8)),
-    q8_0: (Plane(2, 0), Plane(32, 2)),
-}
-
-
-def planes_of(dtype: DType) -> tuple[Plane, ...]:
-    """The planes of a quantized type."""
-    return PLANES.get(dtype) or (Plane(-(-dtype.itemsize // 4) * 4, 0),)
 
 
 def allocate(backend: WebGpuBackend, numel: int, dtype: DType) -> Buffer:
@@ -72,10 +48,12 @@ def places(numel: int, dtype: DType) -> tuple[int, tuple[int, ...]]:
     return max(at, 4), tuple(starts)
 
 
-def plane_value(x: Operand, index: int, layout: Layout, dtype: DType) -> TensorView:
-    """The rows of `layout` in one plane of `x`, as elements of `dtype` (2 or 4 bytes wide)."""
-    size = 2 if dtype.itemsize == 2 else 4
-    per, block = planes_of(x.dtype)[index].nbytes // size, x.dtype.block  # elements per block
+def plane_value(x: Operand, index: int, layout: Layout) -> TensorView:
+    """The rows of `layout` in one plane of `x`, as integers of up to four bytes."""
+    nbytes = planes_of(x.dtype)[index].nbytes
+    dtype = {1: uint8, 2: int16}.get(nbytes, uint32)
+    size = dtype.itemsize
+    per, block = nbytes // size, x.dtype.block  # elements per block
     start = x.buffer.planes[index] // size
     shape = (*layout.shape[:-1], layout.shape[-1] // block * per)
     strides = (*(s // block * per for s in layout.strides[:-1]), 1)
@@ -91,7 +69,7 @@ def _reach(plane: Plane, dtype: DType, layout: Layout) -> tuple[int, int]:
 
 
 def plane_slices(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], list[int]]:
-    """Each plane's part that `layout` reaches, and how block numbers shift: scales, highs, quants.
+    """Each plane's part that `layout` reaches, and how block numbers shift in it.
 
     Whole planes where they fit, so that bind groups are found again.
     """
@@ -111,8 +89,6 @@ def plane_slices(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], l
             )
         slices.append(Slice(x.buffer, starts[k] + low, max(high - low, 4)))
         shifts.append(-(low // plane.nbytes) & 0xFFFFFFFF)
-    if len(planes) == 2:
-        shifts.insert(1, 0)
     return slices, shifts
 
 
@@ -124,6 +100,64 @@ def planes_fit(e: Emitter, x: Operand, layout: Layout) -> bool:
     return all(high - low <= e.binding_limit for low, high in reach)
 
 
+def _unit(dtype: DType) -> int:
+    """The bytes that the kernels move at once: two, or one where a field begins at an odd one."""
+    parts = [part for plane in planes_of(dtype) for part in plane.parts]
+    odd = any(n % 2 for part in parts for n in part) or dtype.itemsize % 2
+    return 1 if odd else 2
+
+
+@cache
+def _units(dtype: DType) -> tuple[str, ...]:
+    unit = _unit(dtype)
+    return (
+        f"const UNITS = {4 // unit}u; const BITS = {8 * unit}u;",
+        f"const FILE = {dtype.itemsize // unit}u;",
+    )
+
+
+@cache
+def _pack_kernel(dtype: DType, index: int) -> Kernel:
+    """The kernel that makes one plane."""
+    unit, plane = _unit(dtype), planes_of(dtype)[index]
+    steps = [
+        f"if (i < {(p.at + p.nbytes) // unit}u) {{ "
+        f"return i + {((p.start - p.at) // unit) & 0xFFFFFFFF}u; }}"
+        for p in plane.parts
+    ]
+    lines = (
+        *_units(dtype),
+        f"const PLANE = {plane.nbytes // unit}u;",
+        f"fn place(i: u32) -> u32 {{ {' '.join(steps)} return FILE; }}",
+    )
+    return Kernel(compose("blocks_pack", *lines), "rw", "blocks_pack")
+
+
+@cache
+def _unpack_kernel(dtype: DType) -> Kernel:
+    """The kernel that joins all planes."""
+    unit, planes = _unit(dtype), planes_of(dtype)
+    parts = sorted((part.start, k, part) for k, plane in enumerate(planes) for part in plane.parts)
+    steps = [
+        f"if (i < {(start + part.nbytes) // unit}u) {{ "
+        f"let at = (block + P({48 + k}u)) * {planes[k].nbytes // unit}u + i "
+        f"+ {((part.at - start) // unit) & 0xFFFFFFFF}u; "
+        f"return extractBits(plane_{k}[at / UNITS], at % UNITS * BITS, BITS); }}"
+        for start, k, part in parts
+    ]
+    lines = [
+        f"@group(0) @binding({k}) var<storage, read> plane_{k}: array<u32>;"
+        for k in range(len(planes))
+    ]
+    lines += [
+        f"@group(0) @binding({len(planes)}) var<storage, read_write> raw: array<u32>;",
+        *_units(dtype),
+        f"fn unit_at(block: u32, i: u32) -> u32 {{ {' '.join(steps)} return 0u; }}",
+    ]
+    letters = "r" * len(planes) + "w"
+    return Kernel(compose("blocks_unpack", *lines), letters, "blocks_unpack")
+
+
 def _pack(
     e: Emitter, dtype: DType, planes: Buffer, staging: Buffer, first: int, count: int
 ) -> None:
@@ -131,18 +165,11 @@ def _pack(
     raw_words = min(dtype.itemsize * count // 4 + 1, staging.nbytes // 4)
     staged, _ = e.bind(TensorView(staging, Layout.contiguous((raw_words,)), uint32))
     for k, plane in enumerate(planes_of(dtype)):
-        per = max(plane.nbytes // 4, 1)
-        pairs = plane.nbytes == 2
-        words = -(-count // 2) if pairs else count * per
-        start = planes.planes[k] // 4 + (first // 2 if pairs else first * per)
+        words = -(-count * plane.nbytes // 4)
+        start = (planes.planes[k] + first * plane.nbytes) // 4
         bound, at = e.bind(TensorView(planes, Layout((words,), (1,), start), uint32))
-        if dtype in PLANES:
-            parameters = [words, at, per, plane.start // 2, dtype.itemsize // 2, int(pairs), count]
-            kernel = e.kernel("blocks_pack", "rw")
-        else:
-            parameters = [words, at, 4 * per, 0, dtype.itemsize, dtype.itemsize, count]
-            kernel = e.kernel("blocks_fill", "rw")
-        e.dispatch(kernel, [staged, bound], parameters, grid(-(-words // 64)))
+        groups = grid(-(-words // 64))
+        e.dispatch(_pack_kernel(dtype, k), [staged, bound], [words, at, count], groups)
 
 
 def _groups_at_once(backend: WebGpuBackend, dtype: DType) -> int:
@@ -252,29 +279,9 @@ def gather(backend: WebGpuBackend, buffer: Buffer, first: int, count: int, dtype
     e = backend.emitter("to")
     layout = Layout((count * dtype.block,), (1,), first * dtype.block)
     slices, shifts = plane_slices(e, TensorView(buffer, layout, dtype), layout)
-    planes = planes_of(dtype)
-    if dtype not in PLANES:
-        start = (first + shifts[0] & 0xFFFFFFFF) * planes[0].nbytes
-        parameters = [
-            nbytes // 4,
-            0,
-            dtype.itemsize,
-            start,
-            planes[0].nbytes,
-            dtype.itemsize,
-            count,
-        ]
-        kernel = e.kernel("blocks_fill", "rw")
-        given = [slices[0], Slice(raw, 0, raw.nbytes)]
-        e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
-        return Slice(raw, 0, nbytes)
-    halves = count * dtype.itemsize // 2
-    scale, quants = planes[0].nbytes // 2, planes[-1].nbytes // 2
     parameters = [0] * 51
-    parameters[0:6] = [halves, first, dtype.itemsize // 2, scale, len(planes) - 2, quants]
-    parameters[48:51] = shifts
-    bindings = [slices[0], slices[-2] if len(planes) == 3 else slices[-1], slices[-1]]
-    kernel = e.kernel("blocks_unpack", "rrrw")
-    given = [*bindings, Slice(raw, 0, raw.nbytes)]
-    e.dispatch(kernel, given, parameters, grid(-(-nbytes // 256)))
+    parameters[0:2] = [nbytes // 4, first]
+    parameters[48 : 48 + len(shifts)] = shifts
+    given = [*slices, Slice(raw, 0, raw.nbytes)]
+    e.dispatch(_unpack_kernel(dtype), given, parameters, grid(-(-nbytes // 256)))
     return Slice(raw, 0, nbytes)

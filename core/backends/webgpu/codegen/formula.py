@@ -1,99 +1,42 @@
-"""The formula of a quantized row as WGSL: each operator on numbers writes a line."""
+"""The formula of a quantized row as WGSL: of four elements of a block, or of a run of 32.
+
+The functions read the planes of `planes.py`. Positions are known up to the number of the run, so
+what several elements share is computed once: scales, words, the points of codebooks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from rushlight.core.backends.webgpu.codegen.numbers import (
+    Fan,
+    Linear,
+    Lines,
+    Number,
+    Packed,
+    Real,
+    Uneven,
+    Vector,
+)
+from rushlight.core.backends.webgpu.codegen.planes import planes_of
+from rushlight.core.backends.webgpu.codegen.whole import Whole, named
 from rushlight.core.basis.codebooks import Codebook
 from rushlight.core.basis.element import FIELD_BYTES, DType, Field
 
-
-def _let(lines: list[str], text: str, kind: str) -> Number:
-    """The number of a new line."""
-    name = f"n{len(lines)}"
-    lines.append(f"let {name} = {text};")
-    return Number(lines, name, kind)
+RUN = 32  # elements; every type has a multiple of them in a block
+_QUADS = RUN // 4
 
 
-class Number:
-    """A number of a formula (i32, f32 or bool): the name of its line, or a literal."""
+class Reading(NamedTuple):
+    """A function of WGSL, and the planes that it reads by single words, not by four."""
 
-    __slots__ = ("kind", "lines", "text")
-
-    def __init__(self, lines: list[str], text: str, kind: str) -> None:
-        self.lines, self.text, self.kind = lines, text, kind
-
-    def beside(self, value: Any) -> Number:
-        """`value`, a number or a literal."""
-        if isinstance(value, Number):
-            return value
-        return Number(self.lines, repr(value), "f32" if isinstance(value, float) else "i32")
-
-    def as_float(self) -> str:
-        """WGSL of it as f32."""
-        return self.text if self.kind == "f32" else f"f32({self.text})"
-
-    def _arithmetic(self, a: Any, operator: str, b: Any) -> Number:
-        a, b = self.beside(a), self.beside(b)
-        if a.kind == b.kind:
-            return _let(self.lines, f"{a.text} {operator} {b.text}", a.kind)
-        return _let(self.lines, f"{a.as_float()} {operator} {b.as_float()}", "f32")
-
-    def _whole(self, operator: str, other: Any, kind: str = "i32") -> Number:
-        other = self.beside(other)
-        if (self.kind, other.kind) != ("i32", "i32"):
-            raise TypeError(f"formula: {operator} takes integers")
-        right = f"u32({other.text})" if operator in ("<<", ">>") else other.text
-        return _let(self.lines, f"{self.text} {operator} {right}", kind)
-
-    def __add__(self, other: Any) -> Number:
-        return self._arithmetic(self, "+", other)
-
-    def __radd__(self, other: Any) -> Number:
-        return self._arithmetic(other, "+", self)
-
-    def __sub__(self, other: Any) -> Number:
-        return self._arithmetic(self, "-", other)
-
-    def __rsub__(self, other: Any) -> Number:
-        return self._arithmetic(other, "-", self)
-
-    def __mul__(self, other: Any) -> Number:
-        return self._arithmetic(self, "*", other)
-
-    def __rmul__(self, other: Any) -> Number:
-        return self._arithmetic(other, "*", self)
-
-    # Nothing that is divided is negative. Division takes a CPU long, and shaders check it, too.
-    def __floordiv__(self, other: Any) -> Number:
-        if isinstance(other, int) and other.bit_count() == 1:
-            return self >> other.bit_length() - 1 if other > 1 else self
-        return self._whole("/", other)
-
-    def __mod__(self, other: Any) -> Number:
-        if isinstance(other, int) and other.bit_count() == 1:
-            return self & other - 1
-        return self._whole("%", other)
-
-    def __lshift__(self, other: Any) -> Number:
-        return self._whole("<<", other)
-
-    def __rshift__(self, other: Any) -> Number:
-        return self._whole(">>", other)
-
-    def __and__(self, other: Any) -> Number:
-        return self._whole("&", other)
-
-    def __or__(self, other: Any) -> Number:
-        return self._whole("|", other)
-
-    def __lt__(self, other: Any) -> Number:
-        return self._whole("<", other, "bool")
+    lines: tuple[str, ...]
+    single: frozenset[int]
 
 
-class _Numbers:
+class _Several:
     """Several numbers of the block, for a formula to index."""
 
     __slots__ = ("_block", "_field")
@@ -102,79 +45,242 @@ class _Numbers:
         self._block, self._field = block, field
 
     def __getitem__(self, index: Any) -> Number:
-        size = FIELD_BYTES[self._field.kind]
-        place = index * size if size > 1 else index
-        place = place + self._field.offset if self._field.offset else place
-        return self._block.load(getattr(place, "text", repr(place)), self._field.kind)
+        index = Whole(self._block.lines, {}, index) if isinstance(index, int) else index
+        return self._block.load(self._field, index)
 
 
 class Block:
-    """The block `b` of a row's formula: its bytes lie from the word `first` of `quants` on."""
+    """The block `b` of a formula: number n0 of what is bound."""
 
-    __slots__ = ("_dtype", "_lines", "codebook")
+    __slots__ = ("_dtype", "_places", "_single", "lines")
 
-    def __init__(self, dtype: DType, lines: list[str]) -> None:
-        self._dtype, self._lines = dtype, lines
-        self.codebook: Codebook | None = None  # the one that the formula looks into
+    def __init__(self, dtype: DType, lines: Lines, single: set[int]) -> None:
+        self._dtype, self.lines, self._single = dtype, lines, single
+        self._places = {
+            field: (k, plane.nbytes, part.at)
+            for k, plane in enumerate(planes_of(dtype)) for part in plane.parts
+            for field in dtype.fields.values() if field.offset == part.start
+        }  # fmt: skip
 
-    def load(self, at: str, kind: str) -> Number:
-        """The number of a kind at byte `at`."""
-        whole = kind in ("u8", "i8")
-        return _let(self._lines, f"block_{kind}(first, {at})", "i32" if whole else "f32")
+    def _word(self, plane: int, at: Whole) -> str:
+        """Word number `at` of a plane."""
+        if plane in self._single:
+            return self.lines.let(f"plane_{plane}[{at.text}]")
+        part = at % 4
+        if part.terms:  # which of four words is not known: they are read one by one
+            self._single.add(plane)
+            return "0u"
+        return f"{self.lines.let(f'plane_{plane}[{(at // 4).text}]')}.{'xyzw'[part.const]}"
 
-    def __getattr__(self, name: str) -> Number | _Numbers:
+    def load(self, field: Field, index: Whole) -> Number:
+        """Number `index` of a field; four neighbours where the index has lanes."""
+        plane, nbytes, start = self._places[field]
+        size = FIELD_BYTES[field.kind]
+        # The number of the block in the plane, which may be bound from a later one on.
+        block = named(self.lines, f"block + i32(P({48 + plane}u))", 0, 1 << 30)
+        at = block * nbytes + index * size + start
+        if at.lane:
+            if at.lane != 1 or (at % 4).bounds != (0, 3) or (at % 4).terms:
+                raise Uneven("bytes that do not lie in one word")
+            word = self._word(plane, at // 4)
+            if field.kind == "u8":
+                return Packed(self.lines, word)
+            if field.kind == "i8":
+                return Packed(self.lines, self.lines.let(f"{word} ^ 0x808080u"), signed=True)
+            raise Uneven("floats side by side")
+        word, rest = self._word(plane, at // 4), at % 4
+        let, shift = self.lines.let, f"u32({(rest * 8).text})"
+        if field.kind == "i8":
+            text = f"extractBits(bitcast<i32>({word}), {shift}, 8u)"
+            return named(self.lines, text, -128, 127)
+        if field.kind == "f32":
+            return Real(self.lines, let(f"bitcast<f32>({word})"))
+        if field.kind == "f16":
+            if not rest.terms:
+                return Real(self.lines, f"{let(f'unpack2x16float({word})')}.{'x.y'[rest.const]}")
+            return Real(self.lines, let(f"unpack2x16float({word} >> {shift}).x"))
+        byte = named(self.lines, f"i32(extractBits({word}, {shift}, 8u))", 0, 255)
+        if field.kind == "u8":
+            return byte
+        return Real(self.lines, let(f"value_{field.kind}(u32({byte.text}))"))
+
+    def __getattr__(self, name: str) -> Number | _Several:
         field = self._dtype.fields[name]
         if field.count is not None:
-            return _Numbers(self, field)
-        return self.load(repr(field.offset), field.kind)
+            return _Several(self, field)
+        return self.load(field, Whole(self.lines, {}, 0))
 
-    def where(self, condition: Number, x: Any, y: Any) -> Number:
-        """x where the condition holds, else y."""
-        x, y = condition.beside(x), condition.beside(y)
-        if x.kind == y.kind:
-            return _let(self._lines, f"select({y.text}, {x.text}, {condition.text})", x.kind)
-        text = f"select({y.as_float()}, {x.as_float()}, {condition.text})"
-        return _let(self._lines, text, "f32")
+    def where(self, condition: str | bool, x: Any, y: Any) -> Any:
+        """x where the condition holds, else y; it is the same in all lanes."""
+        if isinstance(condition, bool):
+            return x if condition else y
+        if isinstance(x, Packed) and isinstance(y, Packed):
+            return x.chosen(condition, y)
+        numbers = [Whole(self.lines, {}, n) if isinstance(n, int) else n for n in (x, y)]
+        if any(isinstance(n, Real) for n in numbers):
+            texts = [n.real().text for n in numbers]
+            return Real(self.lines, self.lines.let(f"select({texts[1]}, {texts[0]}, {condition})"))
+        low, high = zip(*(n.bounds for n in numbers), strict=True)
+        text = f"select({numbers[1].text}, {numbers[0].text}, {condition})"
+        return named(self.lines, text, min(low), max(high))
 
-    def lookup(self, numbers: Sequence[int] | Codebook, index: Number) -> Number:
+    def lookup(self, numbers: Sequence[int] | Codebook, index: Any) -> Any:
         """The numbers at the positions `index`."""
+        let = self.lines.let
         if isinstance(numbers, Codebook):
-            if self.codebook not in (None, numbers):
-                raise TypeError(f"the formula of {self._dtype.name} has two codebooks")
-            self.codebook, per = numbers, 32 // numbers.bits
-            at, shift = index // per, index % per * numbers.bits
-            code = f"extractBits(codebook[{at.text}], u32({shift.text}), {numbers.bits}u)"
-            return _let(self._lines, f"i32({code})", "i32")
-        table = f"n{len(self._lines)}"
+            per = 32 // numbers.bits
+            most = (1 << (numbers.levels - 1).bit_length()) - 1
+            word = let(f"codebook[{(index // per).text}]")
+            start = index % per * numbers.bits
+            if lane := start.lane:
+                return Fan(self.lines, word, start - Whole(self.lines, {}, 0, lane), lane) & most
+            text = f"i32(extractBits({word}, u32({start.text}), {numbers.bits}u))"
+            return named(self.lines, text, 0, most)
+        if isinstance(index, Packed):
+            return index.lookup(tuple(numbers))
         values = ", ".join(map(str, numbers))
-        self._lines.append(f"var {table} = array<i32, {len(numbers)}>({values});")
-        return _let(self._lines, f"{table}[{index.text}]", "i32")
+        table = let(f"array<i32, {len(numbers)}>({values})", "var")
+        return named(self.lines, f"{table}[{index.text}]", min(numbers), max(numbers))
 
-    def as_f16(self, low: Number, high: Number) -> Number:
+    def as_f16(self, low: Whole, high: Whole) -> Real:
         """The float16 of two bytes."""
-        bits = low | high << 8
-        return _let(self._lines, f"unpack2x16float(u32({bits.text})).x", "f32")
+        return Real(self.lines, self.lines.let(f"unpack2x16float(u32({(low | high << 8).text})).x"))
 
 
-def value_lines(dtype: DType) -> tuple[str, ...]:
-    """WGSL of formula_value(first, i): element i of the block at word `first` of `quants`."""
-    return _traced(dtype)[0]
+def _four(block: Block, dtype: DType, first: Whole, even: bool) -> Any:
+    """Elements `first` to `first + 3`; even: the lanes are computed by the same instructions."""
+    assert dtype.value is not None, dtype
+    if even:
+        return dtype.value(block, first + Whole(block.lines, {}, 0, 1))
+    values = [dtype.value(block, first + k) for k in range(4)]
+    texts = ", ".join(v.real().text if isinstance(v, Whole) else v.text for v in values)
+    return Vector(block.lines, block.lines.let(f"vec4<f32>({texts})"), True)
 
 
-def codebook_of(dtype: DType) -> Codebook | None:
-    """What the formula reads as `codebook`, an array of u32, besides `quants`."""
-    return _traced(dtype)[1]
+def _trace(
+    dtype: DType, linear: bool, head: str, ends: str, build: Callable[[Block, bool], str]
+) -> Reading:
+    """The function `head`: the lines that `build` writes, and the result that it returns."""
+    even, single = True, set[int]()
+    while True:
+        lines, known = Lines(linear), len(single)
+        try:
+            result = build(Block(dtype, lines, single), even)
+        except (TypeError, AttributeError):
+            if not even:
+                raise
+            even = False  # if it is a mistake of the formula, the elements have it, too
+            continue
+        if len(single) == known:
+            return Reading((head, *lines.lines, f"return {result}; {ends}"), frozenset(single))
 
 
 @cache
-def _traced(dtype: DType) -> tuple[tuple[str, ...], Codebook | None]:
-    assert dtype.value is not None, dtype
-    lines: list[str] = []
-    block = Block(dtype, lines)
-    found = dtype.value(block, Number(lines, "i", "i32"))
-    text = (
-        "fn formula_value(first: u32, i: i32) -> f32 {",
-        *lines,
-        f"return {found.as_float()}; }}",
+def quad(dtype: DType) -> Reading:
+    """formula_quad(i): elements i to i + 3; i is a multiple of four."""
+    size = dtype.block
+
+    def build(block: Block, even: bool) -> str:
+        at = named(block.lines, f"i32(i % {size}u) >> 2u", 0, size // 4 - 1)
+        text: str = _four(block, dtype, at * 4, even).vector().text
+        return text
+
+    head = f"fn formula_quad(i: u32) -> vec4<f32> {{ let block = i32(i / {size}u);"
+    return _trace(dtype, False, head, "}", build)
+
+
+def _run(block: Block, dtype: DType) -> Whole:
+    """The place of a run in its block."""
+    count = dtype.block // RUN
+    if count == 1:
+        return Whole(block.lines, {}, 0)
+    found: Whole = named(block.lines, f"i32(run % {count}u)", 0, count - 1) * RUN
+    return found
+
+
+@cache
+def run(dtype: DType) -> Reading:
+    """formula_run(run): the elements of run number `run`, in eight vectors."""
+
+    def build(block: Block, even: bool) -> str:
+        first = _run(block, dtype)
+        quads = [_four(block, dtype, first + 4 * q, even).vector().text for q in range(_QUADS)]
+        return f"array<vec4<f32>, {_QUADS}>({', '.join(quads)})"
+
+    head = f"fn formula_run(run: u32) -> array<vec4<f32>, {_QUADS}> {{"
+    return _trace(dtype, False, f"{head} let block = i32(run / {dtype.block // RUN}u);", "}", build)
+
+
+@cache
+def dot(dtype: DType) -> Reading:
+    """block_dot(run, low, high, totals): the product of a run and 32 values.
+
+    `low` are the values of elements 0 to 15, `high` those of 16 to 31; totals: the sum of `low`, of
+    `high`, and of both.
+    """
+
+    def build(block: Block, even: bool) -> str:
+        first, groups = _run(block, dtype), dict[Any, _Group]()
+        for q in range(_QUADS):
+            value = _four(block, dtype, first + 4 * q, even)
+            if not isinstance(value, Linear):
+                value = Linear(block.lines, Real(block.lines, "1.0"), value.vector(), None)
+            group = _Group(value)
+            groups.setdefault(group.key, group).add(q, value)
+        return " + ".join(group.text for group in groups.values())
+
+    head = (
+        "fn block_dot(run: u32, low: mat4x4<f32>, high: mat4x4<f32>, totals: vec3<f32>) -> f32 "
+        f"{{ let block = i32(run / {dtype.block // RUN}u);"
     )
-    return text, block.codebook
+    return _trace(dtype, True, head, "}", build)
+
+
+def _given(q: int) -> str:
+    """Quad q of the values that a run is multiplied with."""
+    return f"low[{q}]" if q < _QUADS // 2 else f"high[{q - _QUADS // 2}]"
+
+
+class _Group:
+    """The quads of a run that have scale and offset in common."""
+
+    def __init__(self, value: Linear) -> None:
+        self._value, self._quads, self._sum = value, list[int](), ""
+        packed = value.integers if isinstance(value.integers, Packed) else None
+        self._factor, self._less = (packed.factor, packed.offset) if packed else (1, 0)
+        self._fields = packed is not None
+        offset = value.offset.text if value.offset else ""
+        self.key = value.scale.text, offset, self._factor, self._less, self._fields
+
+    def add(self, q: int, value: Linear) -> None:
+        """Another quad."""
+        self._quads.append(q)
+        given, integers = _given(q), value.integers
+        what = integers.fields() if isinstance(integers, Packed) else integers.vector().text
+        text = f"fma({given}, {what}, {self._sum})" if self._sum else f"{given} * {what}"
+        self._sum = value.lines.let(text)
+
+    @property
+    def _total(self) -> str:
+        """The sum of the values."""
+        half = _QUADS // 2
+        wholes = {tuple(range(half)): "x", tuple(range(half, _QUADS)): "y",
+                  tuple(range(_QUADS)): "z"}  # fmt: skip
+        if place := wholes.get(tuple(self._quads)):
+            return f"totals.{place}"
+        total = " + ".join(_given(q) for q in self._quads)
+        return f"dot({self._value.lines.let(total)}, vec4<f32>(1.0))"
+
+    @property
+    def text(self) -> str:
+        """Their part of the product."""
+        units = "FIELDS" if self._fields else "vec4<f32>(1.0)"
+        found = f"dot({self._sum}, {units})"
+        if self._factor != 1:
+            found += f" * {float(self._factor)!r}"
+        if self._less:
+            found += f" + {float(self._less)!r} * {self._total}"
+        found = f"({found}) * {self._value.scale.text}"
+        if self._value.offset:
+            found += f" + {self._value.offset.text} * {self._total}"
+        return found

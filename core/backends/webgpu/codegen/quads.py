@@ -13,11 +13,11 @@ import numpy as np
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access
-from rushlight.core.backends.webgpu.codegen.blocks import PLANES, plane_slices, planes_of
-from rushlight.core.backends.webgpu.codegen.formula import codebook_of, value_lines
+from rushlight.core.backends.webgpu.codegen.blocks import plane_slices
+from rushlight.core.backends.webgpu.codegen.formula import Reading, dot, quad, run
+from rushlight.core.backends.webgpu.codegen.planes import codebook_of, is_whole, planes_of
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
-from rushlight.core.basis.codebooks import Codebook
 from rushlight.core.basis.dtype import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
 from rushlight.core.basis.layout import Layout
 
@@ -43,16 +43,12 @@ def bindings_of(dtype: DType) -> int:
     """How many bindings an operand takes: one, or one per plane of blocks and for a codebook."""
     if dtype.kind != "q":
         return 1
-    return len(planes_of(dtype)) + (_codebook(dtype) is not None)
+    return len(planes_of(dtype)) + (codebook_of(dtype) is not None)
 
 
-def _codebook(dtype: DType) -> Codebook | None:
-    return None if dtype in PLANES else codebook_of(dtype)
-
-
-def has_dot(dtype: DType) -> bool:
-    """Whether whole blocks of the type have a product: `whole_lines` is for these."""
-    return dtype in PLANES
+def label(file: str, dtype: DType) -> str:
+    """What a profile calls a kernel that reads `dtype`: it says of blocks that they lie whole."""
+    return f"{file} (whole)" if dtype.kind == "q" and is_whole(dtype) else file
 
 
 @cache
@@ -84,41 +80,33 @@ def lines(name: str, first: int, dtype: DType, quads: bool, half: bool) -> tuple
     )
 
 
-def whole_lines(first: int, dtype: DType) -> tuple[str, ...]:
-    """WGSL that binds blocks from binding `first` on and defines block_dot; see blocks.wgsl."""
-    *planes, last = _block_lines("", first, dtype)[: bindings_of(dtype)]
-    return (
-        *planes,
-        last.replace("quants: array<u32>", "whole_quants: array<vec4<u32>>"),
-        "fn block_dot(b: u32, low: mat4x4<f32>, high: mat4x4<f32>, total: f32) -> f32 "
-        f"{{ return dot_{dtype.name}(b, low, high, total); }}",
-    )
+def run_lines(first: int, dtype: DType, file: str) -> tuple[str, ...] | None:
+    """WGSL that binds blocks from binding `first` on and defines what the text of a kernel reads
+    runs by, block_dot or formula_run; see formula.py. None where it reads elements."""
+    for function, reading in (("block_dot", dot), ("formula_run", run)):
+        if function in file:
+            return _reading_lines(first, dtype, reading(dtype))
+    return None
 
 
 def _block_lines(name: str, first: int, dtype: DType) -> tuple[str, ...]:
-    if dtype not in PLANES:
-        words = planes_of(dtype)[0].nbytes // 4
-        names = ("quants", "codebook")[: bindings_of(dtype)]
-        return (
-            *(
-                f"@group(0) @binding({first + k}) var<storage, read> {each}: array<u32>;"
-                for k, each in enumerate(names)
-            ),
-            *value_lines(dtype),
-            f"fn one_{name}(i: u32) -> f32 {{ return formula_value("
-            f"(i / {dtype.block}u + P(48u)) * {words}u, i32(i % {dtype.block}u)); }}",
-            # A loop makes for a small program.
-            f"fn quad_{name}(i: u32) -> vec4<f32> {{ var v: vec4<f32>; "
-            f"for (var k = 0u; k < 4u; k++) {{ v[k] = one_{name}(i + k); }} return v; }}",
-        )
-    planes = ["scales", "highs", "quants"] if bindings_of(dtype) == 3 else ["scales", "quants"]
     return (
-        *(
-            f"@group(0) @binding({first + k}) var<storage, read> {plane}: array<u32>;"
-            for k, plane in enumerate(planes)
-        ),
-        f"fn quad_{name}(i: u32) -> vec4<f32> {{ return quad_{dtype.name}(i); }}",
+        *_reading_lines(first, dtype, quad(dtype)),
+        f"fn quad_{name}(i: u32) -> vec4<f32> {{ return formula_quad(i); }}",
         f"fn one_{name}(i: u32) -> f32 {{ return quad_{name}(i & 0xfffffffcu)[i & 3u]; }}",
+    )
+
+
+def _reading_lines(first: int, dtype: DType, reading: Reading) -> tuple[str, ...]:
+    """A function that reads blocks, and the bindings from `first` on."""
+    names = [
+        f"plane_{k}: array<{'u32' if k in reading.single else 'vec4<u32>'}>"
+        for k in range(len(planes_of(dtype)))
+    ] + ["codebook: array<u32>"]
+    bindings = zip(range(first, first + bindings_of(dtype)), names, strict=False)
+    return (
+        *(f"@group(0) @binding({k}) var<storage, read> {name};" for k, name in bindings),
+        *reading.lines,
     )
 
 
@@ -129,7 +117,7 @@ def bind(e: Emitter, x: Operand, layout: Layout) -> tuple[list[Slice], int, list
     """
     if x.dtype.kind == "q":
         slices, shifts = plane_slices(e, x, layout)
-        if book := _codebook(x.dtype):
+        if book := codebook_of(x.dtype):
             slices.append(e.recorder.constant(book.name, book.words.view(np.uint8)))
         return slices, layout.offset, shifts
     bound, start = e.bind(x, layout)

@@ -278,7 +278,7 @@ def _joins(group: list[_Item], item: _Item, limits: Mapping[str, int], most: int
     if most is not None:
         each = math.prod(int(n.strip().rstrip("u")) for n in first.size.split(","))
         count = sum(math.prod(g.dispatch.groups) for g in (*group, item))
-        if count * each > most or item.dispatch.kernel.label in _LONG:
+        if count * each > most or item.dispatch.kernel.label.startswith(_LONG):
             return False
     # Different kernels that share memory would need both at once, of registers and of memory.
     mixed = item.dispatch.kernel != group[0].dispatch.kernel

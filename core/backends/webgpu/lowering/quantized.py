@@ -7,11 +7,12 @@ from functools import cache
 
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, quads
-from rushlight.core.backends.webgpu.codegen.blocks import plane_value, planes_fit, planes_of
+from rushlight.core.backends.webgpu.codegen.blocks import plane_value, planes_fit
+from rushlight.core.backends.webgpu.codegen.planes import planes_of
 from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, grid, view
 from rushlight.core.backends.webgpu.lowering import creation, map
 from rushlight.core.backends.webgpu.runtime.recorder import Kernel
-from rushlight.core.basis.dtype import DType, int16, uint32
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.layout import Layout
 from rushlight.wgsl_kernels import compose, text
 
@@ -23,10 +24,9 @@ def copy(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if x.dtype.kind != "q":
         map.move(e, x, out)
         return
-    for k, plane in enumerate(planes_of(x.dtype)):
-        dtype = int16 if plane.nbytes == 2 else uint32
+    for k in range(len(planes_of(x.dtype))):
         # The end of a plane is its own: what is written beyond the last scale hits nothing.
-        map.move(e, plane_value(x, k, x.layout, dtype), plane_value(out, k, out.layout, dtype))
+        map.move(e, plane_value(x, k, x.layout), plane_value(out, k, out.layout))
 
 
 def _parts(e: Emitter, x: Operand, out: Operand) -> Iterator[tuple[Layout, Layout]]:
@@ -61,7 +61,8 @@ def _cast_kernel(dtype: DType, out: DType) -> Kernel:
         encode,
         f"fn put(at: u32, v: vec4<f32>) {{ out_quads[at >> 2u] = {store}({', '.join(words)}); }}",
     ]
-    return Kernel(compose("blocks_cast", *lines), "r" * count + "w", "blocks_cast")
+    label = quads.label("blocks_cast", dtype)
+    return Kernel(compose("blocks_cast", *lines), "r" * count + "w", label)
 
 
 def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
@@ -88,19 +89,20 @@ def cast(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
 def _embedding_kernel(table: DType, index: DType, out: DType) -> Kernel:
     count = quads.bindings_of(table)
     if table.kind == "q":
-        lines = [
-            *quads.lines("table", 0, table, True, False),
-            "fn load_table(i: u32) -> f32 { return one_table(i); }",
-        ]
+        lines = [*quads.lines("table", 0, table, True, False)]
     else:
         lines = [access.reader("table", 0, table)]
     lines += [
         access.reader("index", count, index),
         access.writer(count + 1, out),
-        access.in_place_reader("out", out),
         access.status(count + 2),
     ]
-    return Kernel(compose("map", *lines, text("embedding")), "r" * (count + 1) + "ww", "embedding")
+    letters = "r" * (count + 1) + "ww"
+    if table.kind == "q":
+        label = quads.label("embedding_blocks", table)
+        return Kernel(compose("embedding_blocks", *lines), letters, label)
+    lines.append(access.in_place_reader("out", out))
+    return Kernel(compose("map", *lines, text("embedding")), letters, "embedding")
 
 
 def table_pieces(e: Emitter, table: Operand, layout: Layout) -> Iterator[tuple[int, int]]:
@@ -140,7 +142,8 @@ def embedding(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         ]  # fmt: skip
         fill(parameters, 16, sizes, steps)
         parameters[48 : 48 + len(shifts)] = shifts
-        words = -(-out.layout.numel // access.per_word(result.dtype))
+        each = 4 if table.dtype.kind == "q" else access.per_word(result.dtype)
+        words = -(-out.layout.numel // each)
         e.dispatch(
             _embedding_kernel(table.dtype, index.dtype, result.dtype),
             [*slices, named, to, e.status.slice()], parameters, grid(-(-words // 64)),

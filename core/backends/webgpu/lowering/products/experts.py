@@ -14,9 +14,9 @@ from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, fill, gr
 from rushlight.core.backends.webgpu.lowering.creation import cast_expression
 from rushlight.core.backends.webgpu.lowering.map import emit_map
 from rushlight.core.backends.webgpu.lowering.products.gemm import (
-    CONFIGS,
     Matrix,
     choose,
+    configuration,
     matrix,
     middle,
 )
@@ -100,7 +100,7 @@ def _emit(
     each = max(-(-rows // experts), 2)  # rows of an expert, as a guess
     if rows < 2 * experts or experts > _MOST_EXPERTS:
         each = 1
-    config = CONFIGS.get(choose(e, each, m, k, 1, right), CONFIGS["row"])
+    config = configuration(choose(e, each, m, k, 1, right), right)
     single = config.rows == 1
     bound_out, out_at = e.bind(out.operand, out.layout)
     wide = not any(n % 4 for n in (m, whole, column, out.layout.offset))

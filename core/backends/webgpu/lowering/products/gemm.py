@@ -75,16 +75,28 @@ CONFIGS: dict[str, Config] = {
     "tile64": Config("matmul_tile", 64, 64, ("const DOWN = 1u;",)),
     "tile128": Config("matmul_tile", 128, 128, ("const DOWN = 2u;",)),
 }
-_JOINED = "fn joined(v: vec4<f32>, lane: u32) -> vec4<f32> { return %s; }"
+
+
+def _runs(rows: int, size: int, lanes: int) -> Config:
+    """One or four rows, of blocks along k; `lanes` of `size` invocations share the sums."""
+    joined = "joined_lanes(v, lane)" if lanes > 1 else "v"
+    lines = (
+        f"const SIZE = {size}u;", f"const LANES = {lanes}u;",
+        f"fn joined(v: vec4<f32>, lane: u32) -> vec4<f32> {{ return {joined}; }}",
+    )  # fmt: skip
+    file, columns = ("matmul_blocks", 8) if rows == 1 else ("matmul_blocks_rows", 4)
+    return Config(file, rows, columns * size // lanes, lines)
+
+
 # What takes their place where b has blocks along k.
 BLOCKS: dict[str, Config] = {
-    "row": Config("matmul_blocks", 1, 32, ("const SIZE = 4u;", "const LANES = 1u;",
-                                           _JOINED % "v")),
-    "row_wide": Config("matmul_blocks", 1, 64, ("const SIZE = 8u;", "const LANES = 1u;",
-                                                _JOINED % "v")),
-    "row_split": Config("matmul_blocks", 1, 16, ("const SIZE = 64u;", "const LANES = 32u;",
-                                                 _JOINED % "joined_lanes(v, lane)")),
-}  # fmt: skip
+    "row": _runs(1, 4, 1),
+    "row_wide": _runs(1, 8, 1),
+    "row_split": _runs(1, 64, 32),
+    "rows": _runs(4, 4, 1),
+    "rows_wide": _runs(4, 8, 1),
+    "rows_split": _runs(4, 64, 32),
+}
 # A test sets this to the name of one configuration, which then computes every product.
 forced: list[str] = []
 # Sums that go into one kernel on a CPU, where a round takes four products.
@@ -148,15 +160,22 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
     if forced:
         return forced[0]
     few = next((n for n in (1, 4, 16) if rows <= n), 0)
-    blocks = quads.has_dot(right.dtype) and right.turned
+    if right.of_runs and rows <= 4 and e.on_cpu and e.at_once == 8:
+        guess = "row_wide" if rows == 1 else "rows_wide"
+    else:
+        guess = _guess(e, rows, columns, k, batch, right.turned)
     return e.pick(
-        "row_wide"
-        if rows == 1 and blocks and e.on_cpu and e.at_once == 8
-        else _guess(e, rows, columns, k, batch, right.turned),
-        "product", few or up_to(rows, 1024), up_to(columns, 1 << 17), up_to(k, 1 << 14),
+        guess, "product", few or up_to(rows, 1024), up_to(columns, 1 << 17), up_to(k, 1 << 14),
         up_to(batch, 64), right.dtype.name + " of windows" * bool(right.windows),
         "along" if right.turned else "across",
     )  # fmt: skip
+
+
+def configuration(name: str, right: Side) -> Config:
+    """The configuration of a name for a product with `right`."""
+    if right.of_runs and name in BLOCKS:
+        return BLOCKS[name]
+    return CONFIGS.get(name, CONFIGS["row"])
 
 
 def candidates(
@@ -165,10 +184,11 @@ def candidates(
     """The configurations that may be chosen for a class of products."""
     found = []
     if rows <= 16:
-        few = "row" if rows == 1 else "rows"
-        found = [few, f"{few}_split", f"{few}_split_columns"]
-        if rows <= 4 and way == "along" and kind in DTYPES and quads.has_dot(DTYPES[kind]):
-            found += [name for name in BLOCKS if name not in found]
+        one = "row" if rows == 1 else "rows"
+        found = [one, f"{one}_split", f"{one}_split_columns"]
+        few = BLOCKS[one].rows
+        if rows <= 4 and way == "along" and kind in DTYPES and DTYPES[kind].kind == "q":
+            found += [name for name, c in BLOCKS.items() if name not in found and c.rows == few]
     if rows > 1:
         found += ["registers", "tile64"]
         found += ["quads"] * ("subgroups" in e.features) + ["tile128"] * (not e.on_cpu)
@@ -316,8 +336,7 @@ def _emit(e: Emitter, a: Matrix, b: Matrix, out: Matrix, bias: Matrix | None, ad
     # a is read along k, b along its columns.
     left, right = a.side(-1, -2), b.side(-1, -2)
     name = choose(e, n, m, k, count, right)
-    blocks = quads.has_dot(right.dtype) and right.turned and name in BLOCKS
-    config = (BLOCKS if blocks else CONFIGS)[name]
+    config = configuration(name, right)
     far = out.layout.strides[-2] if n > 1 else 0
     wide = out.layout.strides[-1] == 1 and not any(
         s % 4 for s in (m, far, out.layout.offset, *(steps[2] if count > 1 else ()))

@@ -22,6 +22,11 @@ class Side(NamedTuple):
     turned: bool  # the dim that does not lie along the vectors of the kernel is the dense one
     windows: int = 0  # 1 for windows of images, 2 where their places are divided
 
+    @property
+    def of_runs(self) -> bool:
+        """Whether a column of b lies in runs of quantized elements."""
+        return self.dtype.kind == "q" and self.turned
+
 
 def side(dtype: DType, layout: Layout, dense: int, other: int) -> Side:
     """dense: the dim (-1 or -2) whose neighbours the kernel reads at once if they are side by
@@ -159,8 +164,8 @@ def product_kernel(
         blocks = [
             *_inside_lines("a", a, "q", ragged, bool(rows)), _row_line(a, ragged, bool(rows))
         ]  # fmt: skip
-    whole = "block_dot" in text(file)
-    if whole:
+    runs = quads.run_lines(at_b, b.dtype, text(file))
+    if runs:
         pass
     elif b.windows:
         blocks += _window_block("b_block" if branches else "b_inside", b.windows == 2)
@@ -170,11 +175,7 @@ def product_kernel(
         blocks += _inside_lines("b", b, "p", ragged, False)
     lines = [
         *quads.lines("a", 0, a.dtype, a.quads, half),
-        *(
-            quads.whole_lines(at_b, b.dtype)
-            if whole
-            else quads.lines("b", at_b, b.dtype, b.quads, half)
-        ),
+        *(runs or quads.lines("b", at_b, b.dtype, b.quads, half)),
         "var<private> a_base: u32; var<private> b_base: u32;",
         "var<private> out_base: u32; var<private> bias_base: u32;",
         "fn a_P() -> u32 { return P(5u); } fn a_Q() -> u32 { return P(6u); }",
@@ -204,7 +205,7 @@ def product_kernel(
         lines += _experts_lines(rows, at_out + 1 + (bias is not None), index)
     enables = sorted({s for s in lines if s.startswith("enable ")})  # each is wanted once
     lines = [*enables, *(s for s in lines if s not in enables)]
-    return Kernel(compose(file, *lines), access_, file)
+    return Kernel(compose(file, *lines), access_, quads.label(file, b.dtype))
 
 
 def _experts_lines(rows: str, binding: int, index: DType) -> list[str]:
