@@ -121,6 +121,7 @@ export const words = (model) =>
 function follow() {
   const query = new URLSearchParams(location.search);
   const named = query.get("model") ?? "";
+  if (!named && !query.has("files")) return;
   const here = [...site.options].some((option) => option.value === named);
   const wanted = query.has("files") ? "files" : named && !here ? "url" : "site";
   if (here) site.value = named;

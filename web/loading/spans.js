@@ -39,13 +39,17 @@ export class Spans {
     for (const part of this.parts) {
       const size = this.parts.length > 1 ? Number(part.size) : this.size;
       const [from, to] = [Math.max(offset, base), Math.min(end, base + size)];
-      if (from < to) found.set(await this.#part(part, from - base, to - base, signal), from - offset);
+      if (from < to) {
+        const bytes = await this.#part(part, from - base, to - base, signal);
+        found.set(bytes, from - offset);
+      }
       base += size;
     }
     return found;
   }
 
-  /** @param {FileSpec} part @param {number} from @param {number} to @param {AbortSignal} [signal] */
+  /** @param {FileSpec} part @param {number} from @param {number} to
+   *  @param {AbortSignal} [signal] */
   async #part(part, from, to, signal) {
     signal?.throwIfAborted();
     if (part.blob) {
@@ -69,7 +73,8 @@ export class Spans {
     if (status === 416 && from === 0) return { bytes: new Uint8Array(), size: 0 };
     const whole = status === 200 ? sizeOf(response) : undefined;
     const fits = whole !== undefined && from === 0 && whole <= to;
-    const other = status === 206 && response.headers.has("content-range") && startOf(response) !== from;
+    const told = response.headers.has("content-range"); // hidden from other sites, if not allowed
+    const other = status === 206 && told && startOf(response) !== from;
     if ((status !== 206 && !fits) || other) {
       await response.body?.cancel();
       if (status !== 200 && status !== 206) throw refused(part, status);
@@ -78,8 +83,7 @@ export class Spans {
     }
     const bytes = new Uint8Array(await response.arrayBuffer());
     this.bytes += bytes.length;
-    const told = status === 206 && !response.headers.has("content-range");
-    return { bytes, size: told ? undefined : sizeOf(response) };
+    return { bytes, size: status === 206 && !told ? undefined : sizeOf(response) };
   }
 
   /** The size, for a server that hides it in the answer to a range from other sites.

@@ -101,8 +101,8 @@ export interface Figures {
   min?: number;
   max?: number;
   histogram?: { counts: number[]; edges: number[] };
-  /** Cells row by row: the largest magnitude and the mean of each. Edges: the first and the last row
-   *  or column of a cell. */
+  /** Cells row by row: the largest magnitude and the mean of each. Edges: the first and the last
+   *  row or column of a cell. */
   map?: {
     largest: number[];
     mean: number[];

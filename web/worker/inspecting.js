@@ -35,14 +35,14 @@ async function filesOf(store, source, signal) {
     const url = source.url.replace(hub, "$1/resolve/");
     const name = decodeURIComponent(path.split("/").pop() ?? "");
     const small = /\.gguf$/i.test(name) ? [] : await beside(store, url, signal);
-    const at = (/** @type {string} */ part) => ({ path: part, url: new URL(encodeURI(part), url).href });
     const parts = partsOf(name);
+    const at = (/** @type {string} */ path) => ({ path, url: new URL(encodeURI(path), url).href });
     const weights = parts.length > 1 ? parts.map(at) : [{ path: name, url }];
     return { name, small, weights, leftOut: 0 };
   }
   const { name, files } = await list(store, source, signal);
   const weights = files.filter((file) => WEIGHTS.test(file.path));
-  const small = files.filter((file) => !WEIGHTS.test(file.path) && !/\.index\.json$/.test(file.path));
+  const small = files.filter(({ path }) => !WEIGHTS.test(path) && !path.endsWith(".index.json"));
   return { name, small, weights, leftOut: 0 };
 }
 
@@ -51,7 +51,8 @@ function partsOf(name) {
   const [, start, number, of, count, end] = PART.exec(name) ?? [];
   const all = Number(count);
   if (!start || !(Number(number) >= 1 && Number(number) <= all && all <= MOST_PARTS)) return [name];
-  return Array.from({ length: all }, (_, i) => `${start}${String(i + 1).padStart(5, "0")}${of}${count}${end}`);
+  const digits = (/** @type {number} */ n) => String(n).padStart(5, "0");
+  return Array.from({ length: all }, (_, i) => `${start}${digits(i + 1)}${of}${count}${end}`);
 }
 
 /** @param {{ path: string, blob: Blob }[]} files */
@@ -115,7 +116,9 @@ export function inspecting({ perform, plain, ready, store }) {
         const { name, small, weights, leftOut } = await filesOf(store(), source, signal);
         const found = module.Inspection();
         try {
-          for (const file of small) found.add_file(file.path, await store().bytes(file, { signal }));
+          for (const file of small) {
+            found.add_file(file.path, await store().bytes(file, { signal }));
+          }
           const spans = weights.map((file) => new Spans(file));
           for (const one of spans) {
             let [offset, bytes] = [0, await one.open(signal)];

@@ -258,7 +258,9 @@ class Inspection:
             source = config.get("chat_template")
             if isinstance(source, list):  # several, by name
                 named = [x for x in source if isinstance(x, dict)]
-                source = next((x.get("template") for x in named if x.get("name") == "default"), None)
+                source = next(
+                    (x.get("template") for x in named if x.get("name") == "default"), None
+                )
             if "chat_template.jinja" in self.files:
                 source = self.files["chat_template.jinja"].decode("utf-8", "replace")
             names = [special(config.get(f"{kind}_token")) for kind in ("bos", "eos")]

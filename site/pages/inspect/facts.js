@@ -57,11 +57,11 @@ export function showFacts(facts) {
   byId("file-title").textContent = facts.name || facts.source;
   const asked = facts.requests ? `, in ${facts.requests} requests` : "";
   byId("read-says").textContent = `${size(facts.bytesRead)} of ${size(facts.bytes)} read${asked}`;
-  const left = facts.leftOut === 1 ? "Another file was" : `${count(facts.leftOut)} other files were`;
-  byId("note").textContent = facts.leftOut ? `${left} dropped too, and left out.` : "";
+  byId("note").textContent = `Left out: ${count(facts.leftOut)} more files of weights.`;
   byId("note").hidden = !facts.leftOut;
   const number = (/** @type {number | null} */ n) => (n === null ? "" : count(n));
-  const shared = kvHeads !== null && kvHeads !== heads ? `${count(kvHeads)} of keys and values` : "";
+  const shared =
+    kvHeads === null || kvHeads === heads ? "" : `${count(kvHeads)} of keys and values`;
   const parts = facts.files.length > 1 ? `${facts.files.length} files` : facts.files[0][0];
   fill(byId("facts"), [
     ["Format", facts.format, parts],
@@ -107,6 +107,7 @@ export function showMemory(facts, fit) {
   slider.max = String(longest);
   slider.step = String(Math.min(STEP, longest) || 1);
   slider.value = String(Math.min(2048, longest));
+  const most = size(fit.webgpu?.largest ?? 0);
   const show = () => {
     const tokens = cache ? Number(slider.value) : 0;
     byId("context-says").textContent = `${count(tokens)} tokens`;
@@ -115,19 +116,19 @@ export function showMemory(facts, fit) {
     const room = HEAP - fit.heapBytes;
     const cpu =
       needed <= room
-        ? ["yes", `of ${size(room)} that a tab has`]
-        : ["no", `more than the ${size(room)} that a tab has`];
+        ? ["yes", `fits in ${size(room)} of a tab`]
+        : ["no", `more than the ${size(room)} of a tab`];
     const gpu = !fit.webgpu
       ? ["no", "no WebGPU adapter"]
       : facts.largest <= fit.webgpu.largest
-        ? ["yes", `largest tensor ${size(facts.largest)} of ${size(fit.webgpu.largest)} a buffer`]
-        : ["no", `a tensor of ${size(facts.largest)}; a buffer holds ${size(fit.webgpu.largest)}`];
+        ? ["yes", `its largest tensor, ${size(facts.largest)}, fits in a buffer of ${most}`]
+        : ["no", `its largest tensor, ${size(facts.largest)}, is more than a buffer of ${most}`];
     const row = (/** @type {string} */ name, /** @type {string[]} */ [sign, words]) => [
       name,
       size(facts.tensorBytes),
       cache ? size(kept) : "unknown",
       size(needed),
-      make("span", { class: sign }, sign === "yes" ? `fits: ${words}` : words),
+      make("span", { class: sign }, words),
     ];
     const names = ["Device", "Weights", "Cache", "Together", "Room"];
     const rows = [row("CPU", cpu), row("WebGPU", gpu)];

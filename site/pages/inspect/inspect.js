@@ -101,14 +101,17 @@ const open = (given) =>
 
 /** @param {Progress} progress */
 function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0 }) {
-  if (stage === "header") phase(`Reading the header of ${file}`, null, `${size(bytes)} of ${size(all)}`);
-  else phase("Reading the tensor", total ? done / total : null, `${size(done)} of ${size(total)}`);
+  if (stage === "tensor") {
+    phase("Reading the tensor", total ? done / total : null, `${size(done)} of ${size(total)}`);
+  } else phase(`Reading the header of ${file}`, null, `${size(bytes)} of ${size(all)}`);
 }
 
 /** What can be done with the file. @param {Given} given
  *  @param {import("../rushlight/client.js").Fit} fit */
 function showUse(given, { supported, why, hint, tasks, webgpu }) {
-  const gpu = webgpu ? ` On WebGPU (${webgpu.name}) browsers do not tell how much memory is free.` : "";
+  const gpu = webgpu
+    ? ` Of WebGPU (${webgpu.name}) a browser does not tell how much memory is free.`
+    : "";
   if (!supported) {
     byId("here-says").textContent = `Rushlight cannot run it: ${why}${hint ? ` (${hint})` : ""}.`;
     return;
@@ -168,7 +171,8 @@ async function showTokens(start) {
     total < all ? `${count(total)} of ${count(all)} tokens` : `${count(all)} tokens`;
   const items = rows.map(([id, token, kind]) => {
     const more = kind ? [make("small", {}, kind)] : [];
-    return make("li", {}, make("span", { class: "id" }, String(id)), make("code", {}, token), ...more);
+    const number = make("span", { class: "id" }, String(id));
+    return make("li", {}, number, make("code", {}, token), ...more);
   });
   byId("tokens").replaceChildren(...items);
   const where = { start, shown: rows.length, total };

@@ -10,7 +10,8 @@ import { make } from "../shared/page.js";
  */
 export function pager(place, what, { start, shown, total }, go, step) {
   if (total <= step) return void place.replaceChildren();
-  const button = (/** @type {string} */ words, /** @type {number} */ to, /** @type {boolean} */ on) => {
+  /** @param {string} words @param {number} to @param {boolean} on */
+  const button = (words, to, on) => {
     const label = { type: "button", class: "small", "aria-label": `${words} ${what}` };
     const made = make("button", label, words);
     made.disabled = !on;
@@ -24,9 +25,10 @@ export function pager(place, what, { start, shown, total }, go, step) {
     return made;
   };
   const count = (/** @type {number} */ n) => n.toLocaleString("en");
+  const last = count(start + shown);
   place.replaceChildren(
     button("Previous", Math.max(0, start - step), start > 0),
     button("Next", start + step, start + shown < total),
-    make("span", { class: "hint" }, `${count(start + 1)} to ${count(start + shown)} of ${count(total)}`),
+    make("span", { class: "hint" }, `${count(start + 1)} to ${last} of ${count(total)}`),
   );
 }

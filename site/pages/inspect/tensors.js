@@ -50,7 +50,8 @@ export function list(facts, act) {
 
 function filter() {
   const words = search.value.trim().toLowerCase();
-  found = all.filter(({ low, row }) => low.includes(words) && (!kind.value || row[1] === kind.value));
+  const fits = (/** @type {string} */ dtype) => !kind.value || kind.value === dtype;
+  found = all.filter(({ low, row }) => low.includes(words) && fits(row[1]));
   if (order.value === "name") found.sort((a, b) => names.compare(a.row[0], b.row[0]));
   if (order.value === "bytes") found.sort((a, b) => b.row[3] - a.row[3]);
   const of = found.length < all.length ? ` of ${count(all.length)}` : "";
@@ -135,6 +136,7 @@ export async function show(facts, place, figures) {
   byId("histogram-part").hidden = !figures.histogram;
   drawMap();
   await draw();
+  document.documentElement.dataset.tensor = name;
 }
 
 function drawMap() {
@@ -151,15 +153,18 @@ async function draw() {
   const { counts, edges } = shown.histogram;
   const canvas = pick("histogram", HTMLCanvasElement);
   const most = counts.indexOf(Math.max(...counts));
-  const words = `${number(edges[most])} to ${number(edges[most + 1])}`;
-  canvas.setAttribute("aria-label", `Histogram; most numbers, ${count(counts[most])}, lie in ${words}`);
+  const [from, to] = [number(edges[most]), number(edges[most + 1])];
+  const words = `Histogram; most numbers, ${count(counts[most])}, are ${from} to ${to}`;
+  canvas.setAttribute("aria-label", words);
   const log = pick("log", HTMLInputElement).checked;
-  const y = axis("numbers");
+  const plain = axis("numbers");
+  const ticks = { ...plain.ticks, callback: tick };
+  const powers = { ...plain, beginAtZero: false, type: "logarithmic", min: 0.8, ticks };
   chart?.destroy();
   chart = new Chart(canvas, {
     type: "bar",
     data: {
-      labels: counts.map((_, i) => number((edges[i] + edges[i + 1]) / 2)),
+      labels: counts.map((_, i) => Number(((edges[i] + edges[i + 1]) / 2).toPrecision(3))),
       datasets: [
         {
           data: log ? counts.map((n) => n || null) : counts,
@@ -186,13 +191,10 @@ async function draw() {
           ticks: { color: colour("--ink-soft"), maxTicksLimit: 7, maxRotation: 0 },
           grid: { display: false },
         },
-        y: log
-          ? { ...y, beginAtZero: false, type: "logarithmic", min: 0.8, ticks: { ...y.ticks, callback: tick } }
-          : y,
+        y: log ? powers : plain,
       },
     },
   });
-  document.documentElement.dataset.tensor = byId("tensor-name").textContent ?? "";
 }
 
 /** Powers of ten only. @param {number} value */
