@@ -327,7 +327,7 @@ def test_a_model_of_the_site_leads_to_the_page_that_runs_it(
     rows = cells(page, "#memory")
     weights = sum(t.nbytes for t in rl.load(site / "models/tiny/model.safetensors").values())
     assert [row[:4] for row in rows] == [
-        [name, f"{weights / 1e6:.1f} MB", "unknown", f"{weights / 1e6:.1f} MB"]
+        [name, f"{weights / 1e6:.1f} MB", "none", f"{weights / 1e6:.1f} MB"]
         for name in ("CPU", "WebGPU")
     ]
     page.click("#use a")

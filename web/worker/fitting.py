@@ -65,7 +65,7 @@ def fit(
         "hint": "",
         "tasks": list(family.TASKS),
         "contextLength": model.context_length if generates else 0,
-        "cache": cache_bytes(model.cache_specs()) if generates else None,
+        "cache": cache_bytes(model.cache_specs() if generates else ()),
     }
 
 

@@ -55,7 +55,8 @@ export function table(id, caption, heads, rows, right = []) {
 export function showFacts(facts) {
   const { parameters, layers, heads, kvHeads, width, contextLength, experts } = facts;
   byId("file-title").textContent = facts.name || facts.source;
-  const asked = facts.requests ? `, in ${facts.requests} requests` : "";
+  const { requests } = facts;
+  const asked = requests ? `, in ${requests} request${requests === 1 ? "" : "s"}` : "";
   byId("read-says").textContent = `${size(facts.bytesRead)} of ${size(facts.bytes)} read${asked}`;
   byId("note").textContent = `Left out: ${count(facts.leftOut)} more files of weights.`;
   byId("note").hidden = !facts.leftOut;
@@ -85,7 +86,7 @@ export function showFacts(facts) {
   });
   table("types", "Tensors by type", ["Type", "Tensors", "Bits", "Bytes", "Share"], rows, [1, 2, 3]);
   byId("metadata").hidden = facts.keys === 0;
-  byId("metadata-says").textContent = `${count(facts.keys)} keys`;
+  byId("metadata-says").textContent = facts.keys === 1 ? "1 key" : `${count(facts.keys)} keys`;
   table("metadata-table", "Metadata", ["Key", "Value"], facts.metadata);
 }
 
@@ -102,7 +103,8 @@ export function showMemory(facts, fit) {
   const slider = pick("context", HTMLInputElement);
   const longest = Math.min(facts.contextLength ?? 4096, LONGEST);
   const { cache } = fit;
-  byId("context-row").hidden = cache === null;
+  const grows = cache !== null && cacheBytes(cache, 1) > 0; // encoders keep nothing
+  byId("context-row").hidden = !grows;
   slider.min = String(Math.min(STEP, longest));
   slider.max = String(longest);
   slider.step = String(Math.min(STEP, longest) || 1);
@@ -126,7 +128,7 @@ export function showMemory(facts, fit) {
     const row = (/** @type {string} */ name, /** @type {string[]} */ [sign, words]) => [
       name,
       size(facts.tensorBytes),
-      cache ? size(kept) : "unknown",
+      grows ? size(kept) : cache ? "none" : "unknown",
       size(needed),
       make("span", { class: sign }, words),
     ];
