@@ -218,6 +218,28 @@ def test_a_broken_file_is_told_with_a_hint(opened: Any, mixed_llama: Path, tmp_p
     assert page.is_visible("#found") and not page.is_visible("#error")
 
 
+_DROP = """([name, bytes]) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([new Uint8Array(bytes)], name));
+  const at = (kind) => new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true });
+  const zone = document.getElementById("drop");
+  zone.dispatchEvent(at("dragover"));
+  const over = zone.classList.contains("over");
+  zone.dispatchEvent(at("drop"));
+  return [over, zone.classList.contains("over")];
+}"""
+
+
+def test_a_file_is_dropped(opened: Any, tmp_path: Path) -> None:
+    page, _ = opened
+    save_safetensors({"dropped": rl.ones(3)}, tmp_path / "m.safetensors")
+    content = list((tmp_path / "m.safetensors").read_bytes())
+    zone: list[bool] = []
+    done(page, lambda: zone.extend(page.evaluate(_DROP, ["m.safetensors", content])))
+    assert zone == [True, False]
+    assert [row[0] for row in cells(page, "#tensors")] == ["dropped"]
+
+
 def test_a_split_checkpoint_is_one(opened: Any, tmp_path: Path) -> None:
     page, _ = opened
     paths = [tmp_path / f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
@@ -267,29 +289,25 @@ def test_of_a_url_only_ranges_are_read(
 
 
 @pytest.mark.parametrize(
-    ("cors", "plain", "message", "hint"),
+    ("away", "message", "hint"),
     [
-        (False, False, "did not answer", "CORS"),
-        (True, True, "does not support ranges", "drop it here"),
+        (True, "did not answer", "CORS"),
+        (False, "does not support ranges", "drop it here"),
     ],
     ids=["no CORS", "no ranges"],
 )
 def test_a_server_that_does_not_help_is_told(
-    pages: Any, serve: Any, site: Path, mixed_llama: Path, tmp_path: Path,
-    cors: bool, plain: bool, message: str, hint: str,
+    opened: Any, module_serve: Any, module_pages: Any, mixed_llama: Path,
+    away: bool, message: str, hint: str,
 ) -> None:  # fmt: skip
-    folder = tmp_path / "files"
-    folder.mkdir()
-    (folder / "m.gguf").write_bytes(mixed_llama.read_bytes())
-    if plain:  # without ranges: a site of this origin
-        place = serve(site)
-        place.mischief.replace["/models/tiny/m.gguf"] = mixed_llama.read_bytes()
-        address = f"{place.url}models/tiny/m.gguf"
+    page, place = opened
+    address = f"{place.url}models/tiny/m.gguf"
+    if away:
+        address = f"{module_serve(mixed_llama.parent).url}{mixed_llama.name}"
+        module_pages.expect("blocked by CORS policy")
+        module_pages.expect("ERR_FAILED")
     else:
-        place, address = serve(site), f"{serve(folder, cors=cors).url}m.gguf"
-        pages.expect("blocked by CORS policy")
-        pages.expect("ERR_FAILED")
-    page = pages.open(f"{place.url}inspect/")
+        place.mischief.replace["/models/tiny/m.gguf"] = mixed_llama.read_bytes()
     ask(page, address)
     assert message in page.inner_text("#error-title")
     assert hint in page.inner_text("#error-hint")
@@ -311,29 +329,6 @@ def test_a_missing_file_is_told_and_tried_again(
 
 
 # --- the model ----------------------------------------------------------------------------------
-
-
-def test_a_model_of_the_site_leads_to_the_page_that_runs_it(
-    pages: Any, serve: Any, site: Path
-) -> None:
-    place = serve(site)
-    page = pages.open(f"{place.url}inspect/")
-    done(page, lambda: page.click('#samples button:has-text("tiny")'))
-    assert facts(page)["Architecture"] == "bert, BertModel"
-    assert page.inner_text("#tokens-says") == "8,000 tokens"
-    assert "Rushlight runs it" in page.inner_text("#here-says")
-    ranges = [r for _, r in place.mischief.asked("model.safetensors")]
-    assert ranges == ["bytes=0-65535"], "no weights"
-    rows = cells(page, "#memory")
-    weights = sum(t.nbytes for t in rl.load(site / "models/tiny/model.safetensors").values())
-    assert [row[:4] for row in rows] == [
-        [name, f"{weights / 1e6:.1f} MB", "none", f"{weights / 1e6:.1f} MB"]
-        for name in ("CPU", "WebGPU")
-    ]
-    page.click("#use a")
-    page.wait_for_url(f"{place.url}search/**")
-    page.wait_for_function("document.getElementById('model-note').innerText.includes('MB')")
-    assert page.input_value("#model-site") == f"{place.url}models/tiny/"
 
 
 def test_memory_follows_the_context_and_chat_is_offered(
@@ -421,3 +416,27 @@ def test_by_keyboard_and_on_a_phone(opened: Any, mixed_llama: Path, nameless: An
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_model_of_the_site_leads_to_the_page_that_runs_it(opened: Any, site: Path) -> None:
+    page, place = opened  # which leaves the page: it is the last test
+    page.goto(f"{place.url}inspect/?model=tiny")
+    page.wait_for_selector('html[data-state="ready"]')
+    assert page.input_value("#address") == "tiny"
+    place.mischief.log.clear()
+    done(page, lambda: page.click('#samples button:has-text("tiny")'))
+    assert facts(page)["Architecture"] == "bert, BertModel"
+    assert page.inner_text("#tokens-says") == "8,000 tokens"
+    assert "Rushlight runs it" in page.inner_text("#here-says")
+    ranges = [r for _, r in place.mischief.asked("model.safetensors")]
+    assert ranges == ["bytes=0-65535"], "no weights"
+    rows = cells(page, "#memory")
+    weights = sum(t.nbytes for t in rl.load(site / "models/tiny/model.safetensors").values())
+    assert [row[:4] for row in rows] == [
+        [name, f"{weights / 1e6:.1f} MB", "none", f"{weights / 1e6:.1f} MB"]
+        for name in ("CPU", "WebGPU")
+    ]
+    page.click("#use a")
+    page.wait_for_url(f"{place.url}search/**")
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('MB')")
+    assert page.input_value("#model-site") == f"{place.url}models/tiny/"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 _TEXT = 120  # the most characters of a token that a page gets
 _KINDS = {2: "unknown", 3: "control", 4: "user defined", 5: "unused", 6: "byte"}  # ggml's numbers
 
@@ -22,7 +24,7 @@ class Vocabulary:
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
             return Vocabulary([], {})
         types = metadata.get("tokenizer.ggml.token_type")
-        numbers = types.tolist() if hasattr(types, "tolist") else []
+        numbers = types.tolist() if isinstance(types, np.ndarray) else []
         kinds = {i: _KINDS[n] for i, n in enumerate(numbers[: len(tokens)]) if n in _KINDS}
         return Vocabulary(tokens, kinds)
 

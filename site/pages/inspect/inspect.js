@@ -29,6 +29,8 @@ let runtime = null;
 let current = null;
 /** @type {AbortController | null} */
 let running = null;
+/** The opening of the file; a tensor that is chosen before its end waits for it. */
+let opening = Promise.resolve();
 let round = 0; // the number of jobs that have ended
 
 function rushlight() {
@@ -71,7 +73,7 @@ async function run(work) {
 
 /** @param {Given} given */
 const open = (given) =>
-  run(async (signal) => {
+  (opening = run(async (signal) => {
     const before = current;
     current = null;
     byId("found").hidden = true;
@@ -82,7 +84,7 @@ const open = (given) =>
     current = { inspection, given };
     const { facts } = inspection;
     showFacts(facts);
-    tensors.list(facts, choose);
+    tensors.list(facts, (number) => void choose(number));
     showTemplate();
     byId("vocabulary").hidden = facts.vocabulary === 0;
     byId("here-says").textContent = "";
@@ -97,7 +99,7 @@ const open = (given) =>
     const fit = await inspection.fit({ signal });
     showMemory(facts, fit);
     showUse(given, fit);
-  });
+  }));
 
 /** @param {Progress} progress */
 function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0 }) {
@@ -141,11 +143,12 @@ function addressOf(given) {
 // --- a tensor ------------------------------------------------------------------------------------
 
 /** @param {number} number */
-function choose(number) {
+async function choose(number) {
   const mine = current;
-  if (!mine) return;
   tensors.mark(number);
-  void run(async (signal) => {
+  await opening;
+  if (!mine || current !== mine) return;
+  await run(async (signal) => {
     phase("Reading the tensor", null);
     const figures = await mine.inspection.tensor(number, { signal, onProgress: tell });
     if (current !== mine) return;
@@ -189,16 +192,18 @@ function showTemplate() {
   byId("rendered-part").hidden = true;
 }
 
-const render = () =>
-  run(async () => {
-    const mine = current;
-    if (!mine) return;
+async function render() {
+  const mine = current;
+  await opening;
+  if (!mine || current !== mine) return;
+  await run(async () => {
     phase("Rendering the template…", null);
     const text = await mine.inspection.prompt(SAMPLE);
     if (current !== mine) return;
     byId("rendered").textContent = text;
     byId("rendered-part").hidden = false;
   });
+}
 
 // --- wiring --------------------------------------------------------------------------------------
 
@@ -247,10 +252,10 @@ tokenSearch.addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => void showTokens(0).catch(failed), 200);
 });
+document.documentElement.dataset.state = "empty";
 void offerSamples();
 const named = new URLSearchParams(location.search).get("model");
 if (named) {
   address.value = named;
   void open(named);
 }
-document.documentElement.dataset.state = "empty";
