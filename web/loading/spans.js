@@ -23,6 +23,7 @@ export class Spans {
     const [first] = this.parts;
     if (this.parts.length > 1 || first.blob) {
       this.size = this.parts.reduce((sum, part) => sum + (part.size ?? part.blob?.size ?? NaN), 0);
+      if (Number.isNaN(this.size)) throw unknownSize(first);
       return this.read(0, FIRST, signal);
     }
     const { bytes, size } = await this.#request(first, 0, FIRST, signal);
@@ -92,10 +93,15 @@ export class Spans {
     this.requests += 1;
     const response = await reach(part, { method: "HEAD", signal });
     const size = response.ok ? sizeOf(response) : undefined;
-    if (size !== undefined) return size;
-    const message = `${part.path}: the server does not state the size of the file`;
-    throw new WeightsError(message, { hint: DROP, retry: false });
+    if (size === undefined) throw unknownSize(part);
+    return size;
   }
+}
+
+/** @param {FileSpec} part */
+function unknownSize({ path }) {
+  const message = `${path}: the server does not state the size of the file`;
+  return new WeightsError(message, { hint: DROP, retry: false });
 }
 
 /** @param {FileSpec} part @param {RequestInit} options */
