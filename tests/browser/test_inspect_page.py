@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,30 @@ def test_a_file_is_dropped(opened: Any, tmp_path: Path) -> None:
     done(page, lambda: zone.extend(page.evaluate(_DROP, ["m.safetensors", content])))
     assert zone == [True, False]
     assert [row[0] for row in cells(page, "#tensors")] == ["dropped"]
+
+
+def test_a_file_of_five_gigabytes(opened: Any, tmp_path: Path) -> None:
+    """A sparse file; offsets and sizes have more than 32 bits."""
+    page, _ = opened
+    rows = 1_300_000
+    places = {"large": ([rows, 1024], 0, rows * 4096), "end": ([4], rows * 4096, rows * 4096 + 16)}
+    header = {
+        name: {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+        for name, (shape, begin, end) in places.items()
+    }
+    text = json.dumps(header).encode()
+    path = tmp_path / "large.safetensors"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.seek(rows * 4096, 1)
+        file.write(struct.pack("<4f", 1, 2, 3, 4))
+    drop(page, path)
+    assert page.inner_text("#read-says") == "65.5 kB of 5.3 GB read"
+    assert "more than the 4." in cells(page, "#memory")[0][4]
+    choose(page, "end")
+    assert facts(page, "#tensor-facts")["Mean"] == "2.5"
+    choose(page, "large")
+    assert "Of 1,300,000 rows, 2,048 at even distances" in page.inner_text("#tensor-says")
 
 
 def test_a_split_checkpoint_is_one(opened: Any, tmp_path: Path) -> None:
