@@ -127,7 +127,7 @@ def test_the_figures_are_those_of_numpy(opened: Any, mixed_llama: Path) -> None:
         x = tensors[name].dequantize().numpy().astype(np.float64)
         found = facts(page, "#tensor-facts")
         for words, value in {
-            "Mean": x.mean(), "Standard deviation": x.std(), "Least": x.min(), "Largest": x.max(),
+            "Mean": x.mean(), "Standard deviation": x.std(), "Minimum": x.min(), "Maximum": x.max(),
         }.items():  # fmt: skip
             assert float(found[words]) == pytest.approx(value, rel=1e-3)
         share = (x == 0).mean() * 100
@@ -190,7 +190,7 @@ def test_a_safetensors_file_with_odd_names_and_values(opened: Any, tmp_path: Pat
     found = facts(page, "#tensor-facts")
     assert found["Not finite"] == "1 NaN, 2 ∞" and float(found["Mean"]) == 2
     choose(page, "one")
-    assert facts(page, "#tensor-facts")["Least"] == "2.5"
+    assert facts(page, "#tensor-facts")["Minimum"] == "2.5"
     choose(page, "none")
     assert not page.is_visible("#map-part") and not page.is_visible("#histogram-part")
     page.click("#metadata summary")

@@ -126,8 +126,8 @@ export async function show(facts, place, figures) {
   fill(byId("tensor-facts"), [
     ["Mean", number(figures.mean)],
     ["Standard deviation", number(figures.std)],
-    ["Least", number(figures.min)],
-    ["Largest", number(figures.max)],
+    ["Minimum", number(figures.min)],
+    ["Maximum", number(figures.max)],
     ["Zeros", share, figures.zeros ? `${count(figures.zeros)} of ${count(figures.count)}` : ""],
     ["Not finite", odd ? `${count(figures.nan)} NaN, ${count(figures.infinite)} ∞` : "none"],
     ["First values", figures.first.slice(0, 4).map(number).join(", ")],
