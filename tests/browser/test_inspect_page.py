@@ -206,9 +206,9 @@ def test_a_broken_file_is_told_with_a_hint(opened: Any, mixed_llama: Path, tmp_p
     assert "download it again" in page.inner_text("#error-hint")
     assert not page.is_visible("#found")
     other = tmp_path / "other.gguf"
-    other.write_bytes(b"PK\x03\x04" + bytes(500))
+    other.write_bytes(b"\x89HDF" + bytes(500))
     drop(page, other)
-    assert "looks like a zip" in page.inner_text("#error-title")
+    assert "looks like an HDF5 file" in page.inner_text("#error-title")
     assert ".safetensors" in page.inner_text("#error-hint")
     part = tmp_path / "m-00001-of-00002.gguf"
     part.write_bytes(mixed_llama.read_bytes())

@@ -91,14 +91,14 @@ def test_a_long_safetensors_header_is_read_to_its_end_and_no_further(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PK\x03\x04" + bytes(100), "looks like a zip"),
+        (b"\x89HDF" + bytes(100), "looks like an HDF5 file"),
         (b"<!doctype html>" + bytes(100), "a web page that was saved"),
         (b"", "an empty file"),
         (b"GGUF" + struct.pack("<IQQ", 3, 1 << 40, 0) + bytes(100), "cannot be in"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1 << 60), "past the end"),
         (struct.pack("<Q", 50) + b'{"a":' + bytes(20), "it is cut off"),
     ],
-    ids=["zip", "page", "empty", "tensors", "string", "cut"],
+    ids=["hdf5", "page", "empty", "tensors", "string", "cut"],
 )
 def test_broken_files_are_told(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "broken.bin"
