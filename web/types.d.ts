@@ -16,6 +16,20 @@ export interface PyBuilder extends PyProxy {
   hash(): import("./loading/weights.js").Hash & PyProxy;
 }
 
+/** The class Inspection of rushlight.web.worker.inspection. */
+export interface PyInspection extends PyProxy {
+  add_file(path: string, content: Uint8Array): void;
+  begin(name: string, size: number): void;
+  give(offset: number, bytes: Uint8Array): PyProxy | undefined;
+  facts(): string;
+  frequencies(): PyProxy | undefined;
+  fit(frequencies: Uint8Array | undefined): string;
+  choose(number: number): PyProxy;
+  figures(bytes: Uint8Array): PyProxy;
+  tokens(search: string, start: number, count: number): string;
+  prompt(messages: object[]): Promise<string>;
+}
+
 /** The Python module rushlight.web.worker.session. */
 export interface Session {
   place(device: string, budget: number | undefined): Promise<PyProxy>;
@@ -64,7 +78,8 @@ export interface Pyodide {
   registerJsModule(name: string, module: object): void;
   runPython(code: string): unknown;
   unpackArchive(bytes: ArrayBuffer, format: "wheel"): void;
-  pyimport(name: string): Session;
+  pyimport(name: "rushlight.web.worker.session"): Session;
+  pyimport(name: "rushlight.web.worker.inspection"): { Inspection(): PyInspection };
 }
 
 /** runtime.json, written beside worker.js when a site is built. */

@@ -41,7 +41,7 @@ Progress = Callable[[str, int, int | None], None]
 
 # The modules that a page and its worker begin with.
 BEGIN = ("client.js", "worker.js")
-TYPES = "client.d.ts"  # for page authors
+TYPES = ("client.d.ts", "inspection.d.ts")  # for page authors
 
 
 @dataclass
@@ -188,7 +188,7 @@ def _runtime(dest: Path, progress: Progress | None) -> str:
         (dest / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, dest / name)
     packed = wheel.pack(dest)
-    for name, text in {**_modules(files), TYPES: read_text(TYPES)}.items():
+    for name, text in {**_modules(files), **{n: read_text(n) for n in TYPES}}.items():
         (dest / name).write_text(text, encoding="utf-8")  # flat: a page author copies one folder
     (dest / "NOTICE.txt").write_text(_notice(), encoding="utf-8")
     rows = [_row(dest, p) for p in sorted(dest.rglob("*")) if p.is_file()]

@@ -117,6 +117,18 @@ export const words = (model) =>
   `${model.name}: ${(model.parameters / 1e6).toFixed(1)} M parameters on ` +
   `${device.wordsFor(model)}; loaded in ${duration(model.seconds)}.`;
 
+/** Makes the choice that the page's address asks for: ?model=ADDRESS, or ?files. */
+function follow() {
+  const query = new URLSearchParams(location.search);
+  const named = query.get("model") ?? "";
+  if (!named && !query.has("files")) return;
+  const here = [...site.options].some((option) => option.value === named);
+  const wanted = query.has("files") ? "files" : named && !here ? "url" : "site";
+  if (here) site.value = named;
+  if (wanted === "url") address.value = named;
+  for (const input of kinds) input.checked = input.value === wanted;
+}
+
 /** Fills the lists and follows the choices. @param {() => void} changed
  *  @param {() => void} switched  called when the visitor chooses the other device */
 export async function start(changed, switched) {
@@ -149,6 +161,7 @@ export async function start(changed, switched) {
     site.append(make("option", { value: "" }, "none on this site"));
     site.disabled = true;
   }
+  follow();
   settle();
   update();
 }

@@ -132,6 +132,10 @@ async function keepOffline() {
   }
 }
 
+// On a narrow screen the list of pages scrolls: the current one is shown.
+const here = /** @type {HTMLElement | null} */ (document.querySelector("nav [aria-current]"));
+if (here?.parentElement) here.parentElement.scrollLeft = here.offsetLeft;
+
 applyTheme();
 dark.addEventListener("change", applyTheme);
 document.getElementById("theme")?.addEventListener("click", switchTheme);

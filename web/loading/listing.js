@@ -11,7 +11,7 @@ import { WeightsError, refusedByServer } from "./ranges.js";
  */
 
 // The small files of a model folder. config.json is required. site/builder reads this list, too.
-const SMALL_FILES = [
+export const SMALL_FILES = [
   "config.json",
   "tokenizer.json",
   "tokenizer_config.json",

@@ -1,5 +1,9 @@
 // client.d.ts: the types of Rushlight's page API; client.js implements them.
 
+import type { InspectOptions, Inspection } from "./inspection.d.ts";
+
+export type * from "./inspection.d.ts";
+
 /** Where a model comes from: the URL of a folder (with or without a manifest) or of a .gguf file, a
  *  hub id "owner/name" or "owner/name@revision", files the visitor chose, or a directory handle. If
  *  there are several GGUF files, types with fast kernels are preferred: q4_0, q4_1, q5_0, q5_1,
@@ -312,6 +316,9 @@ export interface Rushlight {
   /** The files that `load` would read, and their size. */
   describe(source: ModelSource, options?: { hubUrl?: string; signal?: AbortSignal }): Promise<Description>;
   load(source: ModelSource, options?: LoadOptions): Promise<Model>;
+  /** Looks into a weight file (GGUF or safetensors) of any size: reads its header by ranges. The
+   *  source is one of `load`, or a single .gguf or .safetensors file. */
+  inspect(source: ModelSource, options?: InspectOptions): Promise<Inspection>;
   /** A task with a model, which may be loaded already. Options that `load` does not know are
    *  defaults for every call of the task. */
   pipeline<T extends keyof Tasks>(

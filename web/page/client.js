@@ -3,6 +3,7 @@
 
 import { ask } from "../gpu/adapter.js";
 import * as Comlink from "./comlink.js";
+import { Inspection } from "./inspection.js";
 import { pipe, rowsOf, run, stream } from "./tasks.js";
 import { sourceOf } from "../loading/listing.js";
 
@@ -258,6 +259,14 @@ class Runtime {
   async describe(source, { hubUrl, signal } = {}) {
     const where = await resolve(source, hubUrl, this.#base);
     return this.#link.call("describe", [where], { signal });
+  }
+
+  /** @param {ModelSource} source @param {import("./inspection.d.ts").InspectOptions} [options] */
+  async inspect(source, { hubUrl, signal, onProgress } = {}) {
+    const where = await resolve(source, hubUrl, this.#base);
+    await until(this.ready, signal);
+    const facts = await this.#link.call("inspect", [where], { signal, onProgress });
+    return new Inspection(this.#link, facts);
   }
 
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */

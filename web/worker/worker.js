@@ -5,6 +5,7 @@
 
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
+import { inspecting } from "./inspecting.js";
 import { list } from "../loading/listing.js";
 import { flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
@@ -297,6 +298,8 @@ const api = {
       if (what === "trace") return { value: session.profile_trace() };
       return { value: plain(await session.profile_end()) };
     }),
+
+  ...inspecting({ perform, plain, ready, store: () => store }),
 
   /** @param {number} id */
   dispose: (id) => void session?.dispose(id),

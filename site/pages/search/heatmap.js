@@ -1,24 +1,6 @@
 // heatmap.js: a heat map of similarities, usable by mouse, touch and keyboard.
 
-/** Stops of the colour scale, low to high: [light theme, dark theme]. */
-const SCALE = [
-  ["#f6f1e6", "#1f1b15"],
-  ["#fbe3ae", "#463310"],
-  ["#f3b23f", "#8f5a10"],
-  ["#cf6a12", "#e08a1e"],
-  ["#7c2d12", "#ffdf9e"],
-];
-
-/** @param {string} hex */
-const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-
-/** @param {number} t  from 0 to 1 @param {boolean} dark */
-function colour(t, dark) {
-  const x = Math.min(0.9999, Math.max(0, t)) * (SCALE.length - 1);
-  const low = channels(SCALE[Math.floor(x)][dark ? 1 : 0]);
-  const high = channels(SCALE[Math.floor(x) + 1][dark ? 1 : 0]);
-  return low.map((c, i) => Math.round(c + (high[i] - c) * (x % 1)));
-}
+import { scaled } from "../shared/scale.js";
 
 /**
  * @typedef {{ values: Float32Array, rows: string[], columns: string[], square: boolean }} Table
@@ -92,7 +74,7 @@ export class HeatMap {
     // One pixel per cell, scaled without smoothing, draws thousands of cells quickly.
     const pixels = new ImageData(columns, rows);
     for (let i = 0; i < table.values.length; i += 1) {
-      pixels.data.set([...colour((table.values[i] - low) / (high - low), dark), 255], i * 4);
+      pixels.data.set([...scaled((table.values[i] - low) / (high - low), dark), 255], i * 4);
     }
     const small = new OffscreenCanvas(columns, rows);
     small.getContext("2d")?.putImageData(pixels, 0, 0);

@@ -1,0 +1,261 @@
+// inspect.js: the inspect page: a file is opened by its header, and shown part by part.
+
+import { openRushlight } from "../rushlight/client.js";
+import { byId, make, pick, size } from "../shared/page.js";
+import { hideError, phase, showError } from "../shared/status.js";
+import { count, showFacts, showMemory } from "./facts.js";
+import { pager } from "./pager.js";
+import * as tensors from "./tensors.js";
+
+/**
+ * @typedef {import("../rushlight/client.js").Inspection} Inspection
+ * @typedef {import("../rushlight/client.js").InspectProgress} Progress
+ * @typedef {string | URL | File[]} Given
+ */
+
+const TOKENS = 60; // of a page of the vocabulary
+const SAMPLE = [
+  { role: "system", content: "You are a helpful assistant." },
+  { role: "user", content: "What is a rushlight?" },
+  { role: "assistant", content: "A rush dipped in fat, that burns like a candle." },
+  { role: "user", content: "Who used it?" },
+];
+const address = pick("address", HTMLInputElement);
+const tokenSearch = pick("token-search", HTMLInputElement);
+
+/** @type {ReturnType<typeof openRushlight> | null} */
+let runtime = null;
+/** @type {{ inspection: Inspection, given: Given } | null} */
+let current = null;
+/** @type {AbortController | null} */
+let running = null;
+/** The opening of the file; a tensor that is chosen before its end waits for it. */
+let opening = Promise.resolve();
+let round = 0; // the number of jobs that have ended
+
+function rushlight() {
+  if (!runtime?.alive) {
+    runtime = openRushlight({
+      onProgress: () => running && phase("Starting Python…", null),
+    });
+    current = null;
+  }
+  return runtime;
+}
+
+/** Runs a job in place of the one before; an error is shown with a way to try again.
+ *  @param {(signal: AbortSignal) => Promise<void>} work */
+async function run(work) {
+  running?.abort();
+  const control = (running = new AbortController());
+  const { dataset } = document.documentElement;
+  hideError();
+  dataset.state = "busy";
+  byId("stop").hidden = false;
+  try {
+    await work(control.signal);
+    if (running === control) byId("status").hidden = true;
+  } catch (error) {
+    if (running !== control) return; // another job took its place
+    byId("status").hidden = true;
+    if (error !== control.signal.reason) showError(error, () => void run(work));
+  } finally {
+    if (running === control) {
+      running = null;
+      byId("stop").hidden = true;
+      dataset.state = current ? "ready" : "empty";
+      dataset.round = String((round += 1));
+    }
+  }
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+/** @param {Given} given */
+const open = (given) =>
+  (opening = run(async (signal) => {
+    const before = current;
+    current = null;
+    byId("found").hidden = true;
+    delete document.documentElement.dataset.tensor;
+    phase("Starting Python…", null);
+    await before?.inspection.close();
+    const inspection = await rushlight().inspect(given, { signal, onProgress: tell });
+    current = { inspection, given };
+    const { facts } = inspection;
+    showFacts(facts);
+    tensors.list(facts, (number) => void choose(number));
+    showTemplate();
+    byId("vocabulary").hidden = facts.vocabulary === 0;
+    byId("here-says").textContent = "";
+    byId("use").replaceChildren();
+    byId("memory").replaceChildren();
+    byId("context-row").hidden = true;
+    byId("found").hidden = false;
+    byId("said").textContent = `${facts.source} is open.`;
+    tokenSearch.value = "";
+    if (facts.vocabulary) await showTokens(0);
+    phase("Checking whether it runs here…", null);
+    const fit = await inspection.fit({ signal });
+    showMemory(facts, fit);
+    showUse(given, fit);
+  }));
+
+/** @param {Progress} progress */
+function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0 }) {
+  if (stage === "tensor") {
+    phase("Reading the tensor", total ? done / total : null, `${size(done)} of ${size(total)}`);
+  } else phase(`Reading the header of ${file}`, null, `${size(bytes)} of ${size(all)}`);
+}
+
+/** What can be done with the file. @param {Given} given
+ *  @param {import("../rushlight/client.js").Fit} fit */
+function showUse(given, { supported, why, hint, tasks, webgpu }) {
+  const gpu = webgpu
+    ? ` Of WebGPU (${webgpu.name}) a browser does not tell how much memory is free.`
+    : "";
+  if (!supported) {
+    byId("here-says").textContent = `Rushlight cannot run it: ${why}${hint ? ` (${hint})` : ""}.`;
+    return;
+  }
+  const chats = tasks.includes("text-generation");
+  const [page, words] = chats ? ["chat", "Chat with it"] : ["search", "Search with it"];
+  const there = new URL(`../${page}/`, location.href);
+  const local = Array.isArray(given);
+  if (local) there.searchParams.set("files", "");
+  else there.searchParams.set("model", addressOf(given));
+  byId("use").replaceChildren(make("a", { class: "button primary", href: there.href }, words));
+  const again = local
+    ? " The file is on your device, and a page cannot hand it to another: choose it again there."
+    : "";
+  byId("here-says").textContent = `Rushlight runs it.${gpu}${again}`;
+}
+
+/** What another page needs to load the same model: a folder for a file of a folder.
+ *  @param {string | URL} given */
+function addressOf(given) {
+  const text = given instanceof URL ? given.href : given.trim();
+  const url = /^([a-z]+:|\.{0,2}\/)/i.test(text) ? new URL(text, document.baseURI).href : "";
+  if (!url) return text; // a hub id
+  return /\.safetensors$/i.test(new URL(url).pathname) ? new URL("./", url).href : url;
+}
+
+// --- a tensor ------------------------------------------------------------------------------------
+
+/** @param {number} number */
+async function choose(number) {
+  const mine = current;
+  tensors.mark(number);
+  await opening;
+  if (!mine || current !== mine) return;
+  await run(async (signal) => {
+    phase("Reading the tensor", null);
+    const figures = await mine.inspection.tensor(number, { signal, onProgress: tell });
+    if (current !== mine) return;
+    await tensors.show(mine.inspection.facts, number, figures);
+    byId("tensor").scrollIntoView({ block: "nearest" });
+  });
+}
+
+// --- vocabulary and template ---------------------------------------------------------------------
+
+let asked = 0;
+
+/** @param {number} start */
+async function showTokens(start) {
+  const mine = current;
+  const number = (asked += 1);
+  const words = tokenSearch.value;
+  if (!mine) return;
+  const { total, rows } = await mine.inspection.tokens(words, start, TOKENS);
+  if (current !== mine || number !== asked) return; // the visitor went on
+  const all = mine.inspection.facts.vocabulary;
+  byId("tokens-says").textContent =
+    total < all ? `${count(total)} of ${count(all)} tokens` : `${count(all)} tokens`;
+  const items = rows.map(([id, token, kind]) => {
+    const more = kind ? [make("small", {}, kind)] : [];
+    const number = make("span", { class: "id" }, String(id));
+    return make("li", {}, number, make("code", {}, token), ...more);
+  });
+  byId("tokens").replaceChildren(...items);
+  const where = { start, shown: rows.length, total };
+  pager(byId("token-pages"), "tokens", where, (to) => void showTokens(to).catch(failed), TOKENS);
+}
+
+/** @param {unknown} error */
+const failed = (error) => showError(error, () => void showTokens(0).catch(failed));
+
+function showTemplate() {
+  const template = current?.inspection.facts.template ?? null;
+  byId("template").hidden = template === null;
+  byId("template-text").textContent = template ?? "";
+  byId("rendered-part").hidden = true;
+}
+
+async function render() {
+  const mine = current;
+  await opening;
+  if (!mine || current !== mine) return;
+  await run(async () => {
+    phase("Rendering the template…", null);
+    const text = await mine.inspection.prompt(SAMPLE);
+    if (current !== mine) return;
+    byId("rendered").textContent = text;
+    byId("rendered-part").hidden = false;
+  });
+}
+
+// --- wiring --------------------------------------------------------------------------------------
+
+async function offerSamples() {
+  const index = new URL("../models/index.json", location.href);
+  try {
+    const rows = await (await fetch(index, { cache: "no-cache" })).json();
+    for (const { name } of rows) {
+      const button = make("button", { type: "button", class: "small" }, name);
+      button.addEventListener("click", () => {
+        address.value = name;
+        void open(new URL(`./${name}/`, index));
+      });
+      byId("samples").append(button);
+    }
+    byId("samples").hidden = rows.length === 0;
+  } catch {
+    // The site has no list of models; an address or a file still works.
+  }
+}
+
+byId("open").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (address.value.trim()) void open(address.value.trim());
+  else address.focus();
+});
+pick("files", HTMLInputElement).addEventListener("change", (event) => {
+  const input = /** @type {HTMLInputElement} */ (event.target);
+  const files = [...(input.files ?? [])];
+  input.value = ""; // so that the same file can be chosen again
+  if (files.length) void open(files);
+});
+for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault(); // a file that misses the zone would replace the page
+    byId("drop").classList.toggle("over", kind === "dragover");
+    const files = kind === "drop" ? [...(event.dataTransfer?.files ?? [])] : [];
+    if (files.length) void open(files);
+  });
+}
+byId("stop").addEventListener("click", () => running?.abort());
+byId("render").addEventListener("click", () => void render());
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let typing;
+tokenSearch.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => void showTokens(0).catch(failed), 200);
+});
+document.documentElement.dataset.state = "empty";
+void offerSamples();
+const named = new URLSearchParams(location.search).get("model");
+if (named) {
+  address.value = named;
+  void open(named);
+}

@@ -1,0 +1,96 @@
+"""Whether a weight file is a model that Rushlight runs, and the memory that it takes.
+
+The model is built on the meta device from the header: names, shapes and configuration are checked
+as in loading, and no weights are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import rushlight as rl
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import LoadError, RushlightError
+from rushlight.core.basis.layout import Layout
+from rushlight.core.io.weights.table import Entry
+from rushlight.core.tensor.storage import Storage
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import parse_object
+from rushlight.models.families import family_of
+from rushlight.models.generation.cache_spec import CacheSpec, State
+from rushlight.models.gguf.names import as_checkpoint
+from rushlight.models.loading import adapt, require_config
+
+# The one tensor of a GGUF file whose values its configuration needs.
+FREQUENCIES = "rope_freqs.weight"
+_CACHE_BYTES = 4  # the cache holds float32
+
+
+def fit(
+    entries: Iterable[Entry],
+    files: Mapping[str, bytes],
+    metadata: Mapping[str, Any] | None,
+    frequencies: Tensor | None,
+) -> dict[str, Any]:
+    """Whether the tensors are a model of a supported family, and what its cache takes.
+
+    files: config.json and the like. metadata: of a GGUF file, else None. frequencies: its tensor
+    `FREQUENCIES`, if it has one. Returns `why` and `hint` if it is not supported, else its tasks,
+    the length of its context, and `cache`.
+    """
+    tensors = {e.name: _bare(e.dtype, e.shape) for e in entries}
+    if frequencies is not None:
+        tensors[FREQUENCIES] = frequencies
+    try:
+        if metadata is not None:
+            files, tensors = as_checkpoint(metadata, tensors)
+        require_config(files)
+        config = parse_object("config.json", files["config.json"])
+        family = family_of(config.get("model_type"), "config.json: model_type")
+        layers = config.get("num_hidden_layers")
+        if isinstance(layers, int) and layers > len(tensors):
+            raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
+        model = family.build(config, tensors.keys())
+        found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
+        model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)
+    except RushlightError as error:
+        hint = str(error.hint or "")
+        why = str(error).removesuffix(f"\n  hint: {hint}")
+        return {"supported": False, "why": why[:600], "hint": hint, "tasks": []}
+    generates = "text-generation" in family.TASKS
+    return {
+        "supported": True,
+        "why": "",
+        "hint": "",
+        "tasks": list(family.TASKS),
+        "contextLength": model.context_length if generates else 0,
+        "cache": cache_bytes(model.cache_specs() if generates else ()),
+    }
+
+
+def _bare(dtype: DType, shape: tuple[int, ...]) -> Tensor:
+    """A tensor without values."""
+    layout = Layout.contiguous(shape)
+    storage = Storage.allocate(rl.device("meta"), dtype.nbytes(layout.numel), dtype)
+    return Tensor(storage, dtype, layout)
+
+
+def cache_bytes(specs: Iterable[CacheSpec]) -> dict[str, Any]:
+    """Bytes of a cache for one conversation: fixed, per token, and per token of each window."""
+    fixed = per_token = 0
+    windows: dict[int, int] = {}
+    for spec in specs:
+        if isinstance(spec, State):
+            fixed += sum(Layout.contiguous(shape).numel for shape in spec.shapes)
+            continue
+        row = sum(heads * features for heads, features in spec.rows)
+        if spec.window is None:
+            per_token += row
+        else:
+            windows[spec.window] = windows.get(spec.window, 0) + row
+    return {
+        "fixed": fixed * _CACHE_BYTES,
+        "perToken": per_token * _CACHE_BYTES,
+        "windows": [[window, row * _CACHE_BYTES] for window, row in sorted(windows.items())],
+    }

@@ -1,0 +1,304 @@
+"""Inspection: a weight file of any size that a page looks into, without loading it.
+
+JavaScript brings ranges of the file's bytes: first those of its header, then those of a tensor that
+was chosen. All texts are the file's own, from outside: they are cut to what a page shows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io import kind_of
+from rushlight.core.io.text.template import ChatTemplate
+from rushlight.core.io.weights.gguf import MAGIC, read_gguf
+from rushlight.core.io.weights.safetensors import read_table
+from rushlight.core.io.weights.table import Entry, Table
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import parse_object
+from rushlight.web.loading.held import Held
+from rushlight.web.worker.fitting import FREQUENCIES, fit
+from rushlight.web.worker.tensor_figures import Sample, figures, sample
+from rushlight.web.worker.vocabulary import Vocabulary, special
+
+_NAME, _VALUE = 300, 400  # the most characters of a name and of a value that a page gets
+_KEYS = 2000
+_LARGEST_FREQUENCIES = 1 << 20
+
+# What a summary says of a model: key of config.json, key of GGUF without the architecture.
+_NUMBERS = {
+    "contextLength": ("max_position_embeddings", "context_length"),
+    "layers": ("num_hidden_layers", "block_count"),
+    "heads": ("num_attention_heads", "attention.head_count"),
+    "kvHeads": ("num_key_value_heads", "attention.head_count_kv"),
+    "width": ("hidden_size", "embedding_length"),
+    "experts": ("num_local_experts", "expert_count"),
+}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a file: its format, its tensors, and the metadata of GGUF."""
+
+    format: str
+    table: Table
+    metadata: Mapping[str, Any]
+
+
+def read_header(source: Held) -> Header:
+    """The header of a weight file of any format that can be read by ranges.
+
+    Raises FormatError for another format, saying what it looks like, and for a broken header.
+    """
+    first = source.read(0, 24)
+    if first.startswith(MAGIC):
+        gguf = read_gguf(source)
+        number = int.from_bytes(first[4:8], "little")
+        swapped = number >= 1 << 24
+        order = ", big-endian" if swapped else ""
+        version = number >> 24 if swapped else number
+        return Header(f"GGUF, version {version}{order}", gguf.table, gguf.metadata)
+    kind = kind_of(first)
+    if kind != "safetensors":
+        raise FormatError(
+            f"{source.name} looks like {kind}, which cannot be inspected",
+            hint="Give a .gguf or a .safetensors file.",
+        )
+    table = read_table(source)
+    return Header("safetensors", table, table.metadata)
+
+
+class Inspection:
+    """The parts of a checkpoint, its small files, and the tensors of all parts in order."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.parts: list[tuple[str, int, Header]] = []
+        self.tensors: list[tuple[int, Entry]] = []  # number of the part, entry
+        self._held: Held | None = None
+        self._chosen: Sample | None = None
+        self._vocabulary: Vocabulary | None = None
+
+    def add_file(self, path: str, content: Any) -> None:
+        """Keep one of the small files (config.json, tokenizer.json, ...)."""
+        self.files[path] = content.to_bytes()
+
+    def begin(self, name: str, size: float) -> None:
+        """Go on with the next part, a file of `size` bytes."""
+        self._held = Held(name, int(size))
+
+    def give(self, offset: float, data: Any) -> list[int] | None:
+        """Bytes of the part from `offset` on; returns the next range to bring, None at the end.
+
+        Raises FormatError if the header is broken, or a tensor is in another part already.
+        """
+        assert self._held is not None
+        self._held.add(int(offset), data.to_bytes())
+        found = self._held.run(read_header)
+        if isinstance(found, tuple):
+            return list(found)
+        known = {entry.name for _, entry in self.tensors}
+        if again := known & found.table.entries.keys():
+            raise FormatError(f'{self._held.name}: tensor "{min(again)}" is in another part too')
+        self.tensors += [(len(self.parts), entry) for entry in found.table.entries.values()]
+        self.parts.append((self._held.name, self._held.size, found))
+        self._held = None
+        return None
+
+    # --- what a page shows --------------------------------------------------------------------
+
+    def facts(self) -> str:
+        """What the headers say, as JSON: a summary, types, tensors and metadata."""
+        first = self.parts[0][2]
+        sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        for _, e in self.tensors:
+            row = sizes[e.dtype.name]
+            row[0], row[1], row[2] = row[0] + 1, row[1] + e.nbytes, row[2] + math.prod(e.shape)
+        nbytes, count = (sum(row[i] for row in sizes.values()) for i in (1, 2))
+        template = self._template()
+        return json.dumps(
+            {
+                "format": first.format,
+                "files": [[_shown(name), size] for name, size, _ in self.parts],
+                "bytes": sum(size for _, size, _ in self.parts),
+                "tensorBytes": nbytes,
+                "largest": max((e.nbytes for _, e in self.tensors), default=0),
+                "parameters": count,
+                "bitsPerWeight": nbytes * 8 / count if count else 0,
+                "types": [[n, *row] for n, row in sorted(sizes.items(), key=lambda x: -x[1][1])],
+                "tensors": [
+                    [_shown(e.name), e.dtype.name, list(map(str, e.shape)), e.nbytes, part]
+                    for part, e in self.tensors
+                ],
+                "metadata": [
+                    [_shown(key), _shown(_few(value), _VALUE)]
+                    for key, value in [*first.metadata.items()][:_KEYS]
+                ],
+                "keys": len(first.metadata),
+                "vocabulary": len(self.vocabulary().tokens),
+                "template": None if template is None else _shown(template[0], 1 << 16),
+                **self._model(),
+            }
+        )
+
+    def _model(self) -> dict[str, Any]:
+        """The model's name, architecture and sizes, from the metadata or from config.json."""
+        found: dict[str, Any] = {"name": "", "architecture": ""} | dict.fromkeys(_NUMBERS)
+        metadata, config = self._gguf(), self._config()
+        if metadata is not None:
+            kind = metadata.get("general.architecture")
+            found["architecture"] = _text(kind)
+            found["name"] = _text(metadata.get("general.name"))
+            found |= {n: _whole(metadata.get(f"{kind}.{key}")) for n, (_, key) in _NUMBERS.items()}
+        elif config:
+            names = config.get("architectures")
+            kinds = [config.get("model_type"), *(names if isinstance(names, list) else [])]
+            found["architecture"] = ", ".join(_text(kind) for kind in kinds[:3] if _text(kind))
+            found |= {n: _whole(config.get(key)) for n, (key, _) in _NUMBERS.items()}
+        return found
+
+    def _gguf(self) -> Mapping[str, Any] | None:
+        """The metadata of a GGUF file; None for other formats."""
+        first = self.parts[0][2]
+        return first.metadata if first.format.startswith("GGUF") else None
+
+    def _config(self) -> dict[str, Any]:
+        return self._json("config.json")
+
+    def _json(self, name: str) -> dict[str, Any]:
+        """A small file's object; empty without the file, or if it is damaged."""
+        try:
+            return parse_object(name, self.files[name]) if name in self.files else {}
+        except FormatError:
+            return {}
+
+    # --- the model ----------------------------------------------------------------------------
+
+    def frequencies(self) -> list[int] | None:
+        """(part, offset, length) of the values that `fit` needs; None if it needs none."""
+        for part, e in self.tensors:
+            if e.name == FREQUENCIES and e.nbytes <= _LARGEST_FREQUENCIES:
+                return [part, e.offset, e.nbytes]
+        return None
+
+    def fit(self, frequencies: Any) -> str:
+        """Whether the file is a model that can be loaded, and its memory, as JSON."""
+        stored = None
+        if frequencies is not None:
+            [entry] = [e for _, e in self.tensors if e.name == FREQUENCIES]
+            stored = Tensor.from_buffer(
+                bytearray(frequencies.to_bytes()), entry.dtype, entry.shape
+            )  # fmt: skip
+        found = fit((e for _, e in self.tensors), self.files, self._gguf(), stored)
+        if not found["supported"]:
+            found["cache"] = self._usual_cache()
+        return json.dumps(found)
+
+    def _usual_cache(self) -> dict[str, Any] | None:
+        """The cache of a plain decoder of the sizes in GGUF metadata, where it names them."""
+        metadata = self._gguf() or {}
+        kind = metadata.get("general.architecture")
+        names = ("block_count", "attention.head_count_kv", "attention.key_length")
+        layers, heads, length = (_whole(metadata.get(f"{kind}.{name}")) for name in names)
+        width, all_heads = (
+            _whole(metadata.get(f"{kind}.{name}"))
+            for name in ("embedding_length", "attention.head_count")
+        )
+        if length is None and width and all_heads:
+            length = width // all_heads
+        if layers is None or heads is None or length is None:
+            return None
+        return {"fixed": 0, "perToken": layers * heads * length * 2 * 4, "windows": []}
+
+    # --- a tensor -----------------------------------------------------------------------------
+
+    def choose(self, number: int) -> list[int]:
+        """Choose a tensor: its part, then offset and length of each range to bring."""
+        part, entry = self.tensors[number]
+        self._chosen = sample(entry)
+        return [part, *(word for pair in self._chosen.ranges() for word in pair)]
+
+    def figures(self, data: Any) -> dict[str, Any]:
+        """The figures of the chosen tensor from the bytes of those ranges."""
+        assert self._chosen is not None
+        return figures(self._chosen, data.to_bytes())
+
+    # --- vocabulary and template --------------------------------------------------------------
+
+    def vocabulary(self) -> Vocabulary:
+        """The tokens, empty for a file without a vocabulary."""
+        if self._vocabulary is None:
+            metadata = self._gguf()
+            if metadata is not None:
+                self._vocabulary = Vocabulary.of_gguf(metadata)
+            else:
+                self._vocabulary = Vocabulary.of_json(self._json("tokenizer.json"))
+        return self._vocabulary
+
+    def tokens(self, search: str, start: int, count: int) -> str:
+        """How many tokens have `search` in them, and `count` of them from `start` on, as JSON."""
+        return json.dumps(self.vocabulary().page(search, start, count))
+
+    def _template(self) -> tuple[str, str, str] | None:
+        """The chat template with the texts of its begin and end token."""
+        metadata = self._gguf()
+        if metadata is not None:
+            source = metadata.get("tokenizer.chat_template")
+            names = [self.vocabulary().text(metadata.get(f"tokenizer.ggml.{kind}_token_id"))
+                     for kind in ("bos", "eos")]  # fmt: skip
+        else:
+            config = self._json("tokenizer_config.json")
+            source = config.get("chat_template")
+            if isinstance(source, list):  # several, by name
+                named = [x for x in source if isinstance(x, dict)]
+                source = next(
+                    (x.get("template") for x in named if x.get("name") == "default"), None
+                )
+            if "chat_template.jinja" in self.files:
+                source = self.files["chat_template.jinja"].decode("utf-8", "replace")
+            names = [special(config.get(f"{kind}_token")) for kind in ("bos", "eos")]
+        return (source, names[0], names[1]) if isinstance(source, str) and source else None
+
+    async def prompt(self, messages: Any) -> str:
+        """The prompt that the chat template makes of messages. Raises FormatError without one."""
+        found = self._template()
+        if found is None:
+            raise FormatError("the file has no chat template")
+        template = ChatTemplate(found[0], bos_token=found[1], eos_token=found[2])
+        await template.prepare()
+        return _shown(template.render(messages.to_py()), 1 << 16)
+
+
+def _shown(text: str, most: int = _NAME) -> str:
+    """A text of at most `most` characters; bytes that are no text are spelled out."""
+    cut = text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+    return cut.encode("utf-8", "backslashreplace").decode()
+
+
+def _text(value: Any) -> str:
+    return _shown(value, 100) if isinstance(value, str) else ""
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number that fits a page's numbers, else None."""
+    if isinstance(value, np.ndarray) and value.size and (value == value.flat[0]).all():
+        value = value.flat[0].item()  # one number per layer, all equal
+    plain = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+    return value if plain else None
+
+
+def _few(value: Any) -> str:
+    """A metadata value in words; of a long list its first values and its length."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Sequence | np.ndarray):
+        return str(value)
+    items = ", ".join(_few(x)[:40] for x in value[:8])
+    return f"{items}, … ({len(value)} values)" if len(value) > 8 else items
