@@ -55,7 +55,8 @@ class AttentionSpec:
     fused: the row order of the one matrix `names.qkv`: "stacked" is all q, all k, all v; "grouped"
     is q, k and v of each key head. norm: of q and k, over each head or over "all" heads. scale:
     defaults to 1/sqrt(head_dim). window: the number of tokens that a token attends to, itself
-    included. alibi: scores decrease with distance (Press et al., 2021).
+    included. alibi: scores decrease with distance (Press et al., 2021). clip: the largest magnitude
+    of what the projections give.
     """
 
     heads: int
@@ -72,6 +73,7 @@ class AttentionSpec:
     scale: float | None = None
     softcap: float | None = None
     window: int | None = None
+    clip: float | None = None
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -115,9 +117,9 @@ class Attention(nn.Module):
             k = self._placed(k, spec.names.k_norm, context)
         else:
             names = spec.names
-            q = self._placed(getattr(self, names.q)(x), names.q_norm, context)
-            k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
-            v = self._split(getattr(self, names.v)(x))
+            q = self._placed(self._clipped(getattr(self, names.q)(x)), names.q_norm, context)
+            k = self._placed(self._clipped(getattr(self, names.k)(x)), names.k_norm, context)
+            v = self._split(self._clipped(getattr(self, names.v)(x)))
         offset: Tensor | int = 0
         if cache is not None:
             offset = context.offsets[self.layer]
@@ -129,6 +131,10 @@ class Attention(nn.Module):
         )  # fmt: skip
         out: Tensor = getattr(self, spec.names.out)(y.transpose(1, 2).reshape(batch, length, -1))
         return out
+
+    def _clipped(self, y: Tensor) -> Tensor:
+        clip = self.spec.clip
+        return y if clip is None else y.clamp(-clip, clip)
 
     def _split(self, y: Tensor) -> Tensor:
         # (batch, length, heads * head) -> (batch, heads, length, head)
@@ -153,11 +159,11 @@ class Attention(nn.Module):
         """q and k (batch, length, heads * head), and v split into heads, from one product."""
         spec = self.spec
         batch, length, _ = x.shape
-        all_ = getattr(self, spec.names.qkv)(x)
+        all_ = self._clipped(getattr(self, spec.names.qkv)(x))
         head, kv, groups = spec.head_dim, spec.kv_heads, spec.heads // spec.kv_heads
         if spec.fused == "stacked":
-            q, end = spec.heads * head, (spec.heads + kv) * head
-            return all_[..., :q], all_[..., q:end], self._split(all_[..., end:])
+            first, end = spec.heads * head, (spec.heads + kv) * head
+            return all_[..., :first], all_[..., first:end], self._split(all_[..., end:])
         all_ = all_.reshape(batch, length, kv, groups + 2, head)
         q, k, v = all_[..., :groups, :], all_[..., groups, :], all_[..., groups + 1, :]
         flat = (batch, length, -1)

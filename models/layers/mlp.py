@@ -15,6 +15,7 @@ from rushlight.models.layers.naming import put
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": ops.gelu,
+    "gelu_fast": partial(ops.gelu, approximate="tanh"),
     "gelu_new": partial(ops.gelu, approximate="tanh"),
     "gelu_pytorch_tanh": partial(ops.gelu, approximate="tanh"),
     "relu": ops.relu,

@@ -87,7 +87,10 @@ def test_a_cache_changes_nothing(row: str, table: ModuleType) -> None:
     if not isinstance(m, CausalLM):
         return
     ids = table.ids_of(m.vocab_size)
-    for sizes in ([13], [4, 1, 1, 7]):
+    ropes = getattr(getattr(m, "rotary", None), "ropes", {}).values()
+    # Tokens that were cached before a row grew past such a limit keep their angles.
+    grows = any(rope.by_length and rope.limit < 13 for rope in ropes)
+    for sizes in ([13],) if grows else ([13], [4, 1, 1, 7]):
         cache, found, at = m.new_cache(2), [], 0
         for size in sizes:
             found.append(run(m, ids[:, at : at + size], cache))
