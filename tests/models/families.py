@@ -37,6 +37,10 @@ def _sized(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_SIZES, **changes}
 
 
+def _falcon(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "falcon", **_FALCON, **changes}
+
+
 def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_GPT, **changes}
 
@@ -154,14 +158,13 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "starcoder2", sliding_window=4, tie_word_embeddings=True
     )),
     "starcoder2-plain": ("Starcoder2ForCausalLM", _sized("starcoder2", use_bias=False)),
-    "falcon": ("FalconForCausalLM", {"model_type": "falcon", **_FALCON, "tie_word_embeddings": True}),
-    "falcon-new": ("FalconForCausalLM", {
-        "model_type": "falcon", **_FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "bias": True,
-        "ffn_hidden_size": 40,
-    }),
-    "falcon-in-turn": ("FalconForCausalLM", {
-        "model_type": "falcon", **_FALCON, "multi_query": False, "parallel_attn": False, "rope_parameters": _LINEAR,
-    }),
+    "falcon": ("FalconForCausalLM", _falcon(tie_word_embeddings=True)),
+    "falcon-new": ("FalconForCausalLM", _falcon(
+        new_decoder_architecture=True, num_kv_heads=2, bias=True, ffn_hidden_size=40
+    )),
+    "falcon-in-turn": ("FalconForCausalLM", _falcon(
+        multi_query=False, parallel_attn=False, rope_parameters=_LINEAR
+    )),
     "stablelm": ("StableLmForCausalLM", _sized("stablelm", use_qkv_bias=True)),
     "stablelm-parallel": ("StableLmForCausalLM", _sized(
         "stablelm", use_parallel_residual=True, tie_word_embeddings=True,
