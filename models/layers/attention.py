@@ -56,7 +56,7 @@ class AttentionSpec:
     is q, k and v of each key head. norm: of q and k, over each head or over "all" heads. scale:
     defaults to 1/sqrt(head_dim). window: the number of tokens that a token attends to, itself
     included. alibi: scores decrease with distance (Press et al., 2021). clip: the largest magnitude
-    of what the projections give.
+    of v, and of q and k after a norm over all heads.
     """
 
     heads: int
@@ -117,8 +117,8 @@ class Attention(nn.Module):
             k = self._placed(k, spec.names.k_norm, context)
         else:
             names = spec.names
-            q = self._placed(self._clipped(getattr(self, names.q)(x)), names.q_norm, context)
-            k = self._placed(self._clipped(getattr(self, names.k)(x)), names.k_norm, context)
+            q = self._placed(getattr(self, names.q)(x), names.q_norm, context)
+            k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
             v = self._split(self._clipped(getattr(self, names.v)(x)))
         offset: Tensor | int = 0
         if cache is not None:
@@ -147,7 +147,7 @@ class Attention(nn.Module):
         spec = self.spec
         if spec.norm is not None and spec.norm_over == "all":
             y = getattr(self, norm)(y)
-        y = self._split(y)
+        y = self._split(self._clipped(y))
         if spec.norm is not None and spec.norm_over == "head":
             y = getattr(self, norm)(y)
         if spec.rotary is None:
@@ -159,15 +159,19 @@ class Attention(nn.Module):
         """q and k (batch, length, heads * head), and v split into heads, from one product."""
         spec = self.spec
         batch, length, _ = x.shape
-        all_ = self._clipped(getattr(self, spec.names.qkv)(x))
+        all_: Tensor = getattr(self, spec.names.qkv)(x)
         head, kv, groups = spec.head_dim, spec.kv_heads, spec.heads // spec.kv_heads
         if spec.fused == "stacked":
             first, end = spec.heads * head, (spec.heads + kv) * head
-            return all_[..., :first], all_[..., first:end], self._split(all_[..., end:])
+            return (
+                all_[..., :first],
+                all_[..., first:end],
+                self._split(self._clipped(all_[..., end:])),
+            )
         all_ = all_.reshape(batch, length, kv, groups + 2, head)
         q, k, v = all_[..., :groups, :], all_[..., groups, :], all_[..., groups + 1, :]
         flat = (batch, length, -1)
-        return q.reshape(*flat), k.reshape(*flat), v.transpose(1, 2)
+        return q.reshape(*flat), k.reshape(*flat), self._clipped(v).transpose(1, 2)
 
     def _alibi(self, length: int, keys: int, offset: Tensor | int, x: Tensor) -> Tensor:
         """The bias of scores, (1 or batch, heads, length, keys): slope * distance."""

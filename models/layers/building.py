@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config import read_config
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
+from rushlight.models.layers.mlp import ExpertsSpec
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 
@@ -47,3 +49,16 @@ def kinds_of(given: Any, count: int, default: Callable[[int], bool]) -> list[boo
             f"{FULL} or {SLIDING}"
         )
     return [one == SLIDING for one in given]
+
+
+def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any) -> DecoderSpec:
+    """`spec` with experts in every layer number `step`, but for the layers listed in `dense`.
+
+    These are `decoder_sparse_step` and `mlp_only_layers` of config.json.
+    """
+    plain = dense or []
+    layers = [
+        one if i in plain or (i + 1) % max(step, 1) else replace(one, mlp=experts)
+        for i, one in enumerate(spec.layers)
+    ]
+    return replace(spec, layers=tuple(layers))

@@ -226,6 +226,43 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         attention_bias=True, mlp_bias=True, rope_parameters=_YARN,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
     )),
+    "mixtral": ("MixtralForCausalLM", _sized(
+        "mixtral", num_local_experts=5, num_experts_per_tok=2, sliding_window=4,
+    )),
+    "mixtral-tied": ("MixtralForCausalLM", _sized(
+        "mixtral", num_local_experts=3, num_experts_per_tok=3, sliding_window=None,
+        tie_word_embeddings=True, num_hidden_layers=2, rope_parameters=_LINEAR,
+    )),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", _sized(
+        "qwen2_moe", num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24,
+        shared_expert_intermediate_size=40, norm_topk_prob=True,
+    )),
+    "qwen2_moe-dense": ("Qwen2MoeForCausalLM", _sized(
+        "qwen2_moe", num_experts=4, num_experts_per_tok=3, moe_intermediate_size=20,
+        shared_expert_intermediate_size=16, mlp_only_layers=[0], qkv_bias=False,
+        tie_word_embeddings=True, num_hidden_layers=2,
+    )),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", _sized(
+        "qwen3_moe", num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, head_dim=10,
+        norm_topk_prob=True,
+    )),
+    "qwen3_moe-step": ("Qwen3MoeForCausalLM", _sized(
+        "qwen3_moe", num_experts=3, num_experts_per_tok=1, moe_intermediate_size=20,
+        head_dim=8, decoder_sparse_step=2, tie_word_embeddings=True, rope_parameters=_YARN,
+    )),
+    "olmoe": ("OlmoeForCausalLM", _sized("olmoe", num_experts=5, num_experts_per_tok=2)),
+    "olmoe-clipped": ("OlmoeForCausalLM", _sized(
+        "olmoe", num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, clip_qkv=0.5,
+        tie_word_embeddings=True, attention_bias=True, num_hidden_layers=2,
+    )),
+    "granitemoe": ("GraniteMoeForCausalLM", _sized(
+        "granitemoe", num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=6.0,
+        logits_scaling=3.0, residual_multiplier=0.3, attention_multiplier=0.2,
+    )),
+    "granitemoe-biases": ("GraniteMoeForCausalLM", _sized(
+        "granitemoe", num_local_experts=3, num_experts_per_tok=3, attention_bias=True,
+        tie_word_embeddings=True, attention_multiplier=0.35, num_hidden_layers=2,
+    )),
     "mpt": ("MptForCausalLM", {
         "model_type": "mpt", "vocab_size": 131, "d_model": 48, "n_layers": 3, "n_heads": 4,
         "max_seq_len": 32, "eos_token_id": None,
