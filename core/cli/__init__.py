@@ -93,8 +93,8 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        *tasks.commands(), commands.inspect, commands.fetch, commands.info, tune.tune,
-        profile.profile,
+        *tasks.commands(), commands.inspect, commands.fetch, commands.models, commands.info,
+        tune.tune, profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

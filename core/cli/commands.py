@@ -1,4 +1,4 @@
-"""`rushlight inspect`, `fetch` and `info`.
+"""`rushlight inspect`, `fetch`, `models` and `info`.
 
 A command imports its modules when it runs, so that `--help` does not wait for them.
 """
@@ -68,6 +68,27 @@ def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.
     else:
         folder = fetched(name)
     print(folder)
+
+
+def models(as_json: Json = False) -> None:
+    """List the model families: model_type in config.json, formats, tasks, and what each is."""
+    import importlib
+
+    from rushlight.models.families import families
+
+    modules = {kind: importlib.import_module(path) for kind, path in families().items()}
+    ggufs = set(families("GGUF_TYPES").values())
+    rows = [
+        {"model_type": kind, "formats": ["hf", "gguf"] if module.__name__ in ggufs else ["hf"],
+         "tasks": list(module.TASKS), "about": str(module.__doc__).partition("\n")[0]}
+        for kind, module in sorted(modules.items())
+    ]  # fmt: skip
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        cells = row["model_type"], ", ".join(row["formats"]), ", ".join(row["tasks"])
+        print(f"{cells[0]:12} {cells[1]:9} {cells[2]:22} {row['about']}")
 
 
 def info(as_json: Json = False) -> None:

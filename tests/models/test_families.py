@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.core.cli import commands
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.core.tensor.op import REGISTRY
 from rushlight.models import layers
@@ -57,6 +58,23 @@ def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     assert modules == set(families().values())
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
     assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10
+
+
+@pytest.mark.native
+def test_the_readme_and_the_command_list_every_family(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## Model families")[2].partition("## ")[0]
+    rows = re.findall(r"^\| (?!kind|---)[\w ]+ \| (.*) \|$", table, re.M)
+    listed = [kind for row in rows for kind in row.split(", ")]
+    assert sorted(listed) == sorted(families())
+    commands.models(as_json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert [row["model_type"] for row in printed] == sorted(listed)
+    assert {row["model_type"] for row in printed if "gguf" in row["formats"]} == {
+        kind for kind, module in families().items() if module in families("GGUF_TYPES").values()
+    }
+    commands.models()
+    assert capsys.readouterr().out.count("\n") == len(listed)
 
 
 def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) -> None:
