@@ -10,9 +10,7 @@ from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.encoding import plain
 from rushlight.core.basis.encoding.block import Array, Blocks, Encoder, Fields
 
-_ENCODERS: dict[DType, Encoder] = {
-    as_dtype(f.__name__): f for f in (plain.q4_0, plain.q8_0)
-}
+_ENCODERS: dict[DType, Encoder] = {as_dtype(f.__name__): f for f in (plain.q4_0, plain.q8_0)}
 # The types that values can be quantized to.
 ENCODABLE: tuple[DType, ...] = tuple(_ENCODERS)
 # Elements that are quantized at a time: with a few temporaries they fit a processor's cache.
