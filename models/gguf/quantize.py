@@ -18,13 +18,14 @@ import numpy.typing as npt
 from rushlight.core.basis.codec import encode as encode_float
 from rushlight.core.basis.dtype import DType, float16, float32
 from rushlight.core.basis.encoding import encode as encode_blocks
-from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import count_elements
 from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.gguf import gguf_in
 from rushlight.core.io.weights.gguf_writer import Row, write_gguf
 from rushlight.core.io.weights.imatrix import read_imatrix
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.gguf.export import folder_weights
 from rushlight.models.gguf.recipes import FILE_TYPES, choose_types, file_type, keep
 from rushlight.models.gguf.weights import Weight, gguf_weights
 
@@ -136,9 +137,7 @@ def open_model(model: Path_) -> AbstractContextManager[tuple[dict[str, Any], lis
     """(metadata, weights) of a model, in the names and layouts of GGUF."""
     place = resolve(model)
     gguf = gguf_in(place)
-    if gguf is None:
-        raise LoadError(f"{place} is not a GGUF file")
-    return gguf_weights(gguf)
+    return folder_weights(place) if gguf is None else gguf_weights(gguf)
 
 
 def _row(weight: Weight, dtype: DType, imatrix: Mapping[str, Array]) -> Row:
