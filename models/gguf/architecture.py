@@ -67,6 +67,10 @@ def halves(heads: str) -> Transform:
                      lambda t, config: moved(t, config, False))  # fmt: skip
 
 
+# Norms whose checkpoint stores the weight less 1, which the converter adds.
+OFFSET = Transform(lambda t, config: t - 1, lambda t, config: t + 1)
+
+
 def decoder_names(
     decoder: DecoderNames, attention: AttentionNames, mlp: MLPNames
 ) -> dict[str, str]:
@@ -97,6 +101,10 @@ def decoder_names(
         "blk.{}.ffn_gate_exps": f"{fed}{mlp.experts}.{mlp.gate}",
         "blk.{}.ffn_up_exps": f"{fed}{mlp.experts}.{mlp.up}",
         "blk.{}.ffn_down_exps": f"{fed}{mlp.experts}.{mlp.down}",
+        "blk.{}.ffn_gate_inp_shexp": fed + mlp.shared_gate,
+        "blk.{}.ffn_gate_shexp": f"{fed}{mlp.shared}.{mlp.gate}",
+        "blk.{}.ffn_up_shexp": f"{fed}{mlp.shared}.{mlp.up}",
+        "blk.{}.ffn_down_shexp": f"{fed}{mlp.shared}.{mlp.down}",
     }
     return {theirs: ours for theirs, ours in found.items() if ours}
 
@@ -113,6 +121,8 @@ class Architecture:
     architecture: str
     keys: Mapping[str, str] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    adjust: Callable[[dict[str, Any]], None] = lambda config: None
     decoder: DecoderNames = DecoderNames()
     attention: AttentionNames = AttentionNames()
     mlp: MLPNames = MLPNames()

@@ -106,6 +106,14 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "gemma3_text", head_dim=8, query_pre_attn_scalar=8, sliding_window=3,
         attention_bias=True, num_hidden_layers=7,
     )),
+    # As llama.cpp computes these two: scores by the head's width, a fixed order of windows.
+    "gemma2-gguf": ("Gemma2ForCausalLM", _sized(
+        "gemma2", head_dim=8, query_pre_attn_scalar=8, sliding_window=5, tie_word_embeddings=True,
+    )),
+    "gemma3-gguf": ("Gemma3ForCausalLM", _sized(
+        "gemma3_text", head_dim=8, query_pre_attn_scalar=8, sliding_window=5,
+        tie_word_embeddings=True, num_hidden_layers=7,
+    )),
     "phi": ("PhiForCausalLM", _sized("phi", num_key_value_heads=6)),
     "phi-tied": ("PhiForCausalLM", _sized(
         "phi", num_key_value_heads=3, hidden_act="gelu",
@@ -113,10 +121,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
                          "partial_rotary_factor": 0.25},
     )),
     "phi3": ("Phi3ForCausalLM", _sized(
-        "phi3", sliding_window=6, original_max_position_embeddings=6, rope_parameters=_LONG,
+        "phi3", original_max_position_embeddings=6, rope_parameters=_LONG,
     )),
     "phi3-partial": ("Phi3ForCausalLM", _sized(
         "phi3", num_attention_heads=4, num_key_value_heads=4, tie_word_embeddings=True,
+        sliding_window=6,
         original_max_position_embeddings=32,
         rope_parameters={**_LONG, "partial_rotary_factor": 0.7},
     )),
@@ -155,9 +164,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     }),
     "starcoder2": ("Starcoder2ForCausalLM", _sized(
-        "starcoder2", sliding_window=4, tie_word_embeddings=True
+        "starcoder2", sliding_window=None, tie_word_embeddings=True
     )),
-    "starcoder2-plain": ("Starcoder2ForCausalLM", _sized("starcoder2", use_bias=False)),
+    "starcoder2-window": ("Starcoder2ForCausalLM", _sized(
+        "starcoder2", sliding_window=4, use_bias=False
+    )),
     "falcon": ("FalconForCausalLM", _falcon(tie_word_embeddings=True)),
     "falcon-new": ("FalconForCausalLM", _falcon(
         new_decoder_architecture=True, num_kv_heads=2, bias=True, ffn_hidden_size=40
@@ -219,7 +230,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "ernie4_5", head_dim=8, use_bias=True, rope_parameters=_LINEAR
     )),
     "smollm3": ("SmolLM3ForCausalLM", _sized(
-        "smollm3", no_rope_layer_interval=2, tie_word_embeddings=True
+        "smollm3", num_hidden_layers=5, tie_word_embeddings=True
     )),
     "smollm3-windows": ("SmolLM3ForCausalLM", _sized(
         "smollm3", no_rope_layers=[0, 1, 1], use_sliding_window=True, sliding_window=5,
@@ -235,11 +246,12 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     )),
     "qwen2_moe": ("Qwen2MoeForCausalLM", _sized(
         "qwen2_moe", num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24,
-        shared_expert_intermediate_size=40, norm_topk_prob=True,
+        shared_expert_intermediate_size=40,
     )),
     "qwen2_moe-dense": ("Qwen2MoeForCausalLM", _sized(
         "qwen2_moe", num_experts=4, num_experts_per_tok=3, moe_intermediate_size=20,
         shared_expert_intermediate_size=16, mlp_only_layers=[0], qkv_bias=False,
+        norm_topk_prob=True,
         tie_word_embeddings=True, num_hidden_layers=2,
     )),
     "qwen3_moe": ("Qwen3MoeForCausalLM", _sized(
@@ -250,7 +262,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen3_moe", num_experts=3, num_experts_per_tok=1, moe_intermediate_size=20,
         head_dim=8, decoder_sparse_step=2, tie_word_embeddings=True, rope_parameters=_YARN,
     )),
-    "olmoe": ("OlmoeForCausalLM", _sized("olmoe", num_experts=5, num_experts_per_tok=2)),
+    "olmoe": ("OlmoeForCausalLM", _sized(
+        "olmoe", num_experts=5, num_experts_per_tok=2, num_key_value_heads=6
+    )),
     "olmoe-clipped": ("OlmoeForCausalLM", _sized(
         "olmoe", num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, clip_qkv=0.5,
         tie_word_embeddings=True, attention_bias=True, num_hidden_layers=2,

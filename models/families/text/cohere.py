@@ -7,12 +7,14 @@ from typing import Any
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("cohere", "cohere2")
+GGUF_TYPES = ("command-r",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("CohereForCausalLM", "Cohere2ForCausalLM")
 BASE_PREFIX = "model."
@@ -56,3 +58,8 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "cohere", "CohereForCausalLM", keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale",
+    }, decoder=DecoderNames(before_mlp=None),
+)  # fmt: skip

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 
 MODEL_TYPES = ("ernie4_5",)
+GGUF_TYPES = ("ernie4_5",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Ernie4_5ForCausalLM",)
 BASE_PREFIX = "model."
@@ -40,3 +42,7 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "ernie4_5", "Ernie4_5ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    adjust=lambda config: config.update(use_bias=config["attention_bias"]),
+)  # fmt: skip

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import gemma
+from rushlight.models.gguf.architecture import OFFSET, Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 
 MODEL_TYPES = ("gemma2",)
+GGUF_TYPES = ("gemma2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Gemma2ForCausalLM",)
 BASE_PREFIX = "model."
@@ -49,3 +51,22 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def adjust(config: dict[str, Any]) -> None:
+    """Scores are scaled by a head's width, in the largest model (46 layers) by that of all."""
+    heads = max(config["num_attention_heads"], 1)
+    largest = config["num_hidden_layers"] == 46
+    width = config["hidden_size"] // heads if largest else config.get("head_dim")
+    config["query_pre_attn_scalar"] = width or config["hidden_size"] // heads
+
+
+AROUND = dict.fromkeys(("pre_feedforward_layernorm", "post_feedforward_layernorm"), OFFSET)
+GGUF = Architecture(
+    "gemma2", "Gemma2ForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "sliding_window": "attention.sliding_window",
+        "attn_logit_softcapping": "attn_logit_softcapping",
+        "final_logit_softcapping": "final_logit_softcapping",
+    }, transforms={**gemma.NORMED, **AROUND}, adjust=adjust, decoder=NAMES,
+)  # fmt: skip

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import gemma2
+from rushlight.models.gguf.architecture import OFFSET, Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import FULL, SLIDING, decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("gemma3_text",)
+GGUF_TYPES = ("gemma3",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Gemma3ForCausalLM",)
 BASE_PREFIX = "model."
@@ -50,3 +52,19 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def adjust(config: dict[str, Any]) -> None:
+    """Scores are scaled by a head's width, in the largest model (62 layers) by that of all."""
+    gemma2.adjust(config)
+    if config["num_hidden_layers"] == 62:
+        config["query_pre_attn_scalar"] = config["hidden_size"] // config["num_attention_heads"]
+
+
+GGUF = Architecture(
+    "gemma3_text", "Gemma3ForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "sliding_window": "attention.sliding_window", "rope_local_base_freq": "rope.freq_base_swa",
+    }, transforms={**gemma2.GGUF.transforms, "q_norm": OFFSET, "k_norm": OFFSET}, adjust=adjust,
+    decoder=gemma2.NAMES,
+)  # fmt: skip

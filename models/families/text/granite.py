@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 
 MODEL_TYPES = ("granite",)
+GGUF_TYPES = ("granite",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GraniteForCausalLM",)
 BASE_PREFIX = "model."
@@ -35,3 +37,12 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+# llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
+GGUF = Architecture(
+    "granite", "GraniteForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
+        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
+    },
+    transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
+)  # fmt: skip

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import FULL, SLIDING, decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("olmo2", "olmo3")
+GGUF_TYPES = ("olmo2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
 BASE_PREFIX = "model."
@@ -48,3 +50,7 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "olmo2", "Olmo2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    decoder=NAMES,
+)  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 from rushlight.models.layers.mlp import ExpertsSpec
 
 MODEL_TYPES = ("olmoe",)
+GGUF_TYPES = ("olmoe",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("OlmoeForCausalLM",)
 BASE_PREFIX = "model."
@@ -33,13 +35,14 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    c.num_experts = c.num_local_experts or c.num_experts
     plain = llama.describe(c)
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         return replace(a, norm=plain.norm, norm_over="all", clip=c.clip_qkv)
 
     experts = ExpertsSpec(
-        c.num_local_experts or c.num_experts, c.num_experts_per_tok,
+        c.num_experts, c.num_experts_per_tok,
         c.intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
     )  # fmt: skip
     plain = each_attention(plain, changed)
@@ -47,3 +50,9 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "olmoe", "OlmoeForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count", "clip_qkv": "attention.clamp_kqv",
+    },
+)  # fmt: skip

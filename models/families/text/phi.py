@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.config import choose
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -14,6 +15,7 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("phi",)
+GGUF_TYPES = ("phi2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("PhiForCausalLM",)
 BASE_PREFIX = "model."
@@ -64,3 +66,7 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "phi", "PhiForCausalLM", keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
+    decoder=NAMES, attention=AttentionNames(out="dense"), mlp=MLPNames(up="fc1", down="fc2"),
+)  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 
 MODEL_TYPES = ("phi3",)
+GGUF_TYPES = ("phi3",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Phi3ForCausalLM",)
 BASE_PREFIX = "model."
@@ -39,3 +41,10 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "phi3", "Phi3ForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "sliding_window": "attention.sliding_window",
+        "original_max_position_embeddings": "rope.scaling.original_context_length",
+    }, attention=AttentionNames(qkv="qkv_proj"), mlp=MLPNames(gate_up="gate_up_proj"),
+)  # fmt: skip

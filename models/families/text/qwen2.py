@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 
 MODEL_TYPES = ("qwen2",)
+GGUF_TYPES = ("qwen2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen2ForCausalLM",)
 BASE_PREFIX = "model."
@@ -36,7 +38,12 @@ def windows(c: Config) -> list[int | None]:
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     found = windows(c)
-    return each_attention(llama.describe(c), lambda i, a: replace(a, bias=True, window=found[i]))
+    return each_attention(
+        llama.describe(c), lambda i, a: replace(a, bias=True, out_bias=False, window=found[i])
+    )
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "qwen2", "Qwen2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
+)  # fmt: skip

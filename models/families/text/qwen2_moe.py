@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import qwen2
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, sparse_layers
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 from rushlight.models.layers.mlp import ExpertsSpec
 
 MODEL_TYPES = ("qwen2_moe",)
+GGUF_TYPES = ("qwen2moe",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen2MoeForCausalLM",)
 BASE_PREFIX = "model."
@@ -36,8 +38,9 @@ class Config(qwen2.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    c.num_experts = c.num_local_experts or c.num_experts
     experts = ExpertsSpec(
-        c.num_local_experts or c.num_experts, c.num_experts_per_tok,
+        c.num_experts, c.num_experts_per_tok,
         c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
         shared=c.shared_expert_intermediate_size, shared_gate=True,
     )  # fmt: skip
@@ -46,3 +49,11 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "qwen2_moe", "Qwen2MoeForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+    },
+)  # fmt: skip

@@ -7,10 +7,12 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.text import qwen2
+from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 
 MODEL_TYPES = ("smollm3",)
+GGUF_TYPES = ("smollm3",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("SmolLM3ForCausalLM",)
 BASE_PREFIX = "model."
@@ -38,8 +40,18 @@ def describe(c: Config) -> DecoderSpec:
         )
     return each_attention(
         qwen2.describe(c),
-        lambda i, a: replace(a, bias=c.attention_bias, rotary=a.rotary if rotated[i] else None),
+        lambda i, a: replace(
+            a,
+            bias=c.attention_bias,
+            out_bias=c.attention_bias,
+            rotary=a.rotary if rotated[i] else None,
+        ),
     )
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+# llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
+GGUF = Architecture(
+    "smollm3", "SmolLM3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
+)  # fmt: skip

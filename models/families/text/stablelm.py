@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("stablelm",)
+GGUF_TYPES = ("stablelm",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("StableLmForCausalLM",)
 BASE_PREFIX = "model."
@@ -37,10 +39,17 @@ def describe(c: Config) -> DecoderSpec:
     names = DecoderNames(before_mlp=None if parallel else "post_attention_layernorm")
     return replace(
         each_attention(plain, lambda _, a: replace(
-            a, bias=c.use_qkv_bias, rotary=rotary_of(vars(c), a.head_dim, share=0.25)
+            a, bias=c.use_qkv_bias, out_bias=False,
+            rotary=rotary_of(vars(c), a.head_dim, share=0.25),
         )),
         norm=NormSpec("layer", c.layer_norm_eps), parallel=parallel, names=names,
     )  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "stablelm", "StableLmForCausalLM", keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "use_parallel_residual": "use_parallel_residual",
+    }, adjust=lambda config: config.update(use_qkv_bias=config["attention_bias"]),
+)  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("starcoder2",)
+GGUF_TYPES = ("starcoder2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Starcoder2ForCausalLM",)
 BASE_PREFIX = "model."
@@ -47,3 +49,8 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "starcoder2", "Starcoder2ForCausalLM", keys={"norm_epsilon": "attention.layer_norm_epsilon"},
+    mlp=MLPNames(up="c_fc", down="c_proj"),
+    adjust=lambda config: config.update(use_bias=config["attention_bias"]),
+)  # fmt: skip
