@@ -1,6 +1,7 @@
 """Quantizing and dequantizing models into GGUF files, one tensor at a time.
 
-The file types and the type of each tensor are those of llama.cpp (recipes.py).
+The file types and the type of each tensor are those of llama.cpp (recipes.py). What only quantizing
+needs is imported when it begins.
 """
 
 from __future__ import annotations
@@ -17,15 +18,11 @@ import numpy.typing as npt
 
 from rushlight.core.basis.codec import encode as encode_float
 from rushlight.core.basis.dtype import DType, float16, float32
-from rushlight.core.basis.encoding import encode as encode_blocks
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import count_elements
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.gguf import gguf_in
 from rushlight.core.io.weights.gguf_writer import Row, write_gguf
-from rushlight.core.io.weights.imatrix import read_imatrix
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.gguf.export import folder_weights, model_weights
 from rushlight.models.gguf.recipes import FILE_TYPES, choose_types, file_type, keep
 from rushlight.models.gguf.weights import Weight, gguf_weights
 from rushlight.models.model import Model
@@ -67,6 +64,8 @@ def quantize(
     ValueError for an unknown type, LoadError and FormatError for a model that cannot be read or
     mapped to GGUF, FileExistsError unless `overwrite`.
     """
+    from rushlight.core.io.weights.imatrix import read_imatrix
+
     kind = _kind(type, bits)
     rules = [keep(rule) for rule in keeps]
     important = read_imatrix(imatrix) if isinstance(imatrix, str | os.PathLike) else imatrix
@@ -136,6 +135,9 @@ def _write(
 
 def open_model(model: Path_ | Model) -> AbstractContextManager[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights) of a model, in the names and layouts of GGUF."""
+    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.gguf.export import folder_weights, model_weights
+
     if isinstance(model, Model):
         return model_weights(model)
     place = resolve(model)
@@ -182,6 +184,8 @@ def _converted(
     weight: Weight, piece: Array, columns: int, dtype: DType, importance: Array | None
 ) -> Array:
     """Rows of bytes of the weight's dtype as contiguous rows of `dtype`."""
+    from rushlight.core.basis.encoding import encode as encode_blocks
+
     stored = Tensor.from_buffer(piece.reshape(-1), weight.dtype, (len(piece), columns))
     with np.errstate(over="ignore"):
         values = stored.float().numpy()
