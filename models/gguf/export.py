@@ -6,10 +6,11 @@ and k, the tokenizer. Norms, biases and routers are float32.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,20 +20,27 @@ import numpy as np
 
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import LoadError, nearest
+from rushlight.core.functional.pieces import stack
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
+from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.ops import empty
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
+from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.weights import Weight, file_weights
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.rotary import RotarySpec
 from rushlight.models.loading import require_config, small_json
 from rushlight.models.model import Model
 
-_ROPE = "rope_freqs.weight"
+_ROPE, _LONG, _SHORT = FACTORS
+_EXPERT = re.compile(r"(.*\.experts\.)(\d{1,9})\.(.*)")
 
 
 @contextmanager
@@ -48,10 +56,30 @@ def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]
         yield as_gguf(files, file_weights(open_tables(folder), opened), folder.resolve().name)
 
 
+@contextmanager
+def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
+    """(metadata, weights under GGUF's names) of a loaded model, on any device."""
+    files = {"config.json": json.dumps(vars(model.config)).encode()}
+    if isinstance(model.tokenizer, NativeTokenizer):
+        settings: dict[str, Any] = {}
+        if (template := model.template) is not None:
+            settings |= {"chat_template": template.source, "bos_token": template.bos_token,
+                         "eos_token": template.eos_token}  # fmt: skip
+        files["tokenizer.json"] = model.tokenizer.to_json()
+        files["tokenizer_config.json"] = json.dumps(settings).encode()
+    files["generation_config.json"] = json.dumps({"eos_token_id": sorted(model.eos_ids)}).encode()
+    weights = [
+        Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
+        for name, t in model.state_dict().items()
+    ]
+    yield as_gguf(files, weights, str(model.config.model_type))
+
+
 def as_gguf(
     files: Mapping[str, bytes], weights: Sequence[Weight], name: str
 ) -> tuple[dict[str, Any], list[Weight]]:
     """(metadata, weights) in GGUF's names from a checkpoint's small files and weights."""
+    weights = _stacked(weights)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
     if not hasattr(family, "GGUF"):
@@ -64,10 +92,67 @@ def as_gguf(
     found = _weights(family, model, weights, moved | {"num_key_value_heads": heads})
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
-    rope = _rope(family.GGUF_TYPES[0], model)
-    if isinstance(rope, Weight):
-        return metadata, [*found, rope]
-    return metadata | rope, found
+    keys, factors = _rope(family.GGUF_TYPES[0], model)
+    metadata, found = metadata | keys, [*found, *factors]
+    _check_reads_back(family, model, metadata, found)
+    return metadata, found
+
+
+def _check_reads_back(
+    family: ModuleType, model: Model, metadata: Mapping[str, Any], weights: Sequence[Weight]
+) -> None:
+    """Raise LoadError unless the file would give the same model, which GGUF may not be able to say.
+
+    The rotary positions are compared without their scaling, which `_rope` writes or refuses.
+    """
+    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in metadata.items()}
+    given = {k: v for k, v in plain.items() if not k.startswith("tokenizer.")}
+    tensors = {
+        w.name: w.read() if w.name in FACTORS else empty(w.shape, device="meta") for w in weights
+    }
+    files, renamed = as_checkpoint(given, tensors)
+    again = family.build(parse_object("config.json", files["config.json"]), renamed.keys())
+    before, after = (dict(_values(m.spec, "")) for m in (model, again))
+    for name, value in before.items():
+        if after.get(name) != value:
+            raise LoadError(
+                f"the model cannot be written as GGUF: its {name} is {value}, where a file of "
+                f"{given['general.architecture']} means {after.get(name)}",
+                hint="use the folder itself",
+            )
+
+
+def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The numbers and texts of a description by their paths; floats as float32."""
+    if is_dataclass(value):
+        for field in fields(value):
+            if field.name != "scaling":
+                yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
+    elif isinstance(value, tuple):
+        for i, part in enumerate(value):
+            yield from _values(part, f"{name}[{i}]")
+    else:
+        yield name, np.float32(value) if isinstance(value, float) else value
+
+
+def _stacked(weights: Sequence[Weight]) -> list[Weight]:
+    """The weights with single experts as one weight of three dimensions."""
+    experts: dict[str, dict[int, Weight]] = {}
+    found: list[Weight] = []
+    for weight in weights:
+        one = _EXPERT.fullmatch(weight.name)
+        if one is None:
+            found.append(weight)
+        else:
+            experts.setdefault(one[1] + one[3], {})[int(one[2])] = weight
+    for name, parts in experts.items():
+        rows = [parts[number] for number in sorted(parts)]
+
+        def read(rows: list[Weight] = rows) -> Tensor:
+            return stack([row.read() for row in rows])
+
+        found.append(Weight(name, rows[0].dtype, (len(rows), *rows[0].shape), read))
+    return found
 
 
 def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
@@ -88,17 +173,46 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
     return found
 
 
-def _rope(kind: str, model: Model) -> Weight | dict[str, Any]:
-    """The scaling of rotary positions: keys if it is one factor, else a divisor per frequency."""
-    for spec, rope in model.rotary.ropes.items():
-        plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
-        factors = (plain / np.array(rope.frequencies)).astype(np.float32)
-        if (factors != factors[0]).any():
-            return Weight(_ROPE, float32, factors.shape, partial(tensor, factors))
-        if factors[0] != 1:
-            key = f"{kind}.rope.scaling"
-            return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}
-    return {}
+def _rope(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
+    """The scaling of rotary positions: keys, or divisors of the frequencies.
+
+    Layers with a window never have one, where they have positions of their own.
+    """
+    spec = _rotary(model, windows=False)
+    if spec is None:
+        return {}, []
+    rope, key = model.rotary.ropes[spec], f"{kind}.rope.scaling"
+    plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
+
+    def divisors(name: str, frequencies: Sequence[float]) -> Weight:
+        factors = (plain / np.array(frequencies)).astype(np.float32)
+        return Weight(name, float32, factors.shape, partial(tensor, factors))
+
+    if rope.long:
+        return {
+            f"{key}.original_context_length": np.uint32(rope.limit),
+            f"{key}.attn_factor": np.float32(rope.amplitude),
+        }, [divisors(_LONG, rope.long), divisors(_SHORT, rope.frequencies)]
+    if rope.amplitude != 1 or rope.stretch:
+        kinds = json.loads(spec.scaling or "{}")
+        raise LoadError(
+            f"rotary positions scaled by {kinds.get('rope_type', kinds.get('type'))!r:.40} cannot "
+            "be written as GGUF; supported: default, linear, llama3, longrope"
+        )
+    factors = (plain / np.array(rope.frequencies)).astype(np.float32)
+    if (factors != factors[0]).any():
+        return {}, [divisors(_ROPE, rope.frequencies)]
+    if factors[0] != 1:
+        return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}, []
+    return {}, []
+
+
+def _rotary(model: Model, windows: bool) -> RotarySpec | None:
+    """The rotary positions of the layers with windows, or of those without, or else of any."""
+    layers = [layer.attention for layer in model.spec.layers]
+    specs = [a for a in layers if isinstance(a, AttentionSpec) and a.rotary is not None]
+    chosen = [a for a in specs if (a.window is not None) == windows] or specs
+    return chosen[0].rotary if chosen else None
 
 
 def _weights(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,18 +28,14 @@ pytestmark = pytest.mark.native
 
 
 def folder(row: str, table: ModuleType, place: Path) -> Path:
-    """A checkpoint of a row of the table, with experts as stacks."""
+    """The checkpoint of a row of the table."""
     found = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
-    tensors: dict[str, Any] = {}
-    for name, shape in json.loads(found["names"]).items():
-        value = rl.tensor(table.values_of(name, tuple(shape)))
-        stack = re.sub(r"experts\.\d+\.", "experts.", name)
-        tensors.setdefault(stack, []).append(value)
-        if stack == name:
-            tensors[name] = value
-    stacked = {n: rl.stack(t) if isinstance(t, list) else t for n, t in tensors.items()}
+    shapes = json.loads(found["names"])
     place.mkdir()
-    save_safetensors(stacked, place / "model.safetensors")
+    save_safetensors(
+        {name: rl.tensor(table.values_of(name, tuple(shape))) for name, shape in shapes.items()},
+        place / "model.safetensors",
+    )
     (place / "config.json").write_text(found["config"])
     return place
 
@@ -66,3 +61,21 @@ def test_the_file_gives_the_published_logits(
         found = np.abs(theirs.logits(ids[0]) - golden[0, -1]).max() / most
     # ggml's GELU is a table of float16.
     assert found < (3e-3 if "gelu" in str(vars(m.config).get("hidden_act")) else 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        ("qwen2-windows", "scaled by 'yarn' cannot be written"),
+        ("starcoder2-window", r"its layers\[0\].attention.window is 4, .* starcoder2 means None"),
+        ("gemma2", r"its layers\[0\].attention.scale is 0.204.*, .* gemma2 means 0.316"),
+        ("smollm3-windows", "cannot be written"),
+        ("gpt2", "gpt2 cannot be written as GGUF; supported: "),
+    ],
+)
+def test_what_gguf_cannot_say_is_refused(
+    known: str, lost: str, table: ModuleType, tmp_path: Path
+) -> None:
+    with pytest.raises(rl.LoadError, match=lost):
+        dequantize(folder(known, table, tmp_path / "model"), tmp_path / "x.gguf", type="f32")
+    assert not list(tmp_path.glob("*.gguf"))

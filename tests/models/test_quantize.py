@@ -126,6 +126,27 @@ def test_a_folder_is_the_same_model_in_gguf(tmp_path: Path, llama_cpp: Any, name
     assert metadata["general.name"] == "tiny" and metadata["general.file_type"] == 0
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_loaded_model_is_the_same_in_gguf(tmp_path: Path, name: str, device: str) -> None:
+    """Also one that came out of GGUF, and one whose weights have changed since."""
+    write_folder(tmp_path / "tiny", name)
+    model: Any = rl.models.load(tmp_path / "tiny", device=device)
+    with rl.no_grad():
+        model.model.norm.weight.copy_(model.model.norm.weight * 2)
+    rl.quantize(model, tmp_path / "a.gguf", "f32")
+    again: Any = rl.models.load(tmp_path / "a.gguf")
+    rl.quantize(again, tmp_path / "b.gguf", bits=32)
+    ids = again.tokenizer.encode(TEXT).ids
+    assert np.array_equal(logits(again, ids), logits(model.to("cpu"), ids))
+    assert again.eos_ids == model.eos_ids and again.template.source == model.template.source
+    found, expected = (load_gguf(tmp_path / n) for n in ("b.gguf", "a.gguf"))
+    assert {n: t.raw_bytes() for n, t in found[0].items()} == {
+        n: t.raw_bytes() for n, t in expected[0].items()
+    }
+    for key, value in expected[1].items():
+        assert np.array_equal(found[1][key], value) or key == "general.name", key
+
+
 def test_a_folder_in_bfloat16(tmp_path: Path) -> None:
     write_folder(tmp_path / "tiny", "biased", rl.bfloat16)
     (path,) = quantize(tmp_path / "tiny", tmp_path / "m.gguf", "bf16")
