@@ -9,13 +9,14 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
+from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, open_regular, open_source
 from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["load", "load_gguf", "load_safetensors", "save", "save_safetensors"]
+__all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_safetensors"]
 
 # The first bytes of formats that are read; safetensors and JSON have none of their own.
 _KINDS = {

@@ -15,23 +15,72 @@ from rushlight.core.tensor.tensor import Tensor
 class Rope:
     """Angles position * theta^(-2i/dim) that rotate pairs of features (Su et al., 2021).
 
-    scaling: the dict of config.json. Type "linear" divides positions by `factor`. "llama3" divides
-    the frequencies of long wavelengths by it, keeps those of short ones, and blends the band
-    between. FormatError for other types.
+    scaling: the dict of config.json, by its `rope_type` or `type`:
+
+    - "linear" divides positions by `factor`.
+    - "llama3" divides the frequencies of long wavelengths by it, keeps those of short ones, and
+      blends the band between.
+    - "yarn" (Peng et al., 2023) blends by the number of rotations within the original context, and
+      scales cos and sin by `attention_factor`.
+    - "longrope" (Ding et al., 2024) divides each frequency by a number of `short_factor`, or of
+      `long_factor` where a row is longer than the original context; cos and sin are scaled too.
+    - "dynamic" raises theta where a row is longer than `max_position_embeddings`.
+
+    FormatError for other types.
     """
 
     def __init__(
         self, dim: int, theta: float = 10000.0, scaling: Mapping[str, Any] | None = None
     ) -> None:
-        self.dim = dim
-        frequencies = [theta ** (-2 * i / dim) for i in range(dim // 2)]
-        self.frequencies = _scaled(frequencies, scaling or {})
+        self.dim, self.theta, scaling = dim, theta, scaling or {}
+        kind = scaling.get("rope_type", scaling.get("type", "default"))
+        plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
+        self.frequencies, self.amplitude = plain, 1.0
+        # What depends on a row's length: frequencies past `limit` tokens, or a factor of theta.
+        self.long: list[float] | None = None
+        self.limit, self.stretch = 0.0, 0.0
+        if kind == "yarn":
+            self.frequencies = _yarn(plain, dim, theta, scaling)
+            self.amplitude = _yarn_amplitude(scaling)
+        elif kind in ("longrope", "su"):
+            self.frequencies = _divided(plain, scaling, "short_factor")
+            self.long = _divided(plain, scaling, "long_factor")
+            self.limit = _number(scaling, "original_max_position_embeddings")
+            self.amplitude = _longrope_amplitude(scaling)
+        elif kind == "dynamic":
+            self.limit = _number(scaling, "max_position_embeddings")
+            self.stretch = _number(scaling, "factor") if dim > 2 else 0.0
+        else:
+            self.frequencies = _scaled(plain, kind, scaling)
 
-    def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin, each (*positions.shape, dim/2) float32, for whole-number positions."""
+    @property
+    def by_length(self) -> bool:
+        """Whether the angles depend on the length of a row."""
+        return bool(self.long or self.stretch)
+
+    def angles(self, positions: Tensor, length: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """cos and sin, each (*positions.shape, dim/2) float32, for whole-number positions.
+
+        length: the tokens of each row, positions.shape with a last dimension of 1; by default one
+        more than the row's last position.
+        """
         frequency = tensor(self.frequencies, device=positions.device)
+        if self.by_length:
+            if length is None:
+                length = positions.amax(-1, keepdim=True) + 1
+            frequency = self._by_length(frequency, length.float().unsqueeze(-1))
         angle = positions.float().unsqueeze(-1) * frequency
-        return ops.cos(angle), ops.sin(angle)
+        cos, sin = ops.cos(angle), ops.sin(angle)
+        return (cos, sin) if self.amplitude == 1 else (cos * self.amplitude, sin * self.amplitude)
+
+    def _by_length(self, frequency: Tensor, length: Tensor) -> Tensor:
+        # length (..., 1, 1) -> (..., 1, dim/2)
+        if self.long is not None:
+            long = tensor(self.long, device=length.device)
+            return ops.where(length > self.limit, long, frequency)
+        past = length.clamp(min=self.limit) * (self.stretch / self.limit) - (self.stretch - 1)
+        powers = [-2 * i / (self.dim - 2) for i in range(self.dim // 2)]
+        return frequency * ops.exp(ops.log(past) * tensor(powers, device=length.device))
 
 
 def _number(scaling: Mapping[str, Any], key: str) -> float:
@@ -41,8 +90,7 @@ def _number(scaling: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def _scaled(frequencies: list[float], scaling: Mapping[str, Any]) -> list[float]:
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
+def _scaled(frequencies: list[float], kind: Any, scaling: Mapping[str, Any]) -> list[float]:
     if kind == "default":
         return frequencies
     if kind == "linear":
@@ -51,17 +99,73 @@ def _scaled(frequencies: list[float], scaling: Mapping[str, Any]) -> list[float]
     if kind == "llama3":
         return [_llama3(f, scaling) for f in frequencies]
     if kind == "factors":
-        factors = scaling.get("factors")
-        good = isinstance(factors, list) and len(factors) == len(frequencies)
-        if not good or not all(isinstance(f, (int, float)) and f > 0 for f in factors or []):
-            raise FormatError(
-                f"rope_scaling must have {len(frequencies)} positive factors, one per frequency"
-            )
-        return [f / g for f, g in zip(frequencies, factors or [], strict=True)]
+        return _divided(frequencies, scaling, "factors")
     raise FormatError(
-        f"config.json: rope_scaling of type {kind!r} is not supported; supported: default, linear, "
-        "llama3"
+        f"config.json: rope_scaling of type {kind!r} is not supported; supported: default, "
+        "dynamic, linear, llama3, longrope, yarn"
     )
+
+
+def _divided(frequencies: list[float], scaling: Mapping[str, Any], key: str) -> list[float]:
+    factors = scaling.get(key)
+    good = isinstance(factors, list) and len(factors) == len(frequencies)
+    if not good or not all(isinstance(f, (int, float)) and f > 0 for f in factors or []):
+        raise FormatError(
+            f"rope_scaling must have {len(frequencies)} positive numbers as {key}, one per "
+            "frequency"
+        )
+    return [f / g for f, g in zip(frequencies, factors or [], strict=True)]
+
+
+def _factor(scaling: Mapping[str, Any]) -> float:
+    """`factor`, or by how much the context is longer than the original one."""
+    if scaling.get("factor") is not None:
+        return _number(scaling, "factor")
+    original = _number(scaling, "original_max_position_embeddings")
+    return _number(scaling, "max_position_embeddings") / original
+
+
+def _yarn(
+    frequencies: list[float], dim: int, theta: float, scaling: Mapping[str, Any]
+) -> list[float]:
+    """The paper's ramp: feature pairs that rotate often keep their frequency, others get 1/factor.
+
+    `beta_fast` and `beta_slow` are rotations within the original context.
+    """
+    factor = _factor(scaling)
+    context = _number(scaling, "original_max_position_embeddings")
+
+    def pair(key: str, default: float) -> float:
+        turns = _number(scaling, key) if scaling.get(key) else default
+        return dim * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = pair("beta_fast", 32.0), pair("beta_slow", 1.0)
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dim - 1)
+    width = high - low or 0.001
+    ramp = [min(max((i - low) / width, 0.0), 1.0) for i in range(len(frequencies))]
+    return [f * (1 - r) + f / factor * r for f, r in zip(frequencies, ramp, strict=True)]
+
+
+def _yarn_amplitude(scaling: Mapping[str, Any]) -> float:
+    if scaling.get("attention_factor") is not None:
+        return _number(scaling, "attention_factor")
+    factor = _factor(scaling)
+
+    def of(scale: float) -> float:
+        return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
+
+    if scaling.get("mscale") and scaling.get("mscale_all_dim"):
+        return of(_number(scaling, "mscale")) / of(_number(scaling, "mscale_all_dim"))
+    return of(1.0)
+
+
+def _longrope_amplitude(scaling: Mapping[str, Any]) -> float:
+    if scaling.get("attention_factor") is not None:
+        return _number(scaling, "attention_factor")
+    factor, context = _factor(scaling), _number(scaling, "original_max_position_embeddings")
+    return math.sqrt(1 + math.log(factor) / math.log(context)) if factor > 1 else 1.0
 
 
 def _llama3(frequency: float, scaling: Mapping[str, Any]) -> float:

@@ -20,7 +20,16 @@ from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.mlp import MLPNames
 
-Transform = Callable[[Tensor, dict[str, Any]], Tensor]
+Change = Callable[[Tensor, Mapping[str, Any]], Tensor]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A change that llama.cpp's converter makes, by a config.json: undone, and made."""
+
+    undo: Change
+    redo: Change
+
 
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.
 KEYS = {
@@ -37,9 +46,9 @@ KEYS = {
 
 
 def halves(heads: str) -> Transform:
-    """Undo the converter's row order of q and k: pairs of rows become two halves per head."""
+    """The converter's row order of q and k: two halves per head become pairs of rows."""
 
-    def undo(t: Tensor, config: dict[str, Any]) -> Tensor:
+    def moved(t: Tensor, config: Mapping[str, Any], undo: bool) -> Tensor:
         n = config[heads]
         rows = t.shape[0] if t.ndim in (1, 2) else 0
         if n < 1 or rows < 1 or rows % (2 * n):
@@ -48,12 +57,18 @@ def halves(heads: str) -> Transform:
         # whole blocks on the device that holds them.
         half, width = rows // n // 2, t.numel() // rows
         ends = ((t.shape[1],), (1,)) if t.ndim == 2 else ((), ())
+        inner = ((2, half), (width, 2 * width)) if undo else ((half, 2), (width, half * width))
         order = Layout(
-            (n, 2, half, *ends[0]), (2 * half * width, width, 2 * width, *ends[1]), t.layout.offset
+            (n, *inner[0], *ends[0]), (2 * half * width, *inner[1], *ends[1]), t.layout.offset
         )
         return Tensor(t.storage, t.dtype, order).clone().reshape(t.shape)
 
-    return undo
+    return Transform(lambda t, config: moved(t, config, True),
+                     lambda t, config: moved(t, config, False))  # fmt: skip
+
+
+# Norms whose checkpoint stores the weight less 1, which the converter adds.
+OFFSET = Transform(lambda t, config: t - 1, lambda t, config: t + 1)
 
 
 def decoder_names(
@@ -86,6 +101,10 @@ def decoder_names(
         "blk.{}.ffn_gate_exps": f"{fed}{mlp.experts}.{mlp.gate}",
         "blk.{}.ffn_up_exps": f"{fed}{mlp.experts}.{mlp.up}",
         "blk.{}.ffn_down_exps": f"{fed}{mlp.experts}.{mlp.down}",
+        "blk.{}.ffn_gate_inp_shexp": fed + mlp.shared_gate,
+        "blk.{}.ffn_gate_shexp": f"{fed}{mlp.shared}.{mlp.gate}",
+        "blk.{}.ffn_up_shexp": f"{fed}{mlp.shared}.{mlp.up}",
+        "blk.{}.ffn_down_shexp": f"{fed}{mlp.shared}.{mlp.down}",
     }
     return {theirs: ours for theirs, ours in found.items() if ours}
 
@@ -95,13 +114,15 @@ class Architecture:
     """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
 
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
-    from `KEYS`. transforms: a module's name -> a function that undoes a change of the converter.
+    from `KEYS`. transforms: a module's name -> a change that the converter makes.
     """
 
     model_type: str
     architecture: str
     keys: Mapping[str, str] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    adjust: Callable[[dict[str, Any]], None] = lambda config: None
     decoder: DecoderNames = DecoderNames()
     attention: AttentionNames = AttentionNames()
     mlp: MLPNames = MLPNames()

@@ -17,6 +17,8 @@ from rushlight.models.families import family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture
 
 Metadata = Mapping[str, Any]
+# Tensors of divisors of the rotary frequencies.
+FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
 
 def as_checkpoint(
@@ -30,13 +32,13 @@ def as_checkpoint(
     name = metadata.get("general.architecture")
     family = family_of(name, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
-    found = {n: t for n, t in tensors.items() if n != "rope_freqs.weight"}
+    found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
     config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
     for n, t in renamed.items():
         transform = architecture.transforms.get(n.split(".")[-2])
         if transform is not None:
-            renamed[n] = transform(t, config)
+            renamed[n] = transform.undo(t, config)
     read = {"architectures", *(field.name for field in fields(family.Config))}
     config = {key: value for key, value in config.items() if key in read}
     files = {}
@@ -81,6 +83,7 @@ def _config(
     config["attention_bias"] = biased(attention.qkv or attention.q)
     config["mlp_bias"] = biased(mlp.gate_up or mlp.up)
     known = {field.name: field for field in fields(kind)}
+    config |= architecture.fixed
     found: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():
@@ -100,10 +103,18 @@ def _config(
     _check_layers(f"{name}.block_count", found["block_count"], tensors)
     width, heads = found["embedding_length"], found["attention.head_count"]
     head = found.get("attention.key_length") or width // max(heads, 1)
-    _check_rotary(f"{name}.rope.dimension_count", metadata, head)
+    share = _share(f"{name}.rope.dimension_count", metadata, head)
+    if "partial_rotary_factor" in known:
+        config["partial_rotary_factor"] = share
+    elif share != 1:
+        raise FormatError(
+            f"{name}.rope.dimension_count is {share * head:g}, which differs from a head's {head} "
+            "features"
+        )
     scaling = _scaling(name, metadata, tensors)
     if scaling:
         config["rope_scaling"] = scaling
+    architecture.adjust(config)
     return config
 
 
@@ -115,30 +126,51 @@ def _check_layers(key: str, count: int, tensors: Mapping[str, Tensor]) -> None:
         raise FormatError(f"{key} is {count}, but the file has tensors of {layers} layers")
 
 
-def _check_rotary(key: str, metadata: Metadata, head: int) -> None:
-    """Raise FormatError unless all features of a head are rotated."""
+def _share(key: str, metadata: Metadata, head: int) -> float:
+    """The share of a head's features that is rotated."""
     count = metadata.get(key, head)
-    if isinstance(count, bool) or not isinstance(count, int) or count != head:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= head:
         raise FormatError(f"{key} is {brief(count)}, which differs from a head's {head} features")
+    return count / head
 
 
 def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> dict[str, Any] | None:
-    stored = tensors.get("rope_freqs.weight")
-    if stored is not None:
-        if stored.ndim != 1 or stored.numel() > LARGEST["head_dim"] or stored.dtype.kind != "f":
-            raise FormatError(
-                f"rope_freqs.weight is {stored.dtype.name} of shape {stored.shape}; it must have "
-                "one float per frequency"
-            )
+    factors = {n: _divisors(n, tensors[n]) for n in FACTORS if n in tensors}
+    if FACTORS[0] in factors:
         # The converter stores llama3's scaling as a divisor for every frequency.
-        return {"rope_type": "factors", "factors": stored.float().tolist()}
+        return {"rope_type": "factors", "factors": factors[FACTORS[0]]}
     key = f"{name}.rope.scaling"
+    original = metadata.get(f"{key}.original_context_length")
+    if factors:
+        found = {
+            "rope_type": "longrope", "long_factor": factors.get(FACTORS[1]),
+            "short_factor": factors.get(FACTORS[2]), "original_max_position_embeddings": original,
+            "attention_factor": metadata.get(f"{key}.attn_factor"),
+        }  # fmt: skip
+        return {k: v for k, v in found.items() if v is not None}
     kind = metadata.get(f"{key}.type", "none")
     if isinstance(kind, str) and kind == "none":
         return None
-    if not isinstance(kind, str) or kind != "linear":
-        raise FormatError(f"{key}.type is {brief(kind)}, which is not supported; supported: linear")
+    if not isinstance(kind, str) or kind not in ("linear", "yarn"):
+        raise FormatError(
+            f"{key}.type is {brief(kind)}, which is not supported; supported: linear, yarn"
+        )
     factor = metadata.get(f"{key}.factor")
     if not isinstance(factor, float) or not 0 < factor < 1e9:
         raise FormatError(f"{key}.factor is {brief(factor)}; it must be a positive number")
-    return {"rope_type": kind, "factor": factor}
+    if kind == "linear":
+        return {"rope_type": kind, "factor": factor}
+    found = {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
+    for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
+        found[ours] = metadata.get(f"{key}.{theirs}")
+    return {k: v for k, v in found.items() if v is not None}
+
+
+def _divisors(name: str, stored: Tensor) -> list[float]:
+    if stored.ndim != 1 or stored.numel() > LARGEST["head_dim"] or stored.dtype.kind != "f":
+        raise FormatError(
+            f"{name} is {stored.dtype.name} of shape {stored.shape}; it must have one float per "
+            "frequency"
+        )
+    found: list[float] = stored.float().tolist()
+    return found

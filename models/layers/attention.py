@@ -55,7 +55,8 @@ class AttentionSpec:
     fused: the row order of the one matrix `names.qkv`: "stacked" is all q, all k, all v; "grouped"
     is q, k and v of each key head. norm: of q and k, over each head or over "all" heads. scale:
     defaults to 1/sqrt(head_dim). window: the number of tokens that a token attends to, itself
-    included. alibi: scores decrease with distance (Press et al., 2021).
+    included. alibi: scores decrease with distance (Press et al., 2021). clip: the largest magnitude
+    of v, and of q and k after a norm over all heads.
     """
 
     heads: int
@@ -72,6 +73,7 @@ class AttentionSpec:
     scale: float | None = None
     softcap: float | None = None
     window: int | None = None
+    clip: float | None = None
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -117,7 +119,7 @@ class Attention(nn.Module):
             names = spec.names
             q = self._placed(getattr(self, names.q)(x), names.q_norm, context)
             k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
-            v = self._split(getattr(self, names.v)(x))
+            v = self._split(self._clipped(getattr(self, names.v)(x)))
         offset: Tensor | int = 0
         if cache is not None:
             offset = context.offsets[self.layer]
@@ -130,6 +132,10 @@ class Attention(nn.Module):
         out: Tensor = getattr(self, spec.names.out)(y.transpose(1, 2).reshape(batch, length, -1))
         return out
 
+    def _clipped(self, y: Tensor) -> Tensor:
+        clip = self.spec.clip
+        return y if clip is None else y.clamp(-clip, clip)
+
     def _split(self, y: Tensor) -> Tensor:
         # (batch, length, heads * head) -> (batch, heads, length, head)
         batch, length, width = y.shape
@@ -141,7 +147,7 @@ class Attention(nn.Module):
         spec = self.spec
         if spec.norm is not None and spec.norm_over == "all":
             y = getattr(self, norm)(y)
-        y = self._split(y)
+        y = self._split(self._clipped(y))
         if spec.norm is not None and spec.norm_over == "head":
             y = getattr(self, norm)(y)
         if spec.rotary is None:
@@ -153,15 +159,19 @@ class Attention(nn.Module):
         """q and k (batch, length, heads * head), and v split into heads, from one product."""
         spec = self.spec
         batch, length, _ = x.shape
-        all_ = getattr(self, spec.names.qkv)(x)
+        all_: Tensor = getattr(self, spec.names.qkv)(x)
         head, kv, groups = spec.head_dim, spec.kv_heads, spec.heads // spec.kv_heads
         if spec.fused == "stacked":
-            q, end = spec.heads * head, (spec.heads + kv) * head
-            return all_[..., :q], all_[..., q:end], self._split(all_[..., end:])
+            first, end = spec.heads * head, (spec.heads + kv) * head
+            return (
+                all_[..., :first],
+                all_[..., first:end],
+                self._split(self._clipped(all_[..., end:])),
+            )
         all_ = all_.reshape(batch, length, kv, groups + 2, head)
         q, k, v = all_[..., :groups, :], all_[..., groups, :], all_[..., groups + 1, :]
         flat = (batch, length, -1)
-        return q.reshape(*flat), k.reshape(*flat), v.transpose(1, 2)
+        return q.reshape(*flat), k.reshape(*flat), self._clipped(v).transpose(1, 2)
 
     def _alibi(self, length: int, keys: int, offset: Tensor | int, x: Tensor) -> Tensor:
         """The bias of scores, (1 or batch, heads, length, keys): slope * distance."""

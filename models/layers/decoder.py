@@ -7,7 +7,7 @@ passes a function that makes the block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core import nn, ops
@@ -82,6 +82,19 @@ class DecoderSpec:
     names: DecoderNames = DecoderNames()
 
 
+def each_attention(
+    spec: DecoderSpec, change: Callable[[int, AttentionSpec], AttentionSpec]
+) -> DecoderSpec:
+    """`spec` with what `change` makes of each layer's number and attention."""
+    layers = [
+        replace(one, attention=change(i, one.attention))
+        if isinstance(one.attention, AttentionSpec)
+        else one
+        for i, one in enumerate(spec.layers)
+    ]
+    return replace(spec, layers=tuple(layers))
+
+
 class DecoderLayer(nn.Module):
     """Attention and MLP with residuals, each normalised before, after or both."""
 
@@ -100,7 +113,7 @@ class DecoderLayer(nn.Module):
         """(batch, length, width) -> the same."""
         names = self.spec.names
         before = self._normed(names.before_attention, x)
-        y = getattr(self, names.attention)(before, context)
+        y = self.get_submodule(names.attention)(before, context)
         y = self._scaled(self._normed(names.after_attention, y))
         if not self.spec.parallel:
             x = x + y
@@ -144,7 +157,7 @@ class Decoder(CausalLM):
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer."""
         name, blocks = self.spec.names.attention, self._part(self.spec.names.layers)
-        return tuple(getattr(layer, name).cache_spec for layer in blocks)
+        return tuple(layer.get_submodule(name).cache_spec for layer in blocks)
 
     def forward(
         self,
@@ -181,7 +194,7 @@ class Decoder(CausalLM):
             positions = (ops.cumsum(real.long(), 1) - 1).clamp(min=0)
             mask = real[:, None, None, :]
         offsets = () if cache is None else cache.offsets()
-        angles = self.rotary.angles(positions)
+        angles = self.rotary.angles(positions, lengths)
         x = self._embedded(ids, positions)
         context = AttentionContext(angles, mask, lengths, cache, offsets)
         for layer in self._part(self.spec.names.layers):

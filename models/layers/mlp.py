@@ -15,6 +15,7 @@ from rushlight.models.layers.naming import put
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": ops.gelu,
+    "gelu_fast": partial(ops.gelu, approximate="tanh"),
     "gelu_new": partial(ops.gelu, approximate="tanh"),
     "gelu_pytorch_tanh": partial(ops.gelu, approximate="tanh"),
     "relu": ops.relu,
@@ -32,6 +33,8 @@ class MLPNames:
     gate_up: str = ""
     router: str = "gate"
     experts: str = "experts"
+    shared: str = "shared_expert"
+    shared_gate: str = "shared_expert_gate"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class ExpertsSpec:
     """`chosen` of `count` experts for each token, weighted by the softmax of the router's scores.
 
     normalized: the weights of the chosen experts are divided by their sum. Experts are gated and
-    have no biases; each matrix is a stack (experts, out, in).
+    have no biases; each matrix is a stack (experts, out, in). shared: the width of an expert of
+    every token; shared_gate: it is weighted by the sigmoid of a score.
     """
 
     count: int
@@ -62,6 +66,8 @@ class ExpertsSpec:
     inner: int
     activation: str = "silu"
     normalized: bool = True
+    shared: int = 0
+    shared_gate: bool = False
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -142,26 +148,48 @@ class Experts(nn.Module):
         self.spec, self.activation = spec, ACTIVATIONS[spec.activation]
         names = spec.names
         put(self, names.router, nn.Linear(width, spec.count, bias=False))
+        first = (names.gate_up,) if names.gate_up else (names.gate, names.up)
+        rows = 2 * spec.inner // len(first)
         for name, sizes in (
-            (names.gate, (spec.inner, width)),
-            (names.up, (spec.inner, width)),
+            *((n, (rows, width)) for n in first),
             (names.down, (width, spec.inner)),
         ):
-            put(self, f"{names.experts}.{name}", ExpertStack(spec.count, *sizes))
+            put(self, self._path(name), ExpertStack(spec.count, *sizes))
+        if spec.shared:
+            put(self, names.shared, MLP(width, MLPSpec(spec.shared, spec.activation)))
+        if spec.shared_gate:
+            put(self, names.shared_gate, nn.Linear(width, 1, bias=False))
+
+    def _path(self, name: str) -> str:
+        return f"{self.spec.names.experts}.{name}" if self.spec.names.experts else name
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., width) -> the same."""
         spec, names = self.spec, self.spec.names
-        experts = getattr(self, names.experts)
         # (..., experts) -> (..., chosen)
-        shares, index = getattr(self, names.router)(x).float().softmax(-1).topk(spec.chosen, -1)
+        scores = self.get_submodule(names.router)(x).float().softmax(-1)
+        shares, index = scores.topk(spec.chosen, -1)
         if spec.normalized:
             shares = shares / shares.sum(-1, keepdim=True)
         # (..., width) -> (..., chosen, width)
         each = x.unsqueeze(-2).expand(*index.shape, x.shape[-1])
-        y = self.activation(getattr(experts, names.gate)(each, index))
-        y = getattr(experts, names.down)(y * getattr(experts, names.up)(each, index), index)
+
+        def stack(name: str, y: Tensor) -> Tensor:
+            out: Tensor = self.get_submodule(self._path(name))(y, index)
+            return out
+
+        if names.gate_up:
+            both = stack(names.gate_up, each)
+            y = self.activation(both[..., : spec.inner]) * both[..., spec.inner :]
+        else:
+            y = self.activation(stack(names.gate, each)) * stack(names.up, each)
+        y = stack(names.down, y)
         out: Tensor = (y * shares.to(y.dtype).unsqueeze(-1)).sum(-2)
+        if spec.shared:
+            always = getattr(self, names.shared)(x)
+            if spec.shared_gate:
+                always = always * getattr(self, names.shared_gate)(x).sigmoid()
+            out = out + always
         return out
 
 

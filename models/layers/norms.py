@@ -11,12 +11,16 @@ from rushlight.core.tensor.tensor import Tensor
 
 @dataclass(frozen=True)
 class NormSpec:
-    """kind: "rms" or "layer". offset: added to the stored weight. bias: for "layer" only."""
+    """kind: "rms" or "layer". offset: added to the stored weight. bias: for "layer" only.
+
+    weight: false for a layer norm without parameters.
+    """
 
     kind: Literal["rms", "layer"] = "rms"
     eps: float = 1e-6
     offset: float = 0.0
     bias: bool = True
+    weight: bool = True
 
 
 class OffsetRMSNorm(nn.RMSNorm):
@@ -50,7 +54,7 @@ def make_norm(dim: int, spec: NormSpec) -> nn.Module:
         norm = (OffsetRMSNorm if spec.offset else nn.RMSNorm)(dim, eps=spec.eps)
     else:
         kind = OffsetLayerNorm if spec.offset else nn.LayerNorm
-        norm = kind(dim, eps=spec.eps, bias=spec.bias)
+        norm = kind(dim, eps=spec.eps, elementwise_affine=spec.weight, bias=spec.bias)
     if isinstance(norm, (OffsetRMSNorm, OffsetLayerNorm)):
         norm.offset = spec.offset
     return norm

@@ -13,6 +13,8 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LARGEST, RANGES
 
 Angles = Mapping["RotarySpec", tuple[Tensor, Tensor]]
+# Scalings that depend on the context's length.
+_BY_CONTEXT = ("yarn", "longrope", "su", "dynamic")
 
 
 @dataclass(frozen=True)
@@ -35,28 +37,42 @@ class RotarySpec:
             raise FormatError(f"config.json: head_dim {self.dim} is out of range")
 
 
-def rotary_of(config: Mapping[str, Any], dim: int) -> RotarySpec:
+def rotary_of(
+    config: Mapping[str, Any], dim: int, kind: str = "", share: float = 1.0
+) -> RotarySpec:
     """The rotary positions of a config.json: theta, scaling and share of a head with `dim`.
 
-    FormatError for a key with an invalid value.
+    kind: a kind of layer with positions of its own, "full_attention" or "sliding_attention". share:
+    of a head, where the file does not say it. FormatError for a key with an invalid value.
     """
-    scaling = None
+    found: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):
         value = config.get(name)
         if value is not None and not isinstance(value, dict):
             raise FormatError(f"config.json: {name} is {brief(value)}; it must be an object")
-        scaling = value or scaling
-    # Newer files hold theta and the scaling in one object.
+        found = value or found
+    own = found.get(kind)
+    found = own if isinstance(own, dict) else found
+    # Newer files hold theta, share and scaling in one object.
     theta = _number(config, "rope_theta", 10000.0, RANGES["theta"])
-    theta = _number(config.get("rope_parameters") or {}, "rope_theta", theta, RANGES["theta"])
-    share = _number(config, "partial_rotary_factor", 1.0, (0.0, 1.0))
-    return RotarySpec(int(dim * share), theta, json.dumps(scaling) if scaling else "")
+    theta = _number(found, "rope_theta", theta, RANGES["theta"])
+    share = _number(config, "partial_rotary_factor", share, (0.0, 1.0))
+    share = _number(found, "partial_rotary_factor", share, (0.0, 1.0))
+    if found.get("rope_type", found.get("type")) in _BY_CONTEXT:
+        context = config.get("max_position_embeddings")
+        original = config.get("original_max_position_embeddings") or found.get(
+            "original_max_position_embeddings", context
+        )
+        found = found | {
+            "max_position_embeddings": context, "original_max_position_embeddings": original
+        }  # fmt: skip
+    return RotarySpec(int(dim * share), theta, json.dumps(found) if found else "")
 
 
 def _number(
     config: Mapping[str, Any], name: str, default: float, limits: tuple[float, float]
 ) -> float:
-    value = config.get(name, default)
+    value = default if config.get(name) is None else config[name]
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not limits[0] <= value <= limits[1]:
         raise FormatError(
@@ -76,11 +92,16 @@ class Rotary:
             if spec is not None
         }
 
-    def angles(self, positions: Tensor) -> Angles:
-        """cos and sin for each kind, (batch, 1, length, dim/2), of positions (batch, length)."""
-        found = {}
+    def angles(self, positions: Tensor, lengths: Tensor | None = None) -> Angles:
+        """cos and sin for each kind, (batch, 1, length, dim/2), of positions (batch, length).
+
+        lengths: (batch,), the positions of each row without padding on the right.
+        """
+        found, until = {}, None
+        if lengths is not None and any(rope.by_length for rope in self.ropes.values()):
+            until = positions[:, :1] + lengths.unsqueeze(1)
         for spec, rope in self.ropes.items():
-            cos, sin = rope.angles(positions)
+            cos, sin = rope.angles(positions, until)
             # (batch, length, dim/2) -> (batch, 1, length, dim/2)
             found[spec] = cos.unsqueeze(1), sin.unsqueeze(1)
         return found

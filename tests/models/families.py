@@ -12,6 +12,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+# Odd sizes, so that nothing agrees by accident. Windows are shorter than the prompt.
+_SIZES: dict[str, Any] = {
+    "vocab_size": 131, "hidden_size": 48, "intermediate_size": 56, "num_hidden_layers": 3,
+    "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 64,
+    "tie_word_embeddings": False, "eos_token_id": None, "pad_token_id": None}  # fmt: skip
+_GPT: dict[str, Any] = {
+    "vocab_size": 131, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 32,
+    "eos_token_id": None, "bos_token_id": None}  # fmt: skip
+_NEOX: dict[str, Any] = {k: v for k, v in _SIZES.items() if k != "num_key_value_heads"}
+_FALCON: dict[str, Any] = {k: v for k, v in _NEOX.items() if k != "intermediate_size"}
+_BLOOM: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "n_layer": 3, "eos_token_id": None}
+_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+         "rope_theta": 500.0}  # fmt: skip
+_LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 32, "rope_theta": 900.0}  # fmt: skip
+_LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 2000.0}
+# Rows are longer than the original context of the first, shorter than that of the second.
+_LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.1, 1.2, 1.3, 1.5],
+         "long_factor": [2.0, 2.5, 3.0, 4.0]}  # fmt: skip
+
+
+def _sized(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, **_SIZES, **changes}
+
+
+def _falcon(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "falcon", **_FALCON, **changes}
+
+
+def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, **_GPT, **changes}
+
+
 # transformers' class of the model, and what config.json says; token ids are below vocab_size.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertModel", {
@@ -22,6 +55,236 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
         "max_position_embeddings": 64, "tie_word_embeddings": False, "eos_token_id": None,
+    }),
+    "llama-biases": ("LlamaForCausalLM", _sized(
+        "llama", tie_word_embeddings=True, attention_bias=True, mlp_bias=True, head_dim=12,
+        rope_parameters=_LLAMA3,
+    )),
+    "mistral": ("MistralForCausalLM", _sized("mistral", sliding_window=5)),
+    "mistral-yarn": ("MistralForCausalLM", _sized(
+        "mistral", sliding_window=None, tie_word_embeddings=True, head_dim=16,
+        rope_parameters=_YARN,
+    )),
+    "ministral": ("MinistralForCausalLM", _sized(
+        "ministral", sliding_window=4, head_dim=8,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    )),
+    "qwen2": ("Qwen2ForCausalLM", _sized("qwen2", tie_word_embeddings=True)),
+    "qwen2-windows": ("Qwen2ForCausalLM", _sized(
+        "qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1,
+        rope_parameters=_YARN,
+    )),
+    "qwen3": ("Qwen3ForCausalLM", _sized("qwen3", head_dim=20)),
+    "qwen3-biases": ("Qwen3ForCausalLM", _sized(
+        "qwen3", head_dim=8, attention_bias=True, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0},
+        max_position_embeddings=64,
+    )),
+    "gemma": ("GemmaForCausalLM", _sized("gemma", head_dim=20, tie_word_embeddings=True)),
+    "gemma-biases": ("GemmaForCausalLM", _sized(
+        "gemma", head_dim=8, attention_bias=True, num_key_value_heads=1, rope_parameters=_LINEAR,
+    )),
+    "gemma2": ("Gemma2ForCausalLM", _sized(
+        "gemma2", head_dim=10, query_pre_attn_scalar=24, sliding_window=5,
+        tie_word_embeddings=True,
+    )),
+    "gemma2-plain": ("Gemma2ForCausalLM", _sized(
+        "gemma2", head_dim=8, query_pre_attn_scalar=8, sliding_window=3, attention_bias=True,
+        attn_logit_softcapping=None, final_logit_softcapping=None,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+    )),
+    "gemma3": ("Gemma3ForCausalLM", _sized(
+        "gemma3_text", head_dim=10, query_pre_attn_scalar=24, sliding_window=5,
+        tie_word_embeddings=True,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    )),
+    "gemma3-biases": ("Gemma3ForCausalLM", _sized(
+        "gemma3_text", head_dim=8, query_pre_attn_scalar=8, sliding_window=3,
+        attention_bias=True, num_hidden_layers=7,
+    )),
+    # As llama.cpp computes these two: scores by the head's width, a fixed order of windows.
+    "gemma2-gguf": ("Gemma2ForCausalLM", _sized(
+        "gemma2", head_dim=8, query_pre_attn_scalar=8, sliding_window=5, tie_word_embeddings=True,
+    )),
+    "gemma3-gguf": ("Gemma3ForCausalLM", _sized(
+        "gemma3_text", head_dim=8, query_pre_attn_scalar=8, sliding_window=5,
+        tie_word_embeddings=True, num_hidden_layers=7,
+    )),
+    "phi": ("PhiForCausalLM", _sized("phi", num_key_value_heads=6)),
+    "phi-tied": ("PhiForCausalLM", _sized(
+        "phi", num_key_value_heads=3, hidden_act="gelu",
+        rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0,
+                         "partial_rotary_factor": 0.25},
+    )),
+    "phi3": ("Phi3ForCausalLM", _sized(
+        "phi3", original_max_position_embeddings=6, rope_parameters=_LONG,
+    )),
+    "phi3-partial": ("Phi3ForCausalLM", _sized(
+        "phi3", num_attention_heads=4, num_key_value_heads=4, tie_word_embeddings=True,
+        sliding_window=6,
+        original_max_position_embeddings=32,
+        rope_parameters={**_LONG, "partial_rotary_factor": 0.7},
+    )),
+    "gpt2": ("GPT2LMHeadModel", _gpt("gpt2")),
+    "gpt2-inner": ("GPT2LMHeadModel", _gpt(
+        "gpt2", n_inner=40, scale_attn_weights=False, activation_function="relu",
+        tie_word_embeddings=False,
+    )),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", _gpt("gpt_bigcode")),
+    "gpt_bigcode-heads": ("GPTBigCodeForCausalLM", _gpt(
+        "gpt_bigcode", multi_query=False, n_inner=40, tie_word_embeddings=False,
+    )),
+    "gpt_neo": ("GPTNeoForCausalLM", {
+        "model_type": "gpt_neo", "vocab_size": 131, "hidden_size": 48, "num_layers": 3,
+        "num_heads": 4, "max_position_embeddings": 32, "window_size": 5, "eos_token_id": None,
+        "bos_token_id": None, "attention_types": [[["global", "local", "local"], 1]],
+    }),
+    "gpt_neo-inner": ("GPTNeoForCausalLM", {
+        "model_type": "gpt_neo", "vocab_size": 131, "hidden_size": 48, "num_layers": 2,
+        "num_heads": 3, "max_position_embeddings": 24, "window_size": 3, "eos_token_id": None,
+        "bos_token_id": None, "attention_types": [[["local"], 2]], "intermediate_size": 40,
+        "activation_function": "gelu", "tie_word_embeddings": False,
+    }),
+    "gptj": ("GPTJForCausalLM", _gpt("gptj", rotary_dim=4)),
+    "gptj-tied": ("GPTJForCausalLM", _gpt("gptj", rotary_dim=10, n_inner=40)),
+    "gpt_neox": ("GPTNeoXForCausalLM", {
+        "model_type": "gpt_neox", **_NEOX, "num_attention_heads": 3, "rope_parameters": {
+            "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25,
+        },
+    }),
+    "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {
+        "model_type": "gpt_neox", **_NEOX, "use_parallel_residual": False,
+        "attention_bias": False, "tie_word_embeddings": True, "rope_parameters": {
+            "rope_type": "linear", "factor": 2.0, "rope_theta": 900.0,
+            "partial_rotary_factor": 1.0,
+        },
+    }),
+    "starcoder2": ("Starcoder2ForCausalLM", _sized(
+        "starcoder2", sliding_window=None, tie_word_embeddings=True
+    )),
+    "starcoder2-window": ("Starcoder2ForCausalLM", _sized(
+        "starcoder2", sliding_window=4, use_bias=False
+    )),
+    "falcon": ("FalconForCausalLM", _falcon(tie_word_embeddings=True)),
+    "falcon-new": ("FalconForCausalLM", _falcon(
+        new_decoder_architecture=True, num_kv_heads=2, bias=True, ffn_hidden_size=40
+    )),
+    "falcon-in-turn": ("FalconForCausalLM", _falcon(
+        multi_query=False, parallel_attn=False, rope_parameters=_LINEAR
+    )),
+    "stablelm": ("StableLmForCausalLM", _sized("stablelm", use_qkv_bias=True)),
+    "stablelm-parallel": ("StableLmForCausalLM", _sized(
+        "stablelm", use_parallel_residual=True, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 900.0,
+                         "partial_rotary_factor": 0.5},
+    )),
+    "olmo": ("OlmoForCausalLM", _sized("olmo", clip_qkv=0.4)),
+    "olmo-biases": ("OlmoForCausalLM", _sized(
+        "olmo", attention_bias=True, tie_word_embeddings=True, rope_parameters=_LINEAR
+    )),
+    "olmo2": ("Olmo2ForCausalLM", _sized("olmo2")),
+    "olmo2-biases": ("Olmo2ForCausalLM", _sized(
+        "olmo2", attention_bias=True, tie_word_embeddings=True, rope_parameters=_YARN
+    )),
+    "olmo3": ("Olmo3ForCausalLM", _sized("olmo3", sliding_window=4, num_hidden_layers=5)),
+    "granite": ("GraniteForCausalLM", _sized(
+        "granite", embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.3,
+        attention_multiplier=0.2,
+    )),
+    "granite-biases": ("GraniteForCausalLM", _sized(
+        "granite", attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+        attention_multiplier=0.35, rope_parameters=_LLAMA3,
+    )),
+    "glm": ("GlmForCausalLM", _sized("glm", head_dim=12)),
+    "glm-plain": ("GlmForCausalLM", _sized(
+        "glm", head_dim=8, attention_bias=False, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 900.0,
+                         "partial_rotary_factor": 1.0},
+    )),
+    "glm4": ("Glm4ForCausalLM", _sized("glm4", head_dim=12)),
+    "cohere": ("CohereForCausalLM", _sized("cohere", tie_word_embeddings=True)),
+    "cohere-biases": ("CohereForCausalLM", _sized(
+        "cohere", attention_bias=True, logit_scale=0.5, rope_parameters=_LINEAR
+    )),
+    "cohere2": ("Cohere2ForCausalLM", _sized(
+        "cohere2", tie_word_embeddings=True, sliding_window=4,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    )),
+    "bloom": ("BloomForCausalLM", {"model_type": "bloom", **_BLOOM, "n_head": 4}),
+    "bloom-heads": ("BloomForCausalLM", {
+        "model_type": "bloom", **_BLOOM, "n_head": 6, "tie_word_embeddings": False,
+    }),
+    "exaone4": ("Exaone4ForCausalLM", _sized(
+        "exaone4", sliding_window=4, sliding_window_pattern=2
+    )),
+    "exaone4-full": ("Exaone4ForCausalLM", _sized(
+        "exaone4", sliding_window=None, tie_word_embeddings=True, rope_parameters=_LLAMA3,
+        layer_types=["full_attention"] * 3,
+    )),
+    "ernie4_5": ("Ernie4_5ForCausalLM", _sized("ernie4_5", head_dim=12, tie_word_embeddings=True)),
+    "ernie4_5-biases": ("Ernie4_5ForCausalLM", _sized(
+        "ernie4_5", head_dim=8, use_bias=True, rope_parameters=_LINEAR
+    )),
+    "smollm3": ("SmolLM3ForCausalLM", _sized(
+        "smollm3", num_hidden_layers=5, tie_word_embeddings=True
+    )),
+    "smollm3-windows": ("SmolLM3ForCausalLM", _sized(
+        "smollm3", no_rope_layers=[0, 1, 1], use_sliding_window=True, sliding_window=5,
+        attention_bias=True, mlp_bias=True, rope_parameters=_YARN,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    )),
+    "mixtral": ("MixtralForCausalLM", _sized(
+        "mixtral", num_local_experts=5, num_experts_per_tok=2, sliding_window=4,
+    )),
+    "mixtral-tied": ("MixtralForCausalLM", _sized(
+        "mixtral", num_local_experts=3, num_experts_per_tok=3, sliding_window=None,
+        tie_word_embeddings=True, num_hidden_layers=2, rope_parameters=_LINEAR,
+    )),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", _sized(
+        "qwen2_moe", num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24,
+        shared_expert_intermediate_size=40,
+    )),
+    "qwen2_moe-dense": ("Qwen2MoeForCausalLM", _sized(
+        "qwen2_moe", num_experts=4, num_experts_per_tok=3, moe_intermediate_size=20,
+        shared_expert_intermediate_size=16, mlp_only_layers=[0], qkv_bias=False,
+        norm_topk_prob=True,
+        tie_word_embeddings=True, num_hidden_layers=2,
+    )),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", _sized(
+        "qwen3_moe", num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, head_dim=10,
+        norm_topk_prob=True,
+    )),
+    "qwen3_moe-step": ("Qwen3MoeForCausalLM", _sized(
+        "qwen3_moe", num_experts=3, num_experts_per_tok=1, moe_intermediate_size=20,
+        head_dim=8, decoder_sparse_step=2, tie_word_embeddings=True, rope_parameters=_YARN,
+    )),
+    "olmoe": ("OlmoeForCausalLM", _sized(
+        "olmoe", num_experts=5, num_experts_per_tok=2, num_key_value_heads=6
+    )),
+    "olmoe-clipped": ("OlmoeForCausalLM", _sized(
+        "olmoe", num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, clip_qkv=0.5,
+        tie_word_embeddings=True, attention_bias=True, num_hidden_layers=2,
+    )),
+    "granitemoe": ("GraniteMoeForCausalLM", _sized(
+        "granitemoe", num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=6.0,
+        logits_scaling=3.0, residual_multiplier=0.3, attention_multiplier=0.2,
+    )),
+    "granitemoe-biases": ("GraniteMoeForCausalLM", _sized(
+        "granitemoe", num_local_experts=3, num_experts_per_tok=3, attention_bias=True,
+        tie_word_embeddings=True, attention_multiplier=0.35, num_hidden_layers=2,
+    )),
+    "mpt": ("MptForCausalLM", {
+        "model_type": "mpt", "vocab_size": 131, "d_model": 48, "n_layers": 3, "n_heads": 4,
+        "max_seq_len": 32, "eos_token_id": None,
+    }),
+    "mpt-clipped": ("MptForCausalLM", {
+        "model_type": "mpt", "vocab_size": 131, "d_model": 48, "n_layers": 2, "n_heads": 6,
+        "max_seq_len": 24, "eos_token_id": None,
+        "attn_config": {"clip_qkv": 0.4, "softmax_scale": 0.5},
     }),
 }  # fmt: skip
 LENGTH = 13

@@ -284,7 +284,7 @@ def test_gguf_files_that_do_not_fit_are_told(tmp_path: Path) -> None:
     write_gguf(tmp_path / "m.gguf", "grouped", "F32")
     tensors, metadata = load_gguf(tmp_path / "m.gguf")
     with pytest.raises(
-        rl.LoadError, match="general.architecture 'abacus' is not supported; supported: llama"
+        rl.LoadError, match="general.architecture 'abacus' is not supported; supported: .*, llama, "
     ):
         from_gguf({**metadata, "general.architecture": "abacus"}, tensors)
     with pytest.raises(rl.LoadError, match=r"'blk\.0\.beads', which llama does not have"):
@@ -306,8 +306,16 @@ def test_gguf_files_that_do_not_fit_are_told(tmp_path: Path) -> None:
         ({"hidden_act": "mish"}, "hidden_act 'mish' is not supported; supported: gelu, .*silu"),
         ({"rope_parameters": 3}, "rope_parameters is 3; it must be an object"),
         (
-            {"rope_parameters": {"rope_type": "yarn"}},
-            "rope_scaling of type 'yarn' is not supported",
+            {"rope_parameters": {"rope_type": "proportional"}},
+            "rope_scaling of type 'proportional' is not supported",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "yarn", "factor": -2.0}},
+            "factor -2.0; it must be posi",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "longrope", "factor": 2.0, "short_factor": [1.0]}},
+            "positive numbers as short_factor, one per frequency",
         ),
         ({"rope_parameters": {"rope_type": "linear"}}, "has factor None; it must be positive"),
         ({"hidden_size": None}, "hidden_size"),

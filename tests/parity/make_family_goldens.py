@@ -10,14 +10,16 @@ the same with padding under "padded"; as metadata config.json and the checkpoint
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -30,28 +32,35 @@ def _table() -> Any:
     return module
 
 
+def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
+    """Save the model as transformers does, with the table's values; the names and shapes."""
+    model.save_pretrained(folder)
+    file = folder / "model.safetensors"
+    tensors = {n: table.values_of(n, tuple(t.shape)) for n, t in load_file(file).items()}
+    save_file({n: torch.from_numpy(t) for n, t in tensors.items()}, file, metadata={"format": "pt"})
+    return {n: list(t.shape) for n, t in tensors.items()}
+
+
 def main(rows: list[str]) -> None:
     table = _table()
     for row in rows or table.ROWS:
         architecture, settings = table.ROWS[row]
         kind = getattr(transformers, architecture)
-        model = kind(kind.config_class(**settings, architectures=[architecture])).eval()
-        with torch.no_grad():
-            for name, p in model.named_parameters():
-                p.copy_(torch.from_numpy(table.values_of(name, tuple(p.shape))))
+        config = kind.config_class(**settings, architectures=[architecture])
+        with tempfile.TemporaryDirectory() as folder:
+            names = _checkpoint(kind(config), table, Path(folder))
+            model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+            stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}
         decoder = hasattr(model, "lm_head") or "ForCausalLM" in architecture
-        if decoder:
+        if decoder and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             found = [model(ids), model(ids, **given)]
         out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
-        metadata = {
-            "config": json.dumps(model.config.to_dict()),
-            "names": json.dumps({n: list(p.shape) for n, p in model.named_parameters()}),
-        }
+        metadata = {"config": json.dumps(stored), "names": json.dumps(names)}
         place = MODELS / "data" / "families" / f"{row}.safetensors"
         tensors = {"out": out.contiguous(), "padded": padded.contiguous()}
         save_file(tensors, place, metadata=metadata)

@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,12 @@ _REMOVED = {
     37: "iq4_nl_4_8", 38: "iq4_nl_8_8",
 }  # fmt: skip
 # Metadata value types with a fixed size, as NumPy reads them.
-_NUMBERS = {
+NUMBERS = {
     0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "b1", 10: "u8", 11: "i8",
     12: "f8",
 }  # fmt: skip
-_UINT32, _STRING, _ARRAY = 4, 8, 9
-_ALIGNMENT = "general.alignment"
+_UINT32, STRING, ARRAY = 4, 8, 9
+ALIGNMENT = "general.alignment"
 _SPLIT = tuple(f"split.{key}" for key in ("no", "count", "tensors.count"))
 
 
@@ -64,12 +64,21 @@ class Gguf:
     """A file's metadata (numbers, strings, lists and NumPy arrays by key) and its tensors.
 
     An entry's shape is in row-major order, the reverse of the file's. `header` is the offset of the
-    tensors' bytes.
+    tensors' bytes. `kinds` has the file's numbers of the value types.
     """
 
     metadata: dict[str, Any]
     table: Table
     header: int
+    kinds: dict[str, int] = field(default_factory=dict)
+
+    def typed(self) -> dict[str, Any]:
+        """The metadata with NumPy's numbers: what `write_gguf` writes as this file has it."""
+        return {
+            key: np.dtype(NUMBERS[kind]).type(value) if kind in NUMBERS else value
+            for key, value in self.metadata.items()
+            for kind in (self.kinds[key],)
+        }
 
 
 class _Cursor:
@@ -119,9 +128,9 @@ class _Cursor:
         return int(self.number(self.length))
 
     def numbers(self, kind: int, count: int) -> np.ndarray[Any, Any]:
-        """`count` numbers of a kind of `_NUMBERS`."""
-        native = np.dtype(_NUMBERS[kind])
-        form = np.dtype(self.order + _NUMBERS[kind])
+        """`count` numbers of a kind of `NUMBERS`."""
+        native = np.dtype(NUMBERS[kind])
+        form = np.dtype(self.order + NUMBERS[kind])
         found = np.frombuffer(self.take(count * form.itemsize), form)
         return found.astype(native, copy=False)
 
@@ -199,21 +208,22 @@ def read_gguf(source: Source) -> Gguf:
     _at_most(source, "tensors", tensors, _MOST_TENSORS)
     _at_most(source, "keys", pairs, _MOST_KEYS)
     metadata: dict[str, Any] = {}
+    kinds: dict[str, int] = {}
     for _ in range(pairs):
         key = cursor.name("key")
         if key in metadata:
             raise FormatError(f"{source.name}: key {key!r:.100} occurs twice")
         kind = cursor.number("I")
-        if key == _ALIGNMENT and kind != _UINT32:
+        if key == ALIGNMENT and kind != _UINT32:
             raise FormatError(f"{source.name}: {key} has a value of type {kind}, not uint32")
-        metadata[key] = _value(cursor, kind, key, 0)
+        metadata[key], kinds[key] = _value(cursor, kind, key, 0), kind
     rows = [_row(cursor) for _ in range(tensors)]
-    alignment = metadata.get(_ALIGNMENT, 32)
+    alignment = metadata.get(ALIGNMENT, 32)
     if alignment.bit_count() != 1:
-        raise FormatError(f"{source.name}: {_ALIGNMENT} is {alignment}, not a power of two")
+        raise FormatError(f"{source.name}: {ALIGNMENT} is {alignment}, not a power of two")
     base = -(-cursor.at // alignment) * alignment
     swapped = (cursor.order == "<") != (sys.byteorder == "little")
-    return Gguf(metadata, _table(source, rows, base, alignment, swapped), base)
+    return Gguf(metadata, _table(source, rows, base, alignment, swapped), base, kinds)
 
 
 def _at_most(source: Source, what: str, count: int, most: int) -> None:
@@ -222,20 +232,20 @@ def _at_most(source: Source, what: str, count: int, most: int) -> None:
 
 
 def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
-    if kind == _STRING:
+    if kind == STRING:
         return cursor.text()
-    if kind in _NUMBERS:
+    if kind in NUMBERS:
         return cursor.numbers(kind, 1)[0].item()
-    if kind != _ARRAY:
+    if kind != ARRAY:
         raise FormatError(f"{cursor.source.name}: key {key!r:.100} has a value of type {kind}")
     inner, count = cursor.number("I"), cursor.count()
     cursor.arrays += 1
     _at_most(cursor.source, "arrays in its metadata", cursor.arrays, _MOST_ARRAYS)
-    if inner in _NUMBERS:
+    if inner in NUMBERS:
         return cursor.numbers(inner, count)
     if count * (4 if cursor.length == "I" else 8) > cursor.source.size - cursor.at:
         raise TruncatedError(f"{cursor.source.name}: key {key!r:.100} says it has {count} values")
-    if inner == _STRING:
+    if inner == STRING:
         cursor.strings += count
         _at_most(cursor.source, "strings in its metadata", cursor.strings, _MOST_TEXTS)
         return cursor.texts(count)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import read_config
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.decoder import Decoder, DecoderSpec, LayerSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
@@ -60,13 +59,7 @@ def describe(c: Config) -> DecoderSpec:
     )  # fmt: skip
 
 
-def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
-    """The model of a checkpoint with these tensor names, on the meta device."""
-    known = read_config(Config, config, ARCHITECTURES)
-    if known.tie_word_embeddings is None:  # some files omit the key and have no head
-        known.tie_word_embeddings = "lm_head.weight" not in names
-    return Decoder(known, describe(known))
-
+build = decoder_builder(Config, describe, ARCHITECTURES)
 
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
 GGUF = Architecture(

@@ -1,0 +1,73 @@
+"""BLOOM (BigScience, 2022): ALiBi, a norm of the embedding, fused projections per head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.config import choose
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+
+MODEL_TYPES = ("bloom",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("BloomForCausalLM",)
+BASE_PREFIX = "transformer."
+CONTEXT = 2048  # of its training; config.json often does not say it
+NAMES = DecoderNames(
+    base="transformer", embedding="word_embeddings",
+    embedding_norm="word_embeddings_layernorm", layers="h", attention="self_attention",
+    norm="ln_f",
+)  # fmt: skip
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    hidden_size: int | None = None
+    n_embed: int | None = None
+    n_layer: int | None = None
+    num_hidden_layers: int | None = None
+    n_head: int | None = None
+    num_attention_heads: int | None = None
+    seq_length: int | None = None
+    layer_norm_epsilon: float = 1e-5
+    apply_residual_connection_post_layernorm: bool = False
+    attention_softmax_in_fp32: bool = True
+    masked_softmax_fusion: bool = True
+    bias_dropout_fusion: bool = True
+    offset_alibi: int = 0
+    unk_token_id: int | None = None
+    skip_bias_add: bool = True
+    skip_bias_add_qkv: bool = False
+    tie_word_embeddings: bool | None = True
+    eos_token_id: Any = None
+    model_type: str = "bloom"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    after = c.apply_residual_connection_post_layernorm
+    choose("apply_residual_connection_post_layernorm", after, (False,))
+    width = c.hidden_size or c.n_embed or 0
+    heads, count = c.n_head or c.num_attention_heads or 0, c.n_layer or c.num_hidden_layers or 0
+    attention = AttentionSpec(
+        heads, heads, width // max(heads, 1), bias=True, out_bias=True, fused="grouped",
+        alibi=True, names=AttentionNames(qkv="query_key_value", out="dense"),
+    )  # fmt: skip
+    mlp = MLPSpec(
+        4 * width, "gelu_pytorch_tanh", gated=False, bias=True,
+        names=MLPNames(up="dense_h_to_4h", down="dense_4h_to_h"),
+    )  # fmt: skip
+    return DecoderSpec(
+        c.vocab_size, width, c.seq_length or CONTEXT, (LayerSpec(attention, mlp),) * count,
+        NormSpec("layer", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=NAMES,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

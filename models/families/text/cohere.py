@@ -1,0 +1,65 @@
+"""Cohere's Command R (2024): parallel parts, one layer norm without bias, scaled logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.config import choose
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import decoder_builder, kinds_of
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.norms import NormSpec
+
+MODEL_TYPES = ("cohere", "cohere2")
+GGUF_TYPES = ("command-r",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("CohereForCausalLM", "Cohere2ForCausalLM")
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    layer_norm_eps: float = 1e-5
+    logit_scale: float | None = 0.0625
+    use_qk_norm: bool = False
+    sliding_window: int | None = 4096  # Command R7B
+    sliding_window_pattern: int = 4
+    layer_types: Any = None
+    tie_word_embeddings: bool | None = True
+    model_type: str = "cohere"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("use_qk_norm", c.use_qk_norm, (False,))
+    second, every = c.model_type == "cohere2", max(c.sliding_window_pattern, 1)
+    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: second and (i + 1) % every != 0)
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        assert a.rotary is not None
+        rotary = replace(a.rotary, interleaved=True)
+        if not second:
+            return replace(a, rotary=rotary)
+        # Only layers with a window know positions.
+        window = c.sliding_window if within[layer] else None
+        return replace(a, rotary=rotary if window is not None else None, window=window)
+
+    return replace(
+        each_attention(llama.describe(c), changed),
+        norm=NormSpec("layer", c.layer_norm_eps, bias=False), parallel=True,
+        logits_scale=1.0 if c.logit_scale is None else c.logit_scale,
+        names=DecoderNames(before_mlp=None),
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "cohere", "CohereForCausalLM", keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale",
+    }, decoder=DecoderNames(before_mlp=None),
+)  # fmt: skip

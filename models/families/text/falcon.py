@@ -1,0 +1,78 @@
+"""Falcon (Almazrouei et al., 2023), 7B's layout and 40B's: parallel parts, shared keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.config import choose
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.rotary import rotary_of
+
+MODEL_TYPES = ("falcon",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("FalconForCausalLM",)
+BASE_PREFIX = "transformer."
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_kv_heads: int | None = None
+    num_ln_in_parallel_attn: int | None = None
+    layer_norm_epsilon: float = 1e-5
+    alibi: bool = False
+    new_decoder_architecture: bool = False
+    multi_query: bool = True
+    parallel_attn: bool = True
+    bias: bool = False
+    max_position_embeddings: int = 2048
+    ffn_hidden_size: int | None = None
+    activation: str = "gelu"
+    rope_theta: float = 10000.0
+    rope_scaling: Any = None
+    rope_parameters: Any = None
+    tie_word_embeddings: bool | None = True
+    eos_token_id: Any = None
+    model_type: str = "falcon"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("alibi", c.alibi, (False,))
+    heads, new = c.num_attention_heads, c.new_decoder_architecture
+    head = c.hidden_size // max(heads, 1)
+    kv = (c.num_kv_heads or heads) if new else 1 if c.multi_query else heads
+    attention = AttentionSpec(
+        heads, kv, head, bias=c.bias, out_bias=c.bias, fused="grouped",
+        rotary=rotary_of(vars(c), head), names=AttentionNames(qkv="query_key_value", out="dense"),
+    )  # fmt: skip
+    mlp = MLPSpec(
+        c.ffn_hidden_size or 4 * c.hidden_size, c.activation, gated=False, bias=c.bias,
+        names=MLPNames(up="dense_h_to_4h", down="dense_4h_to_h"),
+    )  # fmt: skip
+    parallel, two = new or c.parallel_attn, new and c.num_ln_in_parallel_attn in (None, 2)
+    after = None if parallel else "post_attention_layernorm"
+    before = ("ln_attn", "ln_mlp") if two else ("input_layernorm", after)
+    names = DecoderNames(
+        base="transformer", embedding="word_embeddings", layers="h", before_attention=before[0],
+        attention="self_attention", before_mlp=before[1], norm="ln_f",
+    )  # fmt: skip
+    return DecoderSpec(
+        c.vocab_size, c.hidden_size, c.max_position_embeddings,
+        (LayerSpec(attention, mlp),) * c.num_hidden_layers,
+        NormSpec("layer", c.layer_norm_epsilon), parallel=parallel,
+        tied=bool(c.tie_word_embeddings), names=names,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

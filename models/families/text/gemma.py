@@ -1,0 +1,50 @@
+"""Gemma (Gemma Team, 2024): LLaMA with weights of norms less 1, GELU, and a scaled embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import OFFSET, Architecture
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.mlp import MLPSpec
+from rushlight.models.layers.norms import NormSpec
+
+MODEL_TYPES = ("gemma",)
+GGUF_TYPES = ("gemma",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GemmaForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    head_dim: int | None = 256
+    tie_word_embeddings: bool | None = True
+    hidden_act: str = "gelu_pytorch_tanh"
+    hidden_activation: str | None = None
+    model_type: str = "gemma"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    plain = llama.describe(c)
+    # The first files said "gelu" and meant the approximation by tanh.
+    activation = c.hidden_activation or c.hidden_act.replace("gelu_pytorch_tanh", "gelu")
+    activation = "gelu_pytorch_tanh" if activation == "gelu" else activation
+    mlp = MLPSpec(c.intermediate_size, activation, bias=c.mlp_bias)
+    return replace(
+        plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        norm=NormSpec("rms", c.rms_norm_eps, offset=1.0), embedding_scale=c.hidden_size**0.5,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+NORMED = dict.fromkeys(("input_layernorm", "post_attention_layernorm", "norm"), OFFSET)
+GGUF = Architecture(
+    "gemma", "GemmaForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    transforms=NORMED,
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""Gemma 3's language model (Gemma Team, 2025): norms of q and k, five windows to one full layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.families.text import gemma2
+from rushlight.models.gguf.architecture import OFFSET, Architecture
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import FULL, SLIDING, decoder_builder, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.rotary import rotary_of
+
+MODEL_TYPES = ("gemma3_text",)
+GGUF_TYPES = ("gemma3",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Gemma3ForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(gemma2.Config):
+    """The keys of config.json that the model depends on."""
+
+    attn_logit_softcapping: float | None = None
+    final_logit_softcapping: float | None = None
+    rope_theta: float = 1000000.0
+    rope_local_base_freq: float = 10000.0
+    sliding_window_pattern: int = 6
+    model_type: str = "gemma3_text"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    every = max(c.sliding_window_pattern, 1)
+    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: (i + 1) % every != 0)
+    c.layer_types = [SLIDING if one else FULL for one in within]
+    plain = gemma2.describe(c)
+    given: dict[str, Any] = vars(c)
+    # Layers with a window have positions of their own, never scaled.
+    local = {"rope_theta": c.rope_local_base_freq, "rope_parameters": c.rope_parameters}
+    if SLIDING not in (c.rope_parameters or {}):
+        local["rope_parameters"] = None
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        kind = SLIDING if within[layer] else FULL
+        rotary = rotary_of(local if within[layer] else given, a.head_dim, kind)
+        return replace(a, rotary=rotary, norm=plain.norm)
+
+    return each_attention(plain, changed)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def adjust(config: dict[str, Any]) -> None:
+    """Scores are scaled by a head's width, in the largest model (62 layers) by that of all."""
+    gemma2.adjust(config)
+    if config["num_hidden_layers"] == 62:
+        config["query_pre_attn_scalar"] = config["hidden_size"] // config["num_attention_heads"]
+
+
+GGUF = Architecture(
+    "gemma3_text", "Gemma3ForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "sliding_window": "attention.sliding_window", "rope_local_base_freq": "rope.freq_base_swa",
+    }, transforms={**gemma2.GGUF.transforms, "q_norm": OFFSET, "k_norm": OFFSET}, adjust=adjust,
+    decoder=gemma2.NAMES,
+)  # fmt: skip

@@ -1,0 +1,46 @@
+"""GLM-4 (GLM Team, 2024; 0414 too): LLaMA with half of each head rotated, in neighbouring pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import llama
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.rotary import rotary_of
+
+MODEL_TYPES = ("glm", "glm4")
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GlmForCausalLM", "Glm4ForCausalLM")
+BASE_PREFIX = "model."
+# The later version has norms around each part.
+AROUND = DecoderNames(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    head_dim: int | None = 128
+    rms_norm_eps: float = 0.00000015625
+    partial_rotary_factor: float | None = None
+    attention_bias: bool = True
+    model_type: str = "glm"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    plain = llama.describe(c)
+    mlp = MLPSpec(c.intermediate_size, c.hidden_act, names=MLPNames(gate_up="gate_up_proj"))
+    plain = each_attention(plain, lambda _, a: replace(
+        a, out_bias=False,
+        rotary=replace(rotary_of(vars(c), a.head_dim, share=0.5), interleaved=True),
+    ))  # fmt: skip
+    return replace(
+        plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
+        names=AROUND if c.model_type == "glm4" else plain.names,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

@@ -1,0 +1,69 @@
+"""GPT-2 (Radford et al., 2019): learned positions, layer norms, weights stored transposed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.config import choose
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+
+MODEL_TYPES = ("gpt2",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GPT2LMHeadModel",)
+BASE_PREFIX = "transformer."
+NAMES = DecoderNames(
+    base="transformer", embedding="wte", positions="wpe", layers="h", before_attention="ln_1",
+    attention="attn", before_mlp="ln_2", norm="ln_f",
+)  # fmt: skip
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_positions: int = 1024
+    n_ctx: int | None = None
+    n_inner: int | None = None
+    activation_function: str = "gelu_new"
+    layer_norm_epsilon: float = 1e-5
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
+    reorder_and_upcast_attn: bool = False  # a matter of precision
+    summary_type: str = ""  # the summary is another head's
+    summary_use_proj: bool = True
+    summary_proj_to_labels: bool = True
+    summary_first_dropout: float = 0.1
+    tie_word_embeddings: bool | None = True
+    eos_token_id: Any = None
+    model_type: str = "gpt2"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("scale_attn_by_inverse_layer_idx", c.scale_attn_by_inverse_layer_idx, (False,))
+    attention = AttentionSpec(
+        c.n_head, c.n_head, c.n_embd // max(c.n_head, 1), bias=True, out_bias=True,
+        fused="stacked", transposed=True, scale=None if c.scale_attn_weights else 1.0,
+        names=AttentionNames(qkv="c_attn", out="c_proj"),
+    )  # fmt: skip
+    mlp = MLPSpec(
+        c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
+        transposed=True, names=MLPNames(up="c_fc", down="c_proj"),
+    )  # fmt: skip
+    return DecoderSpec(
+        c.vocab_size, c.n_embd, c.n_positions, (LayerSpec(attention, mlp),) * c.n_layer,
+        NormSpec("layer", c.layer_norm_epsilon), learned_positions=True,
+        tied=bool(c.tie_word_embeddings), names=NAMES,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

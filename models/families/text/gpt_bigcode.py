@@ -1,0 +1,53 @@
+"""GPT-BigCode (StarCoder, SantaCoder; Li et al., 2023): GPT-2 with one head of keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import gpt2
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, LayerSpec, each_attention
+from rushlight.models.layers.mlp import MLPSpec
+
+MODEL_TYPES = ("gpt_bigcode",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GPTBigCodeForCausalLM",)
+BASE_PREFIX = "transformer."
+
+
+@dataclass
+class Config(gpt2.Config):
+    """The keys of config.json that the model depends on."""
+
+    activation_function: str = "gelu_pytorch_tanh"
+    multi_query: bool = True
+    num_key_value_heads: int | None = None  # what multi_query says
+    attention_softmax_in_fp32: bool = True  # as it is here
+    scale_attention_softmax_in_fp32: bool = True
+    inference_runner: int = 0
+    max_batch_size: int | None = None
+    max_sequence_length: int | None = None
+    pad_key_length: bool = True
+    pre_allocate_kv_cache: bool = False
+    validate_runner_input: bool = True
+    model_type: str = "gpt_bigcode"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    plain = each_attention(
+        gpt2.describe(c),
+        lambda _, a: replace(
+            a, transposed=False, kv_heads=1 if c.multi_query else a.heads,
+            fused="stacked" if c.multi_query else "grouped",
+        ),
+    )  # fmt: skip
+
+    def stored(layer: LayerSpec) -> LayerSpec:
+        assert isinstance(layer.mlp, MLPSpec)
+        return replace(layer, mlp=replace(layer.mlp, transposed=False))
+
+    return replace(plain, layers=tuple(stored(one) for one in plain.layers))
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

@@ -1,0 +1,71 @@
+"""GPT-NeoX (Black et al., 2022), Pythia: parallel parts, two layer norms, partial rotary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.rotary import rotary_of
+
+MODEL_TYPES = ("gpt_neox",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GPTNeoXForCausalLM",)
+BASE_PREFIX = "gpt_neox."
+NAMES = DecoderNames(
+    base="gpt_neox", embedding="embed_in", attention="attention", norm="final_layer_norm",
+    head="embed_out",
+)  # fmt: skip
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    max_position_embeddings: int = 2048
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-5
+    rotary_pct: float = 0.25
+    rotary_emb_base: float = 10000.0
+    rope_theta: float | None = None
+    rope_scaling: Any = None
+    rope_parameters: Any = None
+    partial_rotary_factor: float | None = None
+    use_parallel_residual: bool = True
+    attention_bias: bool = True
+    tie_word_embeddings: bool | None = False
+    eos_token_id: Any = None
+    model_type: str = "gpt_neox"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    heads = c.num_attention_heads
+    head = c.hidden_size // max(heads, 1)
+    given = {**vars(c), "rope_theta": c.rope_theta or c.rotary_emb_base}
+    attention = AttentionSpec(
+        heads, heads, head, bias=c.attention_bias, out_bias=c.attention_bias, fused="grouped",
+        rotary=rotary_of(given, head, share=c.rotary_pct),
+        names=AttentionNames(qkv="query_key_value", out="dense"),
+    )  # fmt: skip
+    mlp = MLPSpec(
+        c.intermediate_size, c.hidden_act, gated=False, bias=True,
+        names=MLPNames(up="dense_h_to_4h", down="dense_4h_to_h"),
+    )  # fmt: skip
+    return DecoderSpec(
+        c.vocab_size, c.hidden_size, c.max_position_embeddings,
+        (LayerSpec(attention, mlp),) * c.num_hidden_layers, NormSpec("layer", c.layer_norm_eps),
+        parallel=c.use_parallel_residual, tied=bool(c.tie_word_embeddings), names=NAMES,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

@@ -1,0 +1,67 @@
+"""GPT-J (Wang and Komatsuzaki, 2021): parallel parts, interleaved rotary, one layer norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.rotary import RotarySpec
+
+MODEL_TYPES = ("gptj",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GPTJForCausalLM",)
+BASE_PREFIX = "transformer."
+NAMES = DecoderNames(
+    base="transformer", embedding="wte", layers="h", before_attention="ln_1", attention="attn",
+    before_mlp=None, norm="ln_f",
+)  # fmt: skip
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_positions: int = 2048
+    n_inner: int | None = None
+    rotary_dim: int | None = 64
+    rotary: bool = True
+    activation_function: str = "gelu_new"
+    layer_norm_epsilon: float = 1e-5
+    scale_attn_weights: bool = True
+    summary_type: str = ""  # the summary is another head's
+    summary_use_proj: bool = True
+    summary_proj_to_labels: bool = True
+    summary_first_dropout: float = 0.1
+    tie_word_embeddings: bool | None = False
+    eos_token_id: Any = None
+    model_type: str = "gptj"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    head = c.n_embd // max(c.n_head, 1)
+    attention = AttentionSpec(
+        c.n_head, c.n_head, head, rotary=RotarySpec(c.rotary_dim or head, interleaved=True),
+        names=AttentionNames(out="out_proj"),
+    )  # fmt: skip
+    mlp = MLPSpec(
+        c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
+        names=MLPNames(up="fc_in", down="fc_out"),
+    )  # fmt: skip
+    return DecoderSpec(
+        c.vocab_size, c.n_embd, c.n_positions, (LayerSpec(attention, mlp),) * c.n_layer,
+        NormSpec("layer", c.layer_norm_epsilon), parallel=True, tied=bool(c.tie_word_embeddings),
+        head_bias=True, names=NAMES,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

@@ -1,0 +1,48 @@
+"""Granite 3 (Granite Team, 2024): LLaMA with multipliers of embedding, parts, scores and logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture, halves
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+
+MODEL_TYPES = ("granite",)
+GGUF_TYPES = ("granite",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GraniteForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    embedding_multiplier: float = 1.0
+    logits_scaling: float = 1.0
+    residual_multiplier: float = 1.0
+    attention_multiplier: float = 1.0
+    model_type: str = "granite"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    plain = each_attention(llama.describe(c), lambda _, a: replace(a, scale=c.attention_multiplier))
+    return replace(
+        plain, embedding_scale=c.embedding_multiplier, residual_scale=c.residual_multiplier,
+        logits_scale=1 / (c.logits_scaling or 1.0),
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+# llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
+GGUF = Architecture(
+    "granite", "GraniteForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
+        "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
+    },
+    transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
+)  # fmt: skip

@@ -1,0 +1,45 @@
+"""Granite 3's mixtures of experts (Granite Team, 2024), with a stack for gate and up together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import granite
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
+
+MODEL_TYPES = ("granitemoe",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GraniteMoeForCausalLM",)
+BASE_PREFIX = "model."
+NAMES = DecoderNames(mlp="block_sparse_moe")
+INSIDE = MLPNames(
+    gate_up="input_linear", down="output_linear", router="router.layer", experts=""
+)  # fmt: skip
+
+
+@dataclass
+class Config(granite.Config):
+    """The keys of config.json that the model depends on."""
+
+    num_local_experts: int = 8
+    num_experts_per_tok: int = 2
+    output_router_logits: bool = False
+    router_aux_loss_coef: float = 0.0  # training only
+    model_type: str = "granitemoe"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    # The softmax of the chosen scores is that of all, divided by the sum of the chosen.
+    experts = ExpertsSpec(
+        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act,
+        names=INSIDE,
+    )  # fmt: skip
+    plain = granite.describe(c)
+    layers = tuple(replace(one, mlp=experts) for one in plain.layers)
+    return replace(plain, layers=layers, names=NAMES)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

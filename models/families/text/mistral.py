@@ -1,0 +1,36 @@
+"""Mistral (Jiang et al., 2023) and Ministral: LLaMA within a sliding window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.families.text import llama
+from rushlight.models.layers.building import decoder_builder, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+
+MODEL_TYPES = ("mistral", "ministral")
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("MistralForCausalLM", "MinistralForCausalLM")
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    sliding_window: int | None = None
+    layer_types: Any = None
+    model_type: str = "mistral"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda layer: True)
+    return each_attention(
+        llama.describe(c),
+        lambda i, a: replace(a, window=c.sliding_window if within[i] else None),
+    )
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

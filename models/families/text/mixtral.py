@@ -1,0 +1,43 @@
+"""Mixtral (Jiang et al., 2024): Mistral with a mixture of experts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import mistral
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
+
+MODEL_TYPES = ("mixtral",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("MixtralForCausalLM",)
+BASE_PREFIX = "model."
+NAMES = DecoderNames(mlp="block_sparse_moe")
+
+
+@dataclass
+class Config(mistral.Config):
+    """The keys of config.json that the model depends on."""
+
+    rms_norm_eps: float = 1e-5
+    num_experts_per_tok: int = 2
+    num_local_experts: int = 8
+    output_router_logits: bool = False
+    router_aux_loss_coef: float = 0.0  # training only, as is the jitter
+    router_jitter_noise: float = 0.0
+    model_type: str = "mixtral"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    plain = mistral.describe(c)
+    experts = ExpertsSpec(
+        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act,
+        names=MLPNames("w1", "w3", "w2"),
+    )  # fmt: skip
+    layers = tuple(replace(one, mlp=experts) for one in plain.layers)
+    return replace(plain, layers=layers, names=NAMES)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

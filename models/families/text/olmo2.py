@@ -1,0 +1,56 @@
+"""OLMo 2 and 3 (OLMo Team, 2025): LLaMA with norms after each part, and of all q and all k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import FULL, SLIDING, decoder_builder, kinds_of
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.rotary import rotary_of
+
+MODEL_TYPES = ("olmo2", "olmo3")
+GGUF_TYPES = ("olmo2",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
+BASE_PREFIX = "model."
+NAMES = DecoderNames(
+    before_attention=None, after_attention="post_attention_layernorm", before_mlp=None,
+    after_mlp="post_feedforward_layernorm",
+)  # fmt: skip
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    rms_norm_eps: float = 1e-5
+    sliding_window: int | None = None  # OLMo 3
+    layer_types: Any = None
+    model_type: str = "olmo2"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    plain = llama.describe(c)
+    third = c.model_type == "olmo3"
+    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: third and (i + 1) % 4 != 0)
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        kind = SLIDING if within[layer] else FULL
+        return replace(
+            a, norm=plain.norm, norm_over="all", rotary=rotary_of(vars(c), a.head_dim, kind),
+            window=c.sliding_window if within[layer] else None,
+        )  # fmt: skip
+
+    return replace(each_attention(plain, changed), names=NAMES)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "olmo2", "Olmo2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    decoder=NAMES,
+)  # fmt: skip

@@ -1,0 +1,58 @@
+"""OLMoE (Muennighoff et al., 2024): a mixture of experts, norms of all q and all k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.mlp import ExpertsSpec
+
+MODEL_TYPES = ("olmoe",)
+GGUF_TYPES = ("olmoe",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("OlmoeForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    rms_norm_eps: float = 1e-5
+    clip_qkv: float | None = None
+    num_experts: int = 64
+    num_local_experts: int | None = None  # newer files' name of the same
+    num_experts_per_tok: int = 8
+    norm_topk_prob: bool = False
+    output_router_logits: bool = False
+    router_aux_loss_coef: float = 0.0  # training only
+    model_type: str = "olmoe"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    c.num_experts = c.num_local_experts or c.num_experts
+    plain = llama.describe(c)
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        return replace(a, norm=plain.norm, norm_over="all", clip=c.clip_qkv)
+
+    experts = ExpertsSpec(
+        c.num_experts, c.num_experts_per_tok,
+        c.intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
+    )  # fmt: skip
+    plain = each_attention(plain, changed)
+    return replace(plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers))
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "olmoe", "OlmoeForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count", "clip_qkv": "attention.clamp_kqv",
+    },
+)  # fmt: skip

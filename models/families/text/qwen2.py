@@ -1,0 +1,49 @@
+"""Qwen2 and Qwen2.5 (Yang et al., 2024): LLaMA with biases of q, k and v."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.building import decoder_builder, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+
+MODEL_TYPES = ("qwen2",)
+GGUF_TYPES = ("qwen2",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Qwen2ForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    use_sliding_window: bool = False
+    sliding_window: int | None = None
+    max_window_layers: int = 28
+    layer_types: Any = None
+    use_mrope: bool = False
+    model_type: str = "qwen2"
+
+
+def windows(c: Config) -> list[int | None]:
+    """The window of each layer: by `layer_types`, or of those from `max_window_layers` on."""
+    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: i >= c.max_window_layers)
+    return [c.sliding_window if one and c.use_sliding_window else None for one in within]
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    found = windows(c)
+    return each_attention(
+        llama.describe(c), lambda i, a: replace(a, bias=True, out_bias=False, window=found[i])
+    )
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "qwen2", "Qwen2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
+)  # fmt: skip

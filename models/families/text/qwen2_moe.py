@@ -1,0 +1,59 @@
+"""Qwen 1.5's and Qwen2's mixtures of experts (Yang et al., 2024), one expert shared by all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.families.text import qwen2
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.building import decoder_builder, sparse_layers
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.mlp import ExpertsSpec
+
+MODEL_TYPES = ("qwen2_moe",)
+GGUF_TYPES = ("qwen2moe",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Qwen2MoeForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(qwen2.Config):
+    """The keys of config.json that the model depends on."""
+
+    moe_intermediate_size: int = 1408
+    shared_expert_intermediate_size: int = 5632
+    num_experts: int = 60
+    num_local_experts: int | None = None  # newer files' name of the same
+    num_experts_per_tok: int = 4
+    norm_topk_prob: bool = False
+    decoder_sparse_step: int = 1
+    mlp_only_layers: Any = None
+    qkv_bias: bool = True
+    output_router_logits: bool = False
+    router_aux_loss_coef: float = 0.0  # training only
+    model_type: str = "qwen2_moe"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    c.num_experts = c.num_local_experts or c.num_experts
+    experts = ExpertsSpec(
+        c.num_experts, c.num_experts_per_tok,
+        c.moe_intermediate_size, c.hidden_act, normalized=c.norm_topk_prob,
+        shared=c.shared_expert_intermediate_size, shared_gate=True,
+    )  # fmt: skip
+    plain = each_attention(qwen2.describe(c), lambda _, a: replace(a, bias=c.qkv_bias))
+    return sparse_layers(plain, experts, c.decoder_sparse_step, c.mlp_only_layers)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "qwen2_moe", "Qwen2MoeForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+    },
+)  # fmt: skip

@@ -1,0 +1,46 @@
+"""Qwen3 (Yang et al., 2025): LLaMA with norms of each head's q and k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import qwen2
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.norms import NormSpec
+
+MODEL_TYPES = ("qwen3",)
+GGUF_TYPES = ("qwen3",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Qwen3ForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(qwen2.Config):
+    """The keys of config.json that the model depends on."""
+
+    head_dim: int | None = 128
+    model_type: str = "qwen3"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+
+    def normed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        return replace(
+            a,
+            bias=c.attention_bias,
+            out_bias=c.attention_bias,
+            norm=NormSpec("rms", c.rms_norm_eps),
+        )
+
+    return each_attention(qwen2.describe(c), normed)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "qwen3", "Qwen3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}
+)  # fmt: skip

@@ -1,0 +1,57 @@
+"""SmolLM3 (Hugging Face, 2025): LLaMA whose every fourth layer knows no positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.text import qwen2
+from rushlight.models.gguf.architecture import Architecture, halves
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+
+MODEL_TYPES = ("smollm3",)
+GGUF_TYPES = ("smollm3",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("SmolLM3ForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(qwen2.Config):
+    """The keys of config.json that the model depends on."""
+
+    rope_theta: float = 2000000.0
+    no_rope_layers: Any = None
+    no_rope_layer_interval: int = 4
+    tie_word_embeddings: bool | None = True
+    model_type: str = "smollm3"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    every, count = max(c.no_rope_layer_interval, 1), c.num_hidden_layers
+    # One entry per layer: 1 for a layer with rotary positions.
+    rotated = c.no_rope_layers or [int((i + 1) % every != 0) for i in range(count)]
+    if not isinstance(rotated, list) or len(rotated) != count or not set(rotated) <= {0, 1}:
+        raise FormatError(
+            f"config.json: no_rope_layers is {brief(rotated)}; it must have {count} entries 0 or 1"
+        )
+    return each_attention(
+        qwen2.describe(c),
+        lambda i, a: replace(
+            a,
+            bias=c.attention_bias,
+            out_bias=c.attention_bias,
+            rotary=a.rotary if rotated[i] else None,
+        ),
+    )
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+# llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
+GGUF = Architecture(
+    "smollm3", "SmolLM3ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
+)  # fmt: skip

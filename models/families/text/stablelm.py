@@ -1,0 +1,55 @@
+"""StableLM (Bellagente et al., 2024): LLaMA with layer norms and partial rotary positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.config import choose
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.rotary import rotary_of
+
+MODEL_TYPES = ("stablelm",)
+GGUF_TYPES = ("stablelm",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("StableLmForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    layer_norm_eps: float = 1e-5
+    partial_rotary_factor: float | None = None
+    use_qkv_bias: bool = False
+    qk_layernorm: bool = False
+    use_parallel_residual: bool = False
+    model_type: str = "stablelm"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("qk_layernorm", c.qk_layernorm, (False,))
+    plain = llama.describe(c)
+    parallel = c.use_parallel_residual
+    names = DecoderNames(before_mlp=None if parallel else "post_attention_layernorm")
+    return replace(
+        each_attention(plain, lambda _, a: replace(
+            a, bias=c.use_qkv_bias, out_bias=False,
+            rotary=rotary_of(vars(c), a.head_dim, share=0.25),
+        )),
+        norm=NormSpec("layer", c.layer_norm_eps), parallel=parallel, names=names,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "stablelm", "StableLmForCausalLM", keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "use_parallel_residual": "use_parallel_residual",
+    }, adjust=lambda config: config.update(use_qkv_bias=config["attention_bias"]),
+)  # fmt: skip

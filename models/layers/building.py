@@ -1,0 +1,64 @@
+"""What the files of decoder families share: `build`, and kinds of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.config import read_config
+from rushlight.models.layers.decoder import Decoder, DecoderSpec
+from rushlight.models.layers.mlp import ExpertsSpec
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+def decoder_builder(
+    kind: type, describe: Callable[[Any], DecoderSpec], architectures: Sequence[str]
+) -> Callable[[dict[str, Any], Collection[str]], Decoder]:
+    """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
+
+    Where config.json does not say whether the head shares the embedding's weight, it does if the
+    checkpoint has no head.
+    """
+
+    def build(config: dict[str, Any], names: Collection[str]) -> Decoder:
+        """The model of a checkpoint with these tensor names, on the meta device."""
+        known: Any = read_config(kind, config, architectures)
+        if known.tie_word_embeddings is None:
+            known.tie_word_embeddings = not any(
+                n.endswith(("lm_head.weight", "embed_out.weight")) for n in names
+            )
+        return Decoder(known, describe(known))
+
+    return build
+
+
+def kinds_of(given: Any, count: int, default: Callable[[int], bool]) -> list[bool]:
+    """Whether each of `count` layers attends within a window: `layer_types`, or else `default`.
+
+    FormatError for a list of another length or with another kind.
+    """
+    if given is None:
+        return [default(i) for i in range(count)]
+    known = isinstance(given, list) and all(one in (FULL, SLIDING) for one in given)
+    if not known or len(given) != count:
+        raise FormatError(
+            f"config.json: layer_types is {brief(given)}; it must have {count} entries, each "
+            f"{FULL} or {SLIDING}"
+        )
+    return [one == SLIDING for one in given]
+
+
+def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any) -> DecoderSpec:
+    """`spec` with experts in every layer number `step`, but for the layers listed in `dense`.
+
+    These are `decoder_sparse_step` and `mlp_only_layers` of config.json.
+    """
+    plain = dense or []
+    layers = [
+        one if i in plain or (i + 1) % max(step, 1) else replace(one, mlp=experts)
+        for i, one in enumerate(spec.layers)
+    ]
+    return replace(spec, layers=tuple(layers))

@@ -1,0 +1,81 @@
+"""Every family that GGUF knows: its file gives the published logits here and in llama.cpp."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
+from rushlight.models.families import families
+from rushlight.models.gguf.quantize import dequantize
+
+Array = npt.NDArray[Any]
+DATA = Path(__file__).parent / "data" / "families"
+# Rows that a GGUF file can say, one or more for each family with names of GGUF.
+ROWS = (
+    "llama", "llama-biases", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "olmoe", "gemma",
+    "gemma2-gguf", "gemma3-gguf", "phi", "phi3", "starcoder2", "stablelm",
+    "olmo", "olmo2", "granite", "cohere", "smollm3", "ernie4_5",
+)  # fmt: skip
+pytestmark = pytest.mark.native
+
+
+def folder(row: str, table: ModuleType, place: Path) -> Path:
+    """The checkpoint of a row of the table."""
+    found = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
+    shapes = json.loads(found["names"])
+    place.mkdir()
+    save_safetensors(
+        {name: rl.tensor(table.values_of(name, tuple(shape))) for name, shape in shapes.items()},
+        place / "model.safetensors",
+    )
+    (place / "config.json").write_text(found["config"])
+    return place
+
+
+def test_every_family_with_names_of_gguf_is_here(table: ModuleType) -> None:
+    known = {families()[table.ROWS[row][1]["model_type"]] for row in ROWS}
+    assert known == set(families("GGUF_TYPES").values())
+
+
+@pytest.mark.parametrize("known", ROWS)
+def test_the_file_gives_the_published_logits(
+    known: str, table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    file = tmp_path / f"{known}.gguf"
+    dequantize(folder(known, table, tmp_path / "model"), file, type="f32")
+    golden = load_safetensors(DATA / f"{known}.safetensors")["out"].numpy()
+    ids = table.ids_of(golden.shape[-1])
+    m = rl.models.load(file)
+    with rl.no_grad():
+        np.testing.assert_allclose(m(rl.tensor(ids)).numpy(), golden, rtol=1e-4, atol=5e-5)
+    most = np.abs(golden).max()
+    with llama_cpp.model(file, context=64) as theirs:
+        found = np.abs(theirs.logits(ids[0]) - golden[0, -1]).max() / most
+    # ggml's GELU is a table of float16.
+    assert found < (3e-3 if "gelu" in str(vars(m.config).get("hidden_act")) else 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        ("qwen2-windows", "scaled by 'yarn' cannot be written"),
+        ("starcoder2-window", r"its layers\[0\].attention.window is 4, .* starcoder2 means None"),
+        ("gemma2", r"its layers\[0\].attention.scale is 0.204.*, .* gemma2 means 0.316"),
+        ("smollm3-windows", "cannot be written"),
+        ("gpt2", "gpt2 cannot be written as GGUF; supported: "),
+    ],
+)
+def test_what_gguf_cannot_say_is_refused(
+    known: str, lost: str, table: ModuleType, tmp_path: Path
+) -> None:
+    with pytest.raises(rl.LoadError, match=lost):
+        dequantize(folder(known, table, tmp_path / "model"), tmp_path / "x.gguf", type="f32")
+    assert not list(tmp_path.glob("*.gguf"))
