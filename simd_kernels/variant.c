@@ -20,8 +20,9 @@
 #pragma clang attribute pop
 #endif
 
-#include "attention.c"
 #include "blocks.c"
+#include "packed.c"
+#include "attention.c"
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"
