@@ -15,6 +15,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -197,16 +198,21 @@ def count_steps() -> Callable[[Callable[[], object]], int]:
     return count
 
 
-@pytest.fixture(scope="session")
-def every_kernel() -> list[Any]:
-    """Every kernel of the webgpu device as (WGSL, access, label); see every_kernel.py."""
-    place = Path(__file__).parent / "every_kernel.py"
-    spec = importlib.util.spec_from_file_location("rushlight_tests_every_kernel", place)
+def _beside(name: str) -> ModuleType:
+    """A module of this folder: with the importlib import mode, tests cannot import one another."""
+    place = Path(__file__).parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"rushlight_tests_{name}", place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    found: list[Any] = module.collect()
+    return module
+
+
+@pytest.fixture(scope="session")
+def every_kernel() -> list[Any]:
+    """Every kernel of the webgpu device as (WGSL, access, label); see every_kernel.py."""
+    found: list[Any] = _beside("every_kernel").collect()
     return found
 
 
@@ -258,23 +264,40 @@ def llama_cpp_models() -> Path:
     return folder
 
 
-# llama.cpp as npm has it for Linux on x64: one library of it quantizes.
+# llama.cpp as npm has it for Linux on x64. With the two libraries of kernels, results are the same
+# on every processor that has AVX2.
 _GGML = (
     "@node-llama-cpp/linux-x64",
     "3.22.1",
     "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OA"
     "matoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg==",
 )
+_LIBRARIES = (
+    "libggml-base.so", "libggml-cpu-haswell.so", "libggml-cpu-x64.so", "libggml.v0.5.0.so",
+    "libllama.v0.5.0.so",
+)  # fmt: skip
 
 
 def ggml_library() -> ctypes.CDLL:
-    """ggml's base library, fetched once."""
+    """ggml's base library."""
+    return ctypes.CDLL(str(_llama_cpp_folder() / "libggml-base.so"))
+
+
+def _llama_cpp_folder() -> Path:
+    """The folder of llama.cpp's libraries, fetched once."""
     from rushlight.core.io.hub.fetch import cache_dir, npm_members
 
-    place = cache_dir() / "tests" / f"ggml-{_GGML[1]}" / "libggml-base.so"
-    if not place.exists():
-        npm_members(*_GGML, {f"bins/linux-x64/{place.name}": place})
-    return ctypes.CDLL(str(place))
+    folder = cache_dir() / "tests" / f"llama-{_GGML[1]}"
+    missing = [name for name in _LIBRARIES if not (folder / name).exists()]
+    if missing:
+        npm_members(*_GGML, {f"bins/linux-x64/{name}": folder / name for name in missing})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama_cpp() -> Any:
+    """llama.cpp's library; see llama_cpp.py."""
+    return _beside("llama_cpp").LlamaCpp(_llama_cpp_folder())
 
 
 @pytest.fixture(scope="session")

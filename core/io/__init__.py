@@ -9,12 +9,13 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.gguf import gguf_in, load_gguf, read_gguf
+from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.core.io.weights.source import open_source
 from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.tensor import Tensor
 
-__all__ = ["load", "load_gguf", "load_safetensors", "save", "save_safetensors"]
+__all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_safetensors"]
 
 # The first bytes of common formats, for a message that says what a file is.
 _SIGNATURES = (

@@ -48,7 +48,7 @@ from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatE
 from rushlight.core.basis.quantized import *  # noqa: F403
 from rushlight.core.functional.declared import *  # noqa: F403
 from rushlight.core.functional.declared import __all__ as _declared
-from rushlight.core.io import load, save
+from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.autograd import enable_grad, is_grad_enabled, no_grad
@@ -65,8 +65,8 @@ __all__ = [
     "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
     "int32", "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "manual_seed",
     "models", "nn", "no_grad", "optim", "pipeline", "profile", "promote_types", "save",
-    "set_executable_memory", "set_linear_mode", "set_num_threads", "tensor", "tune", "tune_async",
-    "uint32", "uint8",
+    "save_gguf", "set_executable_memory", "set_linear_mode", "set_num_threads", "tensor", "tune",
+    "tune_async", "uint32", "uint8",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,12 @@ _REMOVED = {
     37: "iq4_nl_4_8", 38: "iq4_nl_8_8",
 }  # fmt: skip
 # Metadata value types with a fixed size, as NumPy reads them.
-_NUMBERS = {
+NUMBERS = {
     0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "|b1", 10: "<u8",
     11: "<i8", 12: "<f8",
 }  # fmt: skip
-_UINT32, _STRING, _ARRAY = 4, 8, 9
-_ALIGNMENT = "general.alignment"
+_UINT32, STRING, ARRAY = 4, 8, 9
+ALIGNMENT = "general.alignment"
 _LENGTH = struct.Struct("<Q")
 
 
@@ -59,12 +59,21 @@ class Gguf:
     """A file's metadata (numbers, strings, lists and NumPy arrays by key) and its tensors.
 
     An entry's shape is in row-major order, the reverse of the file's. `header` is the offset of the
-    tensors' bytes.
+    tensors' bytes. `kinds` has the file's numbers of the value types.
     """
 
     metadata: dict[str, Any]
     table: Table
     header: int
+    kinds: dict[str, int] = field(default_factory=dict)
+
+    def typed(self) -> dict[str, Any]:
+        """The metadata with NumPy's numbers: what `write_gguf` writes as this file has it."""
+        return {
+            key: np.dtype(NUMBERS[kind]).type(value) if kind in NUMBERS else value
+            for key, value in self.metadata.items()
+            for kind in (self.kinds[key],)
+        }
 
 
 class _Cursor:
@@ -179,20 +188,21 @@ def read_gguf(source: Source) -> Gguf:
     _at_most(source, "tensors", tensors, _MOST_TENSORS)
     _at_most(source, "keys", pairs, _MOST_KEYS)
     metadata: dict[str, Any] = {}
+    kinds: dict[str, int] = {}
     for _ in range(pairs):
         key = cursor.name("key")
         if key in metadata:
             raise FormatError(f"{source.name}: key {key!r:.100} occurs twice")
         kind = cursor.number("<I")
-        if key == _ALIGNMENT and kind != _UINT32:
+        if key == ALIGNMENT and kind != _UINT32:
             raise FormatError(f"{source.name}: {key} has a value of type {kind}, not uint32")
-        metadata[key] = _value(cursor, kind, key, 0)
+        metadata[key], kinds[key] = _value(cursor, kind, key, 0), kind
     rows = [_row(cursor) for _ in range(tensors)]
-    alignment = metadata.get(_ALIGNMENT, 32)
+    alignment = metadata.get(ALIGNMENT, 32)
     if alignment.bit_count() != 1:
-        raise FormatError(f"{source.name}: {_ALIGNMENT} is {alignment}, not a power of two")
+        raise FormatError(f"{source.name}: {ALIGNMENT} is {alignment}, not a power of two")
     base = -(-cursor.at // alignment) * alignment
-    return Gguf(metadata, _table(source, rows, base, alignment), base)
+    return Gguf(metadata, _table(source, rows, base, alignment), base, kinds)
 
 
 def _at_most(source: Source, what: str, count: int, most: int) -> None:
@@ -201,22 +211,22 @@ def _at_most(source: Source, what: str, count: int, most: int) -> None:
 
 
 def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
-    if kind == _STRING:
+    if kind == STRING:
         return cursor.text()
-    if kind in _NUMBERS:
-        form = np.dtype(_NUMBERS[kind])
+    if kind in NUMBERS:
+        form = np.dtype(NUMBERS[kind])
         return np.frombuffer(cursor.take(form.itemsize), form)[0].item()
-    if kind != _ARRAY:
+    if kind != ARRAY:
         raise FormatError(f"{cursor.source.name}: key {key!r:.100} has a value of type {kind}")
     inner, count = cursor.number("<I"), cursor.number("<Q")
     cursor.arrays += 1
     _at_most(cursor.source, "arrays in its metadata", cursor.arrays, _MOST_ARRAYS)
-    if inner in _NUMBERS:
-        form = np.dtype(_NUMBERS[inner])
+    if inner in NUMBERS:
+        form = np.dtype(NUMBERS[inner])
         return np.frombuffer(bytes(cursor.take(count * form.itemsize)), form)
     if count * 8 > cursor.source.size - cursor.at:
         raise TruncatedError(f"{cursor.source.name}: key {key!r:.100} says it has {count} values")
-    if inner == _STRING:
+    if inner == STRING:
         cursor.strings += count
         _at_most(cursor.source, "strings in its metadata", cursor.strings, _MOST_TEXTS)
         return cursor.texts(count)

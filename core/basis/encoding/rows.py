@@ -1,0 +1,108 @@
+"""encode: rows of float32 as the blocks of a quantized type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.encoding import plain
+from rushlight.core.basis.encoding.block import Array, Blocks, Encoder, Fields
+
+_ENCODERS: dict[DType, Encoder] = {
+    as_dtype(f.__name__): f for f in (plain.q4_0, plain.q8_0)
+}
+# The types that values can be quantized to.
+ENCODABLE: tuple[DType, ...] = tuple(_ENCODERS)
+# Elements that are quantized at a time: with a few temporaries they fit a processor's cache.
+_PIECE = 1 << 16
+_STORES = {"u8": np.uint8, "i8": np.int8, "f16": np.float16, "f32": np.float32}
+
+
+def check_encodable(dtype: DType) -> None:
+    """TypeError, with the types that can be, if values cannot be quantized to `dtype`."""
+    if dtype not in _ENCODERS:
+        known = ", ".join(d.name for d in ENCODABLE)
+        raise TypeError(f"quantizing to {dtype.name} is not supported; supported: {known}")
+
+
+def encode(dtype: DType, values: Array, importance: Array | None = None) -> Array:
+    """float32 rows (rows, n) as blocks of `dtype`: uint8 (rows, bytes of a row).
+
+    n must be a multiple of the type's block. importance: (n,), how much an error in each column
+    counts, as in an importance matrix of llama.cpp: the mean square of what the column is
+    multiplied by. A block whose columns all have importance 0 is quantized as if it had none.
+    Memory beyond the result is bounded: a few thousand blocks are quantized at a time.
+
+    Raises TypeError for a dtype that cannot be quantized to or values that are not float32, and
+    ValueError for a length that is no multiple of the block, for NaN and infinity in the values
+    (with the position of the first), and for an importance of another length, or one that is
+    negative or not finite.
+    """
+    check_encodable(dtype)
+    if values.dtype != np.float32 or values.ndim != 2:
+        raise TypeError(f"encode: values are {values.dtype} {values.shape}, not float32 rows")
+    rows, columns = values.shape
+    if columns % dtype.block:
+        raise ValueError(
+            f"quantizing to {dtype.name}: a row of {columns} elements is not a whole number of "
+            f"blocks of {dtype.block}"
+        )
+    weights = None if importance is None else _checked(importance, columns, dtype)
+    per_row = columns // dtype.block
+    blocks = np.ascontiguousarray(values).reshape(rows * per_row, dtype.block)
+    out = np.empty((len(blocks), dtype.itemsize), np.uint8)
+    rms = None if weights is None else _rms(values)
+    step = max(1, _PIECE // dtype.block)
+    for first in range(0, len(blocks), step):
+        x = np.ascontiguousarray(blocks[first : first + step].T)
+        if not np.isfinite(x).all():
+            raise ValueError(_not_finite(values, dtype))
+        given = Blocks(x, None, None)
+        if weights is not None and rms is not None:
+            at = np.arange(first, first + x.shape[1])
+            given = Blocks(x, weights[:, at % per_row], rms[at // per_row])
+        _write(out[first : first + step], dtype, _ENCODERS[dtype](given))
+    return out.reshape(rows, per_row * dtype.itemsize)
+
+
+def _checked(importance: Array, columns: int, dtype: DType) -> Array:
+    """The importance as (block, blocks of a row) float32, each block's largest 1."""
+    found = np.asarray(importance)
+    if found.shape != (columns,):
+        raise ValueError(f"encode: importance is {found.shape}, the rows have {columns} columns")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if wrong.size:
+        at = int(wrong[0])
+        raise ValueError(f"encode: importance {found[at]} of column {at}; it must be >= 0")
+    blocks = found.astype(np.float64).reshape(-1, dtype.block)
+    most = blocks.max(axis=1, keepdims=True, initial=0)
+    scaled = np.where(most > 0, blocks / np.where(most > 0, most, 1), 1)
+    # What has no importance still gets a scale that fits it.
+    return np.ascontiguousarray(np.maximum(scaled, 1e-6).T, np.float32)
+
+
+def _rms(values: Array) -> Array:
+    """The root mean square of each row as float32, and 1 for rows of zeros."""
+    squares = np.einsum("ij,ij->i", values, values, dtype=np.float64)
+    found = np.sqrt(squares / max(values.shape[1], 1)).astype(np.float32)
+    return np.where(found > 0, found, np.float32(1))
+
+
+def _not_finite(values: Array, dtype: DType) -> str:
+    row, column = np.argwhere(~np.isfinite(values))[0]
+    return (
+        f"quantizing to {dtype.name}: the value at row {row}, column {column} is "
+        f"{values[row, column]}; blocks hold finite values only"
+    )
+
+
+def _write(out: Array, dtype: DType, fields: Fields) -> None:
+    """Put the fields of blocks into their bytes (blocks, itemsize)."""
+    for name, field in dtype.fields.items():
+        store: Any = np.dtype(_STORES.get(field.kind, np.uint8))
+        stored = fields[name].astype(store)
+        rows = np.ascontiguousarray(stored.reshape(-1, stored.shape[-1]).T)
+        end = field.offset + store.itemsize * (field.count or 1)
+        out[:, field.offset : end] = rows.view(np.uint8)
