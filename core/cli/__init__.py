@@ -85,7 +85,7 @@ def _app() -> Typer:
     """The commands. They are made here, so that importing Rushlight costs nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, profile, site, tasks, tune
+    from rushlight.core.cli import commands, evaluate, profile, site, tasks, tune
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
@@ -94,7 +94,7 @@ def _app() -> Typer:
     )
     every: tuple[Callable[..., None], ...] = (
         *tasks.commands(), commands.inspect, commands.fetch, commands.info, tune.tune,
-        profile.profile,
+        profile.profile, evaluate.perplexity, evaluate.imatrix,
     )  # fmt: skip
     for command in every:
         app.command()(command)
