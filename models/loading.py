@@ -38,23 +38,26 @@ def load(
 ) -> Model:
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
+    Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
+    (or its http(s) address), or a ggml file of a llama, is a model by itself.
     dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
     of a download. Weights that are not converted are views of the memory-mapped file. Raises
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
     download.
     """
+    from rushlight.core.io import is_address, load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
     from rushlight.core.io.hub.names import resolve
-    from rushlight.core.io.weights.gguf import gguf_in, load_gguf
-    from rushlight.core.io.weights.safetensors import load_safetensors
 
+    if is_address(path_or_name) and states_metadata(path_or_name):
+        tensors, metadata = load_weights(path_or_name)
+        return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
-    if gguf := gguf_in(folder):
-        tensors, metadata = load_gguf(gguf)
-        return from_gguf(metadata, tensors, device=device, dtype=dtype)
     files = SmallFiles(folder)
-    require_config(files, f"{folder}: ")
-    return assemble(files, load_safetensors(folder), device=device, dtype=dtype)
+    if not states_metadata(folder):
+        require_config(files, f"{folder}: ")
+    tensors, metadata = load_weights(folder)
+    return from_parts(files, tensors, metadata, device=device, dtype=dtype)
 
 
 def require_config(files: Mapping[str, bytes], where: str = "") -> None:

@@ -132,6 +132,8 @@ class LlamaCpp:
         made = self.lib.llama_init_from_model(ctypes.c_void_p(loaded), params)
         try:
             assert made, self.said
+            # More threads than cores wait for each other by spinning.
+            self.lib.llama_set_n_threads(ctypes.c_void_p(made), 1, 1)
             yield Model(self.lib, ctypes.c_void_p(loaded), ctypes.c_void_p(made))
         finally:
             self.lib.llama_free(ctypes.c_void_p(made))

@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from rushlight.core.cli.show import bar, printable, short
-
-if TYPE_CHECKING:
-    from rushlight.core.io.weights.table import Entry
+from rushlight.core.cli.quantize import total_lines, totals
+from rushlight.core.cli.show import bar, printable, short, size
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[str, typer.Option(help="A model: a name, folder, file, or hub id owner/name.")]
@@ -33,11 +31,7 @@ def inspect(
     opened = read_tables(path)
     rows = [(name, e) for name, table, _ in opened for e in table.entries.values()]
     metadata = {k: v for _, _, found in opened for k, v in found.items()}
-    total = {
-        "tensors": len(rows),
-        "parameters": sum(_numel(e) for _, e in rows),
-        "bytes": sum(e.nbytes for _, e in rows),
-    }
+    entries = [e for _, e in rows]
     if as_json:
         tensors = [
             {"name": e.name, "dtype": e.dtype.name, "shape": e.shape, "bytes": e.nbytes,
@@ -45,16 +39,14 @@ def inspect(
             for name, e in rows
         ]  # fmt: skip
         few = {key: _few(value) for key, value in metadata.items()}
-        print(json.dumps({"metadata": few, "total": total, "tensors": tensors}))
+        print(json.dumps({"metadata": few, "total": totals(entries), "tensors": tensors}))
         return
     _print_table(
-        [[printable(e.name), e.dtype.name, str(list(e.shape)), _size(e.nbytes)] for _, e in rows]
+        [[printable(e.name), e.dtype.name, str(list(e.shape)), size(e.nbytes)] for _, e in rows]
     )
     for key, value in metadata.items():
         print(f"metadata  {printable(key)}: {printable(short(str(_few(value)), 200))}")
-    files = f" in {len(opened)} files" if len(opened) > 1 else ""
-    count = f"{total['parameters']:,} numbers"
-    print(f"{total['tensors']} tensors{files}, {count}, {_size(total['bytes'])}")
+    print("\n".join(total_lines(entries, len(opened))))
 
 
 def fetch(name: Annotated[str, typer.Argument(help="A model: a name or a hub id.")]) -> None:
@@ -142,7 +134,7 @@ def _device_line(facts: dict[str, Any]) -> str:
         return f"{facts['name']}: {facts['error']}"
     if "limits" not in facts:
         return f"{facts['name']}: {facts['device']}, {facts['kernels']}, threads {facts['threads']}"
-    limits = ", ".join(f"{name} {_size(facts['limits'][name])}" for name in _LIMITS)
+    limits = ", ".join(f"{name} {size(facts['limits'][name])}" for name in _LIMITS)
     features = ", ".join(facts["features"]) or "no optional features"
     return (
         f"{facts['name']}: {facts['device']}, {facts['backend']}, {facts['description']}\n"
@@ -173,17 +165,6 @@ def _print_table(rows: list[list[str]]) -> None:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]
         print("  ".join([*cells, row[3].rjust(widths[3])]))
-
-
-def _numel(entry: Entry) -> int:
-    return entry.nbytes // entry.dtype.itemsize * entry.dtype.block
-
-
-def _size(nbytes: int) -> str:
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if nbytes >= factor:
-            return f"{nbytes / factor:.1f} {unit}"
-    return f"{nbytes} B"
 
 
 def _few(value: Any) -> Any:

@@ -91,3 +91,11 @@ def short(text: str, width: int) -> str:
     """A text in one line of at most `width` characters."""
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def size(nbytes: int) -> str:
+    """A number of bytes with a unit."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.1f} {unit}"
+    return f"{nbytes} B"

@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.weights.gguf import gguf_in, load_gguf, read_gguf
+from rushlight.core.io.weights.ggml import MAGICS, load_ggml, read_ggml
+from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
+from rushlight.core.io.weights.numpy_files import load_npy, load_npz, read_npy_table
+from rushlight.core.io.weights.pytorch import load_pytorch, read_pytorch_table, state_dict
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
-from rushlight.core.io.weights.source import open_source
+from rushlight.core.io.weights.shards import read_index, weights_in
+from rushlight.core.io.weights.source import Source, open_regular, open_source
 from rushlight.core.io.weights.table import Table
+from rushlight.core.io.weights.zips import read_zip
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_safetensors"]
 
-# The first bytes of common formats, for a message that says what a file is.
+# The first bytes of formats that are read; safetensors and JSON have none of their own.
+_KINDS = {
+    MAGIC: "gguf", **dict.fromkeys(MAGICS, "ggml"), b"PK\3\4": "zip", b"\x93NUMPY": "npy",
+    **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
+}  # fmt: skip
+# And those of others, for a message that says what a file is.
 _SIGNATURES = (
-    (b"PK\x03\x04", "a zip: an .npz of NumPy or a checkpoint of PyTorch"),
-    (b"\x93NUMPY", "an .npy array of NumPy"),
-    (b"\x80\x02", "a pickle, perhaps an old checkpoint of PyTorch"),
-    (b"\x80\x04", "a pickle"),
+    (b"PK\5\6", "an empty zip"),
     (b"\x89HDF", "an HDF5 file"),
     (b"\x08", "perhaps an ONNX model"),
     (b"version https://git-lfs", "a Git LFS pointer; the file itself was not fetched"),
     (b"<", "perhaps a web page that was saved instead of the file"),
 )
+_LOADERS: dict[str, Callable[[Source, str], Any]] = {
+    "gguf": lambda source, device: load_gguf(source, device)[0],
+    "ggml": lambda source, device: load_ggml(source, device)[0],
+    "npy": load_npy,
+    "npz": load_npz,
+    "pickle": load_pytorch,
+    "zip": load_pytorch,
+    "safetensors": load_safetensors,
+}
+_TABLES: dict[str, Callable[[Source], Table]] = {
+    "ggml": lambda source: read_ggml(source).table,
+    "npy": read_npy_table,
+    "npz": read_npy_table,
+    "pickle": read_pytorch_table,
+    "zip": read_pytorch_table,
+}
 
 
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
@@ -39,54 +62,135 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     save_safetensors(tensors, path)
 
 
-def load(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, Tensor]:
+def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
     """The tensors of a file by name; the file's content decides its format.
 
-    Reads safetensors (a file, the index of a sharded checkpoint, or a folder with either) and
-    GGUF. On `cpu` the tensors are views of the mapped file: nothing is read until it is used.
-    Raises FormatError for a file of another format or a broken one, saying what it looks like, and
-    FileNotFoundError for a missing file.
+    Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, PyTorch's .pt,
+    .pth and .bin, and NumPy's .npz and .npy; the index of a sharded checkpoint, or a folder with
+    one of them; also an http(s) address, or a Source such as a file dropped on a page. An .npy file
+    gives one tensor, and a file of PyTorch what was saved: nested dicts, lists and tuples of
+    tensors and plain values; nothing of it is run. On `cpu` the tensors are views of the mapped
+    file: nothing is read until it is used. Raises FormatError for a file of another format or a
+    broken one, saying what it looks like, and FileNotFoundError for a missing file.
     """
+    if not isinstance(path, str | os.PathLike):
+        return _LOADERS[_kind_in(path)](path, device)
+    if is_address(path):
+        return load_gguf(path, device)[0] if _names_gguf(path) else load(open_source(path), device)
     if gguf := gguf_in(Path(path)):
         return load_gguf(gguf, device)[0]
-    require_safetensors(path)
-    return load_safetensors(path, device)
+    place = weights_in(Path(path)) if Path(path).is_dir() else Path(path)
+    if place.name.endswith(".bin.index.json"):
+        return _load_shards(place, device)
+    if kind_of_file(place) in ("safetensors", "json"):
+        return load_safetensors(place, device)
+    source = open_source(place)
+    try:
+        return load(source, device)
+    finally:
+        source.close()
+
+
+def _load_shards(index: Path, device: str) -> dict[str, Tensor]:
+    """The tensors of a sharded checkpoint of PyTorch by name, those that its index names."""
+    found: dict[str, Tensor] = {}
+    for shard, names in read_index(index).items():
+        tensors = state_dict(load(index.parent / shard, device))
+        if missing := sorted(names - tensors.keys()):
+            raise FormatError(
+                f'{index}: tensor "{missing[0]}" should be in {shard}, which does not have it'
+            )
+        found |= {name: tensors[name] for name in tensors if name in names}
+    return found
+
+
+def load_weights(
+    path: str | os.PathLike[str] | Source,
+) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    """(tensors by name, metadata) for a model, of a file or folder as in `load`.
+
+    The metadata is that of GGUF, else None. Of nested dicts, as trainers save them, the tensors
+    have the names of the model's state dict.
+    """
+    if not isinstance(path, str | os.PathLike):
+        if (kind := _kind_in(path)) in ("gguf", "ggml"):
+            return load_gguf(path) if kind == "gguf" else load_ggml(path)
+    elif states_metadata(path):
+        gguf = path if is_address(path) else gguf_in(Path(path))
+        return load_ggml(path) if gguf is None else load_gguf(gguf)
+    return state_dict(load(path)), None
+
+
+def states_metadata(path: str | os.PathLike[str]) -> bool:
+    """Whether a file, folder or address is a model by itself: of GGUF, or of ggml before it."""
+    if is_address(path):
+        return _names_gguf(path)
+    place = Path(path)
+    return gguf_in(place) is not None or (place.is_file() and kind_of_file(place) == "ggml")
+
+
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is an http(s) address."""
+    return str(path).startswith(("http://", "https://"))
+
+
+def _names_gguf(address: str | os.PathLike[str]) -> bool:
+    return str(address).partition("?")[0].lower().endswith(".gguf")
 
 
 def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str, Any]]]:
     """(file, its tensors, its metadata) for each file that `path` stands for, as in `load`."""
+    opened: list[tuple[Source, Table, dict[str, Any]]]
     if gguf := gguf_in(Path(path)):
-        source = open_source(gguf)
-        found = read_gguf(source)
+        opened = [(source, part.table, part.metadata) for source, part in open_gguf(gguf)]
+    else:
+        place = weights_in(Path(path)) if Path(path).is_dir() else Path(path)
+        if place.name.endswith(".bin.index.json"):
+            return [row for shard in read_index(place) for row in read_tables(place.parent / shard)]
+        if kind_of_file(place) in ("safetensors", "json"):
+            opened = [(s, table, dict(table.metadata)) for s, table in open_tables(place)]
+        else:
+            source = open_source(place)
+            kind = _kind_in(source)
+            found = read_ggml(source) if kind == "ggml" else None
+            table = found.table if found else _TABLES[kind](source)
+            opened = [(source, table, found.metadata if found else {})]
+    for source, _, _ in opened:
         source.close()
-        return [(source.name, found.table, found.metadata)]
-    require_safetensors(path)
-    opened = open_tables(path)
-    for source, _ in opened:
-        source.close()
-    return [(source.name, table, dict(table.metadata)) for source, table in opened]
+    return [(source.name, table, metadata) for source, table, metadata in opened]
 
 
-def require_safetensors(path: str | os.PathLike[str]) -> None:
-    """Raise FormatError for a file of another format, saying what it looks like."""
-    if not Path(path).is_file():
-        return
-    with open(path, "rb") as file:
-        kind = kind_of(file.read(24))
-    if kind not in {"safetensors", "json"}:
+def kind_of_file(path: Path) -> str:
+    """The kind of a file, as `kind_of`. Raises FormatError for one that is not read."""
+    with open_regular(path) as file:
+        return _read_kind(str(path), file.read(24))
+
+
+def _kind_in(source: Source) -> str:
+    kind = _read_kind(source.name, bytes(source.read(0, 24)))
+    if kind == "zip" and any(name.endswith(".npy") for name in read_zip(source)):
+        return "npz"
+    return kind
+
+
+def _read_kind(name: str, first: bytes) -> str:
+    kind = kind_of(first)
+    if kind not in {"safetensors", "json", *_KINDS.values()}:
         raise FormatError(
-            f"{path} looks like {kind}, which cannot be read",
+            f"{name} looks like {kind}, which cannot be read",
             hint="convert it to safetensors, or fetch the model's .safetensors file",
         )
+    return kind
 
 
 def kind_of(first: bytes) -> str:
-    """The format that begins with these bytes (24 suffice): "safetensors", "json" or words."""
-    if first[8:9] == b"{":
+    """The format that begins with these bytes (24 suffice): a short name, or words for others."""
+    strong = {signature: kind for signature, kind in _KINDS.items() if kind != "pickle"}
+    if first[8:9] == b"{" and first[:4] not in strong:  # a header may have 0x280 bytes
         return "safetensors"
-    for signature, words in _SIGNATURES:
+    for signature, kind in (*_KINDS.items(), *_SIGNATURES):
         if first.startswith(signature):
-            return words
+            return kind
     if first.lstrip()[:1] == b"{":
         return "json"
     return f"an unknown format (it begins with {first[:8]!r})" if first else "an empty file"

@@ -20,7 +20,16 @@ from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.mlp import MLPNames
 
-Transform = Callable[[Tensor, dict[str, Any]], Tensor]
+Change = Callable[[Tensor, Mapping[str, Any]], Tensor]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A change that llama.cpp's converter makes, by a config.json: undone, and made."""
+
+    undo: Change
+    redo: Change
+
 
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.
 KEYS = {
@@ -37,9 +46,9 @@ KEYS = {
 
 
 def halves(heads: str) -> Transform:
-    """Undo the converter's row order of q and k: pairs of rows become two halves per head."""
+    """The converter's row order of q and k: two halves per head become pairs of rows."""
 
-    def undo(t: Tensor, config: dict[str, Any]) -> Tensor:
+    def moved(t: Tensor, config: Mapping[str, Any], undo: bool) -> Tensor:
         n = config[heads]
         rows = t.shape[0] if t.ndim in (1, 2) else 0
         if n < 1 or rows < 1 or rows % (2 * n):
@@ -48,12 +57,14 @@ def halves(heads: str) -> Transform:
         # whole blocks on the device that holds them.
         half, width = rows // n // 2, t.numel() // rows
         ends = ((t.shape[1],), (1,)) if t.ndim == 2 else ((), ())
+        inner = ((2, half), (width, 2 * width)) if undo else ((half, 2), (width, half * width))
         order = Layout(
-            (n, 2, half, *ends[0]), (2 * half * width, width, 2 * width, *ends[1]), t.layout.offset
+            (n, *inner[0], *ends[0]), (2 * half * width, *inner[1], *ends[1]), t.layout.offset
         )
         return Tensor(t.storage, t.dtype, order).clone().reshape(t.shape)
 
-    return undo
+    return Transform(lambda t, config: moved(t, config, True),
+                     lambda t, config: moved(t, config, False))  # fmt: skip
 
 
 def decoder_names(
@@ -95,7 +106,7 @@ class Architecture:
     """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
 
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
-    from `KEYS`. transforms: a module's name -> a function that undoes a change of the converter.
+    from `KEYS`. transforms: a module's name -> a change that the converter makes.
     """
 
     model_type: str

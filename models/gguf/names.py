@@ -36,7 +36,7 @@ def as_checkpoint(
     for n, t in renamed.items():
         transform = architecture.transforms.get(n.split(".")[-2])
         if transform is not None:
-            renamed[n] = transform(t, config)
+            renamed[n] = transform.undo(t, config)
     read = {"architectures", *(field.name for field in fields(family.Config))}
     config = {key: value for key, value in config.items() if key in read}
     files = {}

@@ -56,7 +56,7 @@ from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
-from rushlight.models import pipeline
+from rushlight.models import pipeline, quantize
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
@@ -64,7 +64,8 @@ __all__ = [
     "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
     "int32", "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "manual_seed",
-    "models", "nn", "no_grad", "optim", "pipeline", "profile", "promote_types", "save",
+    "models", "nn", "no_grad", "optim", "pipeline", "profile", "promote_types", "quantize",
+    "save",
     "save_gguf", "set_executable_memory", "set_linear_mode", "set_num_threads", "tensor", "tune",
     "tune_async", "uint32", "uint8",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),

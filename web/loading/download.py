@@ -12,20 +12,24 @@ import numpy as np
 
 from rushlight.core.backends import Device, device_async
 from rushlight.core.backends import device as as_device
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
+from rushlight.core.io import load_weights
 from rushlight.core.io.hub.fetch import FetchError
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.tokenizer import import_modules
+from rushlight.core.io.weights.byteorder import swap_bytes
 from rushlight.core.io.weights.gguf import (
     MAX_HEADER,
+    Gguf,
     TruncatedError,
-    gguf_in,
-    load_gguf,
     read_gguf,
+    whole_metadata,
 )
 from rushlight.core.io.weights.load_schedule import LoadStep, load_schedule
-from rushlight.core.io.weights.safetensors import load_safetensors, read_table
+from rushlight.core.io.weights.safetensors import read_table
+from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.web import import_js
@@ -54,6 +58,9 @@ class Head:
 HEAP, BUFFER, BLOCKS = range(3)
 
 
+Parts = tuple[Mapping[str, bytes], dict[str, Tensor], dict[str, Any] | None]
+
+
 class Builder:
     """The checkpoint that is being read: memory on the heap and the device, filled by JavaScript.
 
@@ -67,9 +74,9 @@ class Builder:
         self.port = None if self.stream is None else self.stream.port
         self.files: dict[str, bytes] = {}
         self.tensors: dict[str, Tensor] = {}
-        # The metadata of a GGUF file, which has no small files beside it.
-        self.metadata: dict[str, Any] | None = None
+        self._ggufs: list[tuple[str, Gguf]] = []  # the parts of a GGUF file
         self._blocks: list[LoadStep] = []
+        self._swapped: list[tuple[np.ndarray[Any, Any], DType]] = []
 
     def begin(self, path: str, head: Any, size: float) -> list[int] | None:
         """Allocate memory for every tensor of the safetensors or GGUF file `path`.
@@ -88,11 +95,11 @@ class Builder:
                 if len(source.head) < min(source.size, MAX_HEADER):
                     return None
                 raise
-            table, self.metadata = gguf.table, gguf.metadata
+            table = gguf.table
+            self._ggufs.append((path, gguf))
         else:
             table = read_table(source)
-        if again := table.entries.keys() & self.tensors.keys():
-            raise FormatError(f'{path}: tensor "{min(again)}" is in another file already')
+        self._check_new(path, table.entries)
         steps = load_schedule([table], ["heap" if self.stream is None else "device"])
         if self.stream is not None:
             self.stream.check_budget(sum(s.nbytes for s in steps if s.destination == "device"))
@@ -103,6 +110,8 @@ class Builder:
         if step.destination == "heap":
             data = np.empty(step.nbytes, np.uint8)
             self.tensors[step.name] = Tensor.from_buffer(data, step.dtype, step.shape)
+            if step.swapped:
+                self._swapped.append((data, step.dtype))
             return HEAP, data.ctypes.data
         if step.dtype.kind == "q":
             self._blocks.append(step)
@@ -134,8 +143,27 @@ class Builder:
         await self.device.synchronize_async()
 
     def add_file(self, path: str, content: Any) -> None:
-        """Keep one of the small files (config.json, tokenizer.json, ...)."""
-        self.files[path] = content.to_bytes()
+        """Keep one of the small files, or take the tensors of a file of PyTorch or NumPy."""
+        if not path.lower().endswith((".bin", ".pt", ".pth", ".npz")):
+            self.files[path] = content.to_bytes()
+            return
+        tensors = load_weights(BytesSource(bytearray(content.to_bytes()), path))[0]
+        self._check_new(path, tensors)
+        self.tensors |= tensors
+
+    def _check_new(self, path: str, names: Mapping[str, Any]) -> None:
+        if again := names.keys() & self.tensors.keys():
+            raise FormatError(f'{path}: tensor "{min(again)}" is in another file already')
+
+    def parts(self) -> Parts:
+        """Small files, tensors and a GGUF file's metadata, when all bytes are in their places.
+
+        Raises FormatError if parts of a split file are missing.
+        """
+        for data, dtype in self._swapped:
+            swap_bytes(data, dtype)
+        self._swapped.clear()
+        return self.files, self.tensors, whole_metadata(self._ggufs) if self._ggufs else None
 
     def hash(self) -> Sha256:
         """The SHA-256 that weights.js checks downloads with."""
@@ -158,9 +186,6 @@ class Sha256:
         return self._state.hexdigest()
 
 
-Parts = tuple[Mapping[str, bytes], dict[str, Tensor], dict[str, Any] | None]
-
-
 async def fetch_checkpoint(
     where: str,
     progress: Callable[[int, int | None], None] | None = None,
@@ -173,12 +198,9 @@ async def fetch_checkpoint(
     by the browser, and resumed after a break. Raises FetchError with the reason and a hint.
     """
     await import_modules()  # so that making the model needs no blocking wait
-    if Path(where).exists() and (gguf := gguf_in(Path(where))):
-        tensors, metadata = load_gguf(gguf)
-        return {}, tensors, metadata
-    if Path(where).is_dir():  # a folder of Pyodide's own file system
-        folder = Path(where)
-        return SmallFiles(folder), load_safetensors(folder), None
+    if (folder := Path(where)).exists():  # of Pyodide's own file system
+        tensors, metadata = load_weights(folder)
+        return SmallFiles(folder) if metadata is None else {}, tensors, metadata
     import pyodide_js  # type: ignore[import-not-found, unused-ignore]
     from pyodide.ffi import JsException, create_proxy  # type: ignore[import-not-found, unused-ignore]
 
@@ -196,4 +218,4 @@ async def fetch_checkpoint(
         proxy.destroy()
     for path, content in small:
         builder.add_file(path, content)
-    return builder.files, builder.tensors, builder.metadata
+    return builder.parts()

@@ -24,6 +24,8 @@ const SMALL_FILES = [
 ];
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
+// PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
+const OTHER_WEIGHTS = /^(?!training_args|optimizer|scheduler|rng_state|scaler)[^/]+\.(bin|pth?|npz)$/;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
 // The kinds of GGUF files, the preferred one first, for a repository with several.
@@ -125,13 +127,31 @@ function parseListing(text, where) {
 /** @param {string} path */
 export const isGguf = (path) => /\.gguf$/i.test(path);
 
-/** One GGUF file by its URL. @param {WeightStore} store @param {string} address
- *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
+/** The paths of all parts of the split file that `path` is a part of; else `path` alone.
+ *  @param {string} path @returns {string[]} */
+export function splitParts(path) {
+  const found = /^(.*)-(\d{5})-of-(\d{5})(\.gguf([?#].*)?)$/i.exec(path);
+  const [, stem, part, parts, ending] = found ?? [];
+  if (!found || Number(part) < 1 || Number(part) > Number(parts)) return [path];
+  const number = (/** @type {number} */ n) => String(n + 1).padStart(5, "0");
+  const all = Array.from({ length: Number(parts) }, (_, n) => number(n));
+  return all.map((n) => `${stem}-${n}-of-${parts}${ending}`);
+}
+
+/** One GGUF file, or all parts of a split one, by its URL. @param {WeightStore} store
+ *  @param {string} address @param {AbortSignal} [signal] @returns {Promise<Listing>} */
 async function listGguf(store, address, signal) {
   // The address may be the hub's page about a file, not the file.
   const url = address.replace(/^(https:\/\/huggingface\.co\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
+  const files = [];
+  for (const part of splitParts(url)) files.push(await ggufAt(store, part, signal));
+  return { name: files[0].path.replace(/(-00001-of-\d{5})?\.gguf$/i, ""), origin: "folder", files };
+}
+
+/** @param {WeightStore} store @param {string} url @param {AbortSignal} [signal]
+ *  @returns {Promise<FileSpec>} */
+async function ggufAt(store, url, signal) {
   const path = decodeURIComponent(new URL(url).pathname.split("/").pop() ?? "");
-  const name = path.replace(/\.gguf$/i, "");
   /** @type {Response | undefined} */
   let response;
   try {
@@ -143,23 +163,36 @@ async function listGguf(store, address, signal) {
     throw refusedByServer(path, response);
   }
   const size = Number((response?.ok && response.headers.get("content-length")) || NaN);
-  return { name, origin: "folder", files: [{ path, url, size: size || undefined }] };
+  return { path, url, size: size || undefined };
 }
 
-/** The GGUF file to load when there is no config.json. @param {FileSpec[]} files
- *  @param {string} where @returns {FileSpec | null} */
+/** The GGUF file to load when there is no config.json, in all its parts.
+ *  @param {FileSpec[]} files @param {string} where @returns {FileSpec[]} */
 function pickGguf(files, where) {
-  const found = files.filter((file) => isGguf(file.path));
-  if (found.length < 2) return found[0] ?? null;
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const paths = files.map((file) => file.path).filter(isGguf);
+  const firsts = [...new Set(paths.map((path) => splitParts(path)[0]))];
+  if (!firsts.length) return [];
+  return splitParts(preferred(firsts, where)).map((path) => {
+    const part = byPath.get(path);
+    if (part) return part;
+    const hint = "A split model is all of its parts: NAME-00001-of-00003.gguf and so on.";
+    throw new WeightsError(`the part ${path} is missing in ${where}`, { hint, retry: false });
+  });
+}
+
+/** The GGUF file of the preferred kind. @param {string[]} paths @param {string} where */
+function preferred(paths, where) {
+  if (paths.length < 2) return paths[0];
   // llama.cpp calls a file of mostly q4_k Q4_K_M, for example.
   const names = (/** @type {string} */ kind) =>
     new RegExp(`(^|[^a-z0-9])${kind}(_(s|m|l|xl|moe))?([^a-z0-9_]|$)`, "i");
-  const kind = (/** @type {FileSpec} */ { path }) =>
+  const kind = (/** @type {string} */ path) =>
     GGUF_KINDS.findIndex((kind) => names(kind).test(path));
-  const known = found.filter((file) => kind(file) >= 0).sort((a, b) => kind(a) - kind(b));
+  const known = paths.filter((path) => kind(path) >= 0).sort((a, b) => kind(a) - kind(b));
   if (known.length) return known[0];
   throw new WeightsError(`${where} has several GGUF files, none of a supported type`, {
-    hint: `Supported: ${GGUF_KINDS.join(", ")}. Found: ${found.map((f) => f.path).join(", ")}.`,
+    hint: `Supported: ${GGUF_KINDS.join(", ")}. Found: ${paths.join(", ")}.`,
     retry: false,
   });
 }
@@ -169,14 +202,17 @@ function pickGguf(files, where) {
 function pick(files, where) {
   if (!files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
     const gguf = pickGguf(files, where);
-    if (gguf) return [gguf];
+    if (gguf.length) return gguf;
   }
   const byPath = new Map(files.map((file) => [file.path, file]));
   const small = SMALL_FILES.filter((path) => byPath.has(path));
   const index = byPath.get(WEIGHTS_INDEX);
   const single = byPath.get(WEIGHTS);
   const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));
-  const weights = single ? [single] : index ? shards : [];
+  const others = files.filter((file) => OTHER_WEIGHTS.test(file.path));
+  const bins = others.filter((file) => /^pytorch_model(-\d+-of-\d+)?\.bin$/.test(file.path));
+  const pickled = bins.length ? bins : others.length === 1 ? others : [];
+  const weights = single ? [single] : index ? shards : pickled;
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
     ["config.json", byPath.has("config.json")],
     ["tokenizer.json", byPath.has("tokenizer.json")],
@@ -201,7 +237,8 @@ function listLocal(chosen) {
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
   const picked = pick(files, "the chosen files");
-  const only = isGguf(picked[0].path) ? picked[0].path.replace(/.*\/|\.gguf$/gi, "") : "";
+  const end = /.*\/|(-00001-of-\d{5})?\.gguf$/gi;
+  const only = isGguf(picked[0].path) ? picked[0].path.replace(end, "") : "";
   const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
   return { name, origin: "local", files: picked };
 }

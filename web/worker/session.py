@@ -82,9 +82,7 @@ async def build(builder: Builder, dtype: str | None, linear: str) -> dict[str, A
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
     started = time.perf_counter()
-    model: Any = from_parts(
-        builder.files, builder.tensors, builder.metadata, device=builder.device, dtype=dtype
-    )
+    model: Any = from_parts(*builder.parts(), device=builder.device, dtype=dtype)
     builder.tensors.clear()  # otherwise converted or moved tensors would be held twice
     await builder.device.synchronize_async()
     number = next(_numbers)

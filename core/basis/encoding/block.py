@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# Blocks whose largest element is below this are zero, as in ggml: no float16 scale could hold them.
+# Blocks whose largest element is smaller are zero, as in ggml: no float16 could be their scale.
 TINY = np.float32(1e-15)
 _LARGEST = np.float32(np.finfo(np.float16).max)
 
@@ -25,13 +25,22 @@ _LARGEST = np.float32(np.finfo(np.float16).max)
 class Blocks:
     """Some blocks of one type.
 
-    x: (block, blocks) float32, finite. importance: the same shape, not negative, or None.
-    rms: (blocks,) root mean square of each block's row; zeros are ones; None without importance.
+    x: (block, blocks) float32, finite. importance: the same shape, positive, or None.
+    rms: (blocks,) root mean square of each block's row, 1 for zeros; None without importance.
     """
 
     x: Array
     importance: Array | None
     rms: Array | None
+
+    def unit(self) -> tuple[Array, Array]:
+        """The blocks divided by their largest magnitude, and that, (blocks,).
+
+        Sums of squares of these cannot overflow. Both are 0 where the magnitude is negligible.
+        """
+        largest = np.maximum(self.x.max(axis=0), -self.x.min(axis=0))
+        largest = np.where(largest < TINY, np.float32(0), largest)
+        return self.x * inverse(largest), largest
 
 
 # The fields of a block by name: (blocks,) for a single number, (count, blocks) for several.
@@ -56,12 +65,29 @@ def inverse(scale: Array) -> Array:
 def codes(y: Array, least: int, most: int) -> Array:
     """The nearest integers within bounds, in place."""
     np.rint(y, out=y)
-    return np.clip(y, np.float32(least), np.float32(most), out=y)
+    np.clip(y, np.float32(least), np.float32(most), out=y)
+    return y
 
 
-def halves(q: Array) -> Array:
-    """Two codes of four bits to a byte: the first half of the rows low, the second high."""
-    q = q.astype(np.uint8)
-    n = len(q) // 2
-    packed: Array = q[:n] | q[n:] << np.uint8(4)
-    return packed
+def packed(q: Array, groups: int, bits: int) -> Array:
+    """Codes (n, blocks) of `bits` bits, several to a byte: (n * bits / 8, blocks) of uint8.
+
+    The rows are cut into `groups`, and each of these into 8 / bits parts. Element i of every part
+    of a group lies in the same byte, that of the first part in the lowest bits.
+    """
+    count = 8 // bits
+    parts = q.astype(np.uint8).reshape(groups, count, -1, q.shape[-1])
+    out = parts[:, 0].copy()
+    for k in range(1, count):
+        out |= parts[:, k] << np.uint8(k * bits)
+    return out.reshape(-1, q.shape[-1])
+
+
+def split(x: Array, parts: int) -> Array:
+    """(n, blocks) as blocks of n / parts elements: (n / parts, parts * blocks).
+
+    Numbers per such block, reshaped to (parts, blocks), are of part and block.
+    """
+    rows = len(x) // parts
+    cut = x.reshape(parts, rows, -1).swapaxes(0, 1)
+    return np.ascontiguousarray(cut).reshape(rows, -1)

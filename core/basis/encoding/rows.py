@@ -7,16 +7,25 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.dtype import DType, as_dtype
-from rushlight.core.basis.encoding import plain
+from rushlight.core.basis.encoding import curves, kquants, plain
 from rushlight.core.basis.encoding.block import Array, Blocks, Encoder, Fields
 
 _ENCODERS: dict[DType, Encoder] = {
-    as_dtype(f.__name__): f for f in (plain.q4_0, plain.q8_0)
-}
+    as_dtype(function.__name__): function
+    for function in (
+        plain.q4_0, plain.q4_1, plain.q5_0, plain.q5_1, plain.q8_0, plain.q8_1,
+        kquants.q2_k, kquants.q3_k, kquants.q4_k, kquants.q5_k, kquants.q6_k, plain.q8_k,
+        curves.iq4_nl, curves.iq4_xs, curves.mxfp4, curves.nvfp4,
+        plain.tq1_0, plain.tq2_0, plain.q1_0, plain.q2_0,
+    )
+}  # fmt: skip
 # The types that values can be quantized to.
 ENCODABLE: tuple[DType, ...] = tuple(_ENCODERS)
 # Elements that are quantized at a time: with a few temporaries they fit a processor's cache.
 _PIECE = 1 << 16
+# A share of its mean is added to the importance in each block. It was measured on a sample of text:
+# columns that the sample hardly used are not given up.
+_SHRINKAGE = 0.05
 _STORES = {"u8": np.uint8, "i8": np.int8, "f16": np.float16, "f32": np.float32}
 
 
@@ -68,7 +77,7 @@ def encode(dtype: DType, values: Array, importance: Array | None = None) -> Arra
 
 
 def _checked(importance: Array, columns: int, dtype: DType) -> Array:
-    """The importance as (block, blocks of a row) float32, each block's largest 1."""
+    """The importance as (block, blocks of a row) float32, positive, around 1."""
     found = np.asarray(importance)
     if found.shape != (columns,):
         raise ValueError(f"encode: importance is {found.shape}, the rows have {columns} columns")
@@ -77,10 +86,9 @@ def _checked(importance: Array, columns: int, dtype: DType) -> Array:
         at = int(wrong[0])
         raise ValueError(f"encode: importance {found[at]} of column {at}; it must be >= 0")
     blocks = found.astype(np.float64).reshape(-1, dtype.block)
-    most = blocks.max(axis=1, keepdims=True, initial=0)
-    scaled = np.where(most > 0, blocks / np.where(most > 0, most, 1), 1)
-    # What has no importance still gets a scale that fits it.
-    return np.ascontiguousarray(np.maximum(scaled, 1e-6).T, np.float32)
+    mean = blocks.mean(axis=1, keepdims=True) if blocks.size else blocks[:, :1]
+    scaled = np.where(mean > 0, blocks / np.where(mean > 0, mean, 1), 1) + _SHRINKAGE
+    return np.ascontiguousarray(scaled.T, np.float32)
 
 
 def _rms(values: Array) -> Array:

@@ -16,6 +16,7 @@ from rushlight.core.io.hub.fetch import FetchError, HashError, Progress
 log = logging.getLogger("rushlight")
 
 _WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+_PICKLED = "pytorch_model*.bin"  # wanted where there are no safetensors
 # Copies of the weights in other formats.
 _OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json")
 
@@ -44,8 +45,11 @@ def fetch_repository(
         raise
     files = [f for f in info.siblings or () if _is_wanted(f.rfilename)]
     if not any(f.rfilename.endswith(".safetensors") for f in files):
-        there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])
-        raise FetchError(f"{name} has no .safetensors file; it has {there}")
+        pickled = [f for f in info.siblings or () if fnmatch.fnmatch(f.rfilename, _PICKLED)]
+        if not pickled:
+            there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])
+            raise FetchError(f"{name} has neither .safetensors nor {_PICKLED}; it has {there}")
+        files += pickled
     total = sum(f.size or 0 for f in files)
     done, folder = 0, Path()
     for file in files:

@@ -8,9 +8,9 @@ tokenizers, as llama.cpp (src/llama-vocab.cpp) lists them by these names.
 from __future__ import annotations
 
 # English contractions in either case, spelled out, as case folding would also match U+017F.
-_SUFFIX = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
 _CJK = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
 _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -19,7 +19,7 @@ _ASCII_WORD = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"
 
 def _words(digits: str) -> str:
     """The pattern of LLaMA 3 and relatives; `digits` is the quantifier of a number's digits."""
-    return rf"{_SUFFIX}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{digits}|{_REST}"
+    return rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{digits}|{_REST}"
 
 
 def _cased(digits: str, suffix: str = "") -> str:
@@ -46,8 +46,8 @@ _DEEPSEEK_LETTERS = (
     "\U000118a0-\U000118df\U0001e900-\U0001e943"
 )
 
-_DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")
-_DIGITS_APART = (r"\p{N}", _GPT2)
+_DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]")
+_DIGITS_APART = (r"\p{N}", GPT2)
 _LLAMA3 = (_words("{1,3}"),)
 _QWEN2 = (_words(""),)
 _NOT_PUNCTUATION = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
@@ -65,7 +65,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         "gpt-2 phi-2 mpt olmo jais exaone4 trillion granite-docling gigachat mellum jina-es "
         "jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe modern-bert "
         "a.x-4.0".split(),
-        (_GPT2,),
+        (GPT2,),
     ),
     **dict.fromkeys(
         "starcoder refact command-r smollm codeshell exaone minerva-7b mellum2".split(),
@@ -81,10 +81,10 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         _QWEN2,
     ),
     "qwen35": (
-        rf"{_SUFFIX}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
+        rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
         r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
-    "falcon": (r"[\p{P}\$\+<=>\^~\|`]+", _GPT2, "[0-9][0-9][0-9]"),
+    "falcon": (r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"),
     "deepseek-llm": (
         r"[\r\n]",
         rf"\s?[{_DEEPSEEK_LETTERS}]+",
@@ -103,7 +103,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("deepseek-v3 hunyuan-dense joyai-llm hy_v4".split(), _DEEPSEEK3),
     "tekken": (_cased(""),),
     **dict.fromkeys(
-        "gpt-4o llama4 kanana2 talkie minimax-m2".split(), (_cased("{1,3}", f"{_SUFFIX}?"),)
+        "gpt-4o llama4 kanana2 talkie minimax-m2".split(), (_cased("{1,3}", f"{CONTRACTIONS}?"),)
     ),
     **dict.fromkeys("poro-chat bloom gpt3-finnish".split(), (_NOT_PUNCTUATION,)),
     "viking": (_NOT_PUNCTUATION, r"\p{N}"),

@@ -1,8 +1,9 @@
-"""The GGUF format, versions 2 and 3: metadata, and a table of tensors, quantized ones as stored.
+"""The GGUF format, versions 1 to 3: metadata, and a table of tensors, quantized ones as stored.
 
 A file is a magic, counts, key-value pairs, one row per tensor, and aligned data:
-https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Every length is checked against the
-source before anything is allocated for it.
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Version 1 has lengths of 32 bits. A file
+is big-endian if its version is; then so are its tensors. Every length is checked against the source
+before anything is allocated for it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import math
 import os
 import struct
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.dtype import DTYPES
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, nearest
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
+from rushlight.core.io.weights.byteorder import check_swappable
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
+from rushlight.core.io.weights.shards import split_parts
 from rushlight.core.io.weights.source import Source, open_source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.tensor.tensor import Tensor
@@ -42,12 +47,12 @@ _REMOVED = {
 }  # fmt: skip
 # Metadata value types with a fixed size, as NumPy reads them.
 NUMBERS = {
-    0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "|b1", 10: "<u8",
-    11: "<i8", 12: "<f8",
+    0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "b1", 10: "u8", 11: "i8",
+    12: "f8",
 }  # fmt: skip
 _UINT32, STRING, ARRAY = 4, 8, 9
 ALIGNMENT = "general.alignment"
-_LENGTH = struct.Struct("<Q")
+_SPLIT = tuple(f"split.{key}" for key in ("no", "count", "tensors.count"))
 
 
 class TruncatedError(FormatError):
@@ -83,6 +88,7 @@ class _Cursor:
         self.source, self.at = source, 0
         self.window = b""
         self.begin = 0
+        self.order, self.length = "<", "Q"  # of bytes, and the format of lengths and counts
         self.arrays = self.strings = 0
         # Vocabularies repeat their shortest words.
         self.short: dict[bytes, str] = {}
@@ -114,15 +120,27 @@ class _Cursor:
 
     def number(self, form: str) -> Any:
         """One number in struct's notation."""
+        form = self.order + form
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def count(self) -> int:
+        """A length or a count."""
+        return int(self.number(self.length))
+
+    def numbers(self, kind: int, count: int) -> np.ndarray[Any, Any]:
+        """`count` numbers of a kind of `NUMBERS`."""
+        native = np.dtype(NUMBERS[kind])
+        form = np.dtype(self.order + NUMBERS[kind])
+        found = np.frombuffer(self.take(count * form.itemsize), form)
+        return found.astype(native, copy=False)
 
     def text(self) -> str:
         """A string: its length in bytes, then UTF-8."""
-        return _decoded(self.take(self.number("<Q")))
+        return _decoded(self.take(self.count()))
 
     def name(self, what: str) -> str:
         """A name, which must be UTF-8."""
-        raw = self.take(self.number("<Q"))
+        raw = self.take(self.count())
         try:
             return raw.decode()
         except UnicodeDecodeError:
@@ -133,17 +151,18 @@ class _Cursor:
     def texts(self, count: int) -> list[str]:
         """`count` strings, in a tight loop over each window, as there may be a million."""
         found: list[str] = []
-        length, short = _LENGTH.unpack_from, self.short
+        form = struct.Struct(self.order + self.length)
+        length, size, short = form.unpack_from, form.size, self.short
         while len(found) < count:
-            start = self.need(8)
-            self.need(8 + length(self.window, start)[0])
+            start = self.need(size)
+            self.need(size + length(self.window, start)[0])
             start, window = self.at - self.begin, self.window
-            last = len(window) - 8
+            last = len(window) - size
             while start <= last and len(found) < count:
-                end = start + 8 + length(window, start)[0]
+                end = start + size + length(window, start)[0]
                 if end > len(window):
                     break
-                raw = window[start + 8 : end]
+                raw = window[start + size : end]
                 start = end
                 if len(raw) > 2:
                     found.append(_decoded(raw))
@@ -173,15 +192,16 @@ def read_gguf(source: Source) -> Gguf:
     cursor = _Cursor(source)
     if source.size < 24 or bytes(cursor.take(4)) != MAGIC:
         raise FormatError(f"{source.name} is not a GGUF file: it does not begin with GGUF")
-    version = cursor.number("<I")
-    if version not in (2, 3):
-        swapped = version in (2 << 24, 3 << 24)
+    version = cursor.number("I")
+    if version in (1 << 24, 2 << 24, 3 << 24):
+        cursor.order, version = ">", version >> 24
+    if version not in (1, 2, 3):
         raise FormatError(
-            f"{source.name}: GGUF version {version} is not supported"
-            + (" (the file is big-endian)" if swapped else "; supported: 2, 3")
+            f"{source.name}: GGUF version {version} is not supported; supported: 1, 2, 3"
         )
-    tensors, pairs = cursor.number("<Q"), cursor.number("<Q")
-    if tensors * 24 + pairs * 13 > source.size:
+    cursor.length = "I" if version == 1 else "Q"
+    tensors, pairs = cursor.count(), cursor.count()
+    if tensors * (20 if version == 1 else 24) + pairs * (9 if version == 1 else 13) > source.size:
         raise TruncatedError(
             f"{source.name}: {tensors} tensors and {pairs} keys cannot be in {source.size} bytes"
         )
@@ -193,7 +213,7 @@ def read_gguf(source: Source) -> Gguf:
         key = cursor.name("key")
         if key in metadata:
             raise FormatError(f"{source.name}: key {key!r:.100} occurs twice")
-        kind = cursor.number("<I")
+        kind = cursor.number("I")
         if key == ALIGNMENT and kind != _UINT32:
             raise FormatError(f"{source.name}: {key} has a value of type {kind}, not uint32")
         metadata[key], kinds[key] = _value(cursor, kind, key, 0), kind
@@ -202,7 +222,8 @@ def read_gguf(source: Source) -> Gguf:
     if alignment.bit_count() != 1:
         raise FormatError(f"{source.name}: {ALIGNMENT} is {alignment}, not a power of two")
     base = -(-cursor.at // alignment) * alignment
-    return Gguf(metadata, _table(source, rows, base, alignment), base, kinds)
+    swapped = (cursor.order == "<") != (sys.byteorder == "little")
+    return Gguf(metadata, _table(source, rows, base, alignment, swapped), base, kinds)
 
 
 def _at_most(source: Source, what: str, count: int, most: int) -> None:
@@ -214,17 +235,15 @@ def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
     if kind == STRING:
         return cursor.text()
     if kind in NUMBERS:
-        form = np.dtype(NUMBERS[kind])
-        return np.frombuffer(cursor.take(form.itemsize), form)[0].item()
+        return cursor.numbers(kind, 1)[0].item()
     if kind != ARRAY:
         raise FormatError(f"{cursor.source.name}: key {key!r:.100} has a value of type {kind}")
-    inner, count = cursor.number("<I"), cursor.number("<Q")
+    inner, count = cursor.number("I"), cursor.count()
     cursor.arrays += 1
     _at_most(cursor.source, "arrays in its metadata", cursor.arrays, _MOST_ARRAYS)
     if inner in NUMBERS:
-        form = np.dtype(NUMBERS[inner])
-        return np.frombuffer(bytes(cursor.take(count * form.itemsize)), form)
-    if count * 8 > cursor.source.size - cursor.at:
+        return cursor.numbers(inner, count)
+    if count * (4 if cursor.length == "I" else 8) > cursor.source.size - cursor.at:
         raise TruncatedError(f"{cursor.source.name}: key {key!r:.100} says it has {count} values")
     if inner == STRING:
         cursor.strings += count
@@ -237,15 +256,19 @@ def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> Any:
 
 def _row(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:
     """Name, shape (rows first), type number and offset of one tensor."""
-    name, dims = cursor.name("tensor"), cursor.number("<I")
+    name, dims = cursor.name("tensor"), cursor.number("I")
     if dims > MAX_DIMS:
         raise FormatError(f"{cursor.source.name}: tensor {name!r:.100} has {dims} dims")
-    shape = struct.unpack(f"<{dims}Q", cursor.take(8 * dims))[::-1]
-    return name, shape, cursor.number("<I"), cursor.number("<Q")
+    shape = tuple(cursor.count() for _ in range(dims))[::-1]
+    return name, shape, cursor.number("I"), cursor.number("Q")
 
 
 def _table(
-    source: Source, rows: list[tuple[str, tuple[int, ...], int, int]], base: int, alignment: int
+    source: Source,
+    rows: list[tuple[str, tuple[int, ...], int, int]],
+    base: int,
+    alignment: int,
+    swapped: bool,
 ) -> Table:
     entries: dict[str, Entry] = {}
     for name, shape, kind, offset in rows:
@@ -253,11 +276,7 @@ def _table(
         if name in entries:
             raise FormatError(f"{where} occurs twice")
         if kind not in TYPES:
-            supported = ", ".join(TYPES[n].name for n in sorted(TYPES))
-            raise FormatError(
-                f"{where}: {_REMOVED.get(kind, f'type {kind}')} is not supported; "
-                f"supported: {supported}"
-            )
+            raise FormatError(f"{where}: {unknown_type(kind)}")
         if count_elements(shape) > MOST_ELEMENTS:
             raise FormatError(f"{where} of shape {shape} is larger than any memory")
         dtype, columns = TYPES[kind], shape[-1] if shape else 1
@@ -276,7 +295,9 @@ def _table(
                 f"{where}: {nbytes} bytes at {base + offset} do not fit a file of {source.size}",
                 hint="the end of the file is missing; download it again",
             )
-        entries[name] = Entry(name, dtype, shape, base + offset, nbytes)
+        if swapped:
+            check_swappable(where, dtype)
+        entries[name] = Entry(name, dtype, shape, base + offset, nbytes, swapped)
     found = sorted(entries.values(), key=lambda entry: (entry.offset, entry.nbytes))
     for before, after in pairwise(found):
         if before.offset + before.nbytes > after.offset:
@@ -287,21 +308,68 @@ def _table(
     return Table({entry.name: entry for entry in found})
 
 
+def unknown_type(kind: int) -> str:
+    """Words for a tensor type that is not in `TYPES`: its name if ggml had it, and the nearest."""
+    known = [TYPES[n].name for n in sorted(TYPES)]
+    name = _REMOVED.get(kind, f"type {kind}")
+    near = nearest(name, known, 2) if kind in _REMOVED else []
+    most = f"nearest: {', '.join(near)}; " if near else ""
+    return f"{name} is not supported; {most}supported: {', '.join(known)}"
+
+
 def gguf_in(place: Path) -> Path | None:
     """`place` if it is a GGUF file, or the GGUF file in a folder without a config.json.
 
-    Raises FormatError for a folder that holds several.
+    Of a file that is split into parts this is the first part. Raises FormatError for a folder that
+    holds several files.
     """
     if place.is_file():
         with place.open("rb") as file:
             return place if file.read(4) == MAGIC else None
-    found = sorted(place.glob("*.gguf"))
+    found = sorted({split_parts(path.name)[0] for path in place.glob("*.gguf")})
     if not found or (place / "config.json").exists():
         return None
     if len(found) > 1:
-        names = ", ".join(p.name for p in found)
+        names = ", ".join(found)
         raise FormatError(f"{place} holds several GGUF files: {names}", hint="pass one of them")
-    return found[0]
+    return place / found[0]
+
+
+def open_gguf(path: str | os.PathLike[str]) -> list[tuple[Source, Gguf]]:
+    """The opened file of a path or an http(s) address, or all parts of the split file it is of.
+
+    Raises FormatError that names a missing part, and FileNotFoundError for another missing file.
+    """
+    parts, opened = split_parts(os.fspath(path)), []
+    for part in parts:
+        try:
+            source = open_source(part)
+        except FileNotFoundError:
+            if len(parts) == 1:
+                raise
+            raise FormatError(f"{path}: the part {part} is missing", hint="fetch it too") from None
+        opened.append((source, read_gguf(source)))
+    return opened
+
+
+def whole_metadata(parts: Sequence[tuple[str, Gguf]]) -> dict[str, Any]:
+    """The metadata of a file from its parts, (name, part) in order: that of the first.
+
+    Raises FormatError if parts are missing or out of order.
+    """
+    for number, (name, part) in enumerate(parts):
+        no, count, tensors = (part.metadata.get(key) for key in _SPLIT)
+        no, count = (n if type(n) is int else 0 for n in (no, count))
+        if (no, max(count, 1)) != (number, len(parts)):
+            raise FormatError(
+                f"{name} says it is part {no + 1} of {count}, here it is {number + 1} of "
+                f"{len(parts)}",
+                hint="parts are found by their names, NAME-00001-of-00003.gguf",
+            )
+    found = sum(len(part.table.entries) for _, part in parts)
+    if tensors not in (None, found):
+        raise FormatError(f"{name}: the parts have {found} tensors; the file has {tensors}")
+    return parts[0][1].metadata
 
 
 def load_gguf(
@@ -309,11 +377,15 @@ def load_gguf(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """(tensors by the file's own names, metadata) of a GGUF file.
 
-    Quantized tensors keep their blocks. On `cpu` a tensor is a view of the mapped file. Raises
-    FormatError for a file that does not follow the format.
+    Quantized tensors keep their blocks. On `cpu` a tensor is a view of the mapped file, or a copy
+    if the file is big-endian. A path or an http(s) address of one part of a split file stands for
+    all of them. Raises FormatError for a file that does not follow the format.
     """
-    opened = open_source(source) if isinstance(source, str | os.PathLike) else source
-    gguf = read_gguf(opened)
-    steps = load_schedule([gguf.table], [destination_for(opened)])
-    tensors = {n: t.to(device) for n, t in run_schedule(steps, [opened])}
-    return tensors, gguf.metadata
+    if isinstance(source, str | os.PathLike):
+        opened = open_gguf(source)
+    else:
+        opened = [(source, read_gguf(source))]
+    metadata = whole_metadata([(file.name, gguf) for file, gguf in opened])
+    sources = [file for file, _ in opened]
+    steps = load_schedule([g.table for _, g in opened], [destination_for(s) for s in sources])
+    return {n: t.to(device) for n, t in run_schedule(steps, sources)}, metadata

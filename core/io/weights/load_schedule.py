@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight.core.basis.dtype import DType, float64, int64
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.byteorder import swap_bytes
 from rushlight.core.io.weights.source import Bytes, BytesSource, MmapSource, Source
 from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.tensor import Tensor
@@ -28,7 +29,10 @@ _SMALL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """Load `nbytes` bytes from `offset` of file `file_index` as the tensor `name`."""
+    """Load `nbytes` bytes from `offset` of file `file_index` as the tensor `name`.
+
+    swapped: the bytes of every number are to be reversed.
+    """
 
     file_index: int
     offset: int
@@ -37,6 +41,7 @@ class LoadStep:
     dtype: DType
     shape: tuple[int, ...]
     destination: Destination
+    swapped: bool = False
 
 
 LoadSchedule = list[LoadStep]
@@ -46,7 +51,8 @@ def load_schedule(tables: Sequence[Table], destinations: Sequence[Destination]) 
     """The steps that load every tensor of `tables`; file number i goes to `destinations[i]`.
 
     For "device", small tensors, and those whose bytes the device stores in another layout, go to
-    the heap. Raises FormatError if two files have a tensor of one name.
+    the heap, and so do all whose bytes are swapped. Raises FormatError if two files have a tensor
+    of one name.
     """
     steps: dict[str, LoadStep] = {}
     for index, (table, destination) in enumerate(zip(tables, destinations, strict=True)):
@@ -57,7 +63,10 @@ def load_schedule(tables: Sequence[Table], destinations: Sequence[Destination]) 
             way = destination
             if way == "device" and (e.nbytes <= _SMALL or e.dtype in (int64, float64)):
                 way = "heap"
-            steps[e.name] = LoadStep(index, e.offset, e.nbytes, e.name, e.dtype, e.shape, way)
+            steps[e.name] = LoadStep(
+                index, e.offset, e.nbytes, e.name, e.dtype, e.shape,
+                "heap" if e.swapped else way, e.swapped,
+            )  # fmt: skip
     return list(steps.values())
 
 
@@ -89,6 +98,8 @@ def run_schedule(steps: LoadSchedule, sources: Sequence[Source]) -> Iterator[tup
             for begin, n in _pieces(step.nbytes):
                 piece = source.read(step.offset + begin, n)
                 buffer[begin : begin + n] = np.frombuffer(_whole(step, source, piece, n), "u1")
+        if step.swapped:
+            swap_bytes(buffer, step.dtype)
         yield step.name, Tensor.from_buffer(buffer, step.dtype, step.shape)
 
 
@@ -100,6 +111,8 @@ async def run_schedule_async(steps: LoadSchedule, sources: Sequence[Source]) -> 
         for begin, n in _pieces(step.nbytes):
             piece = await source.read_async(step.offset + begin, n)
             buffer[begin : begin + n] = np.frombuffer(_whole(step, source, piece, n), "u1")
+        if step.swapped:
+            swap_bytes(buffer, step.dtype)
         tensors[step.name] = Tensor.from_buffer(buffer, step.dtype, step.shape)
     return tensors
 

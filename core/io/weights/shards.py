@@ -1,7 +1,8 @@
-"""Finding the files of a model's weights: folders, and the index of a sharded checkpoint."""
+"""Finding the files of a model's weights: folders, the index of shards, parts of a GGUF file."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from rushlight.core.basis.errors import FormatError
@@ -11,20 +12,47 @@ from rushlight.core.io.weights.source import open_regular
 _MAX_INDEX = 100_000_000
 
 
+# Files of one checkpoint and the endings of others, in the order in which they are preferred.
+_WHOLE = ("model.safetensors", "pytorch_model.bin")
+_ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz")
+# What trainers write beside a model: no weights of it.
+_OTHERS = re.compile(r"(training_args|optimizer|scheduler|rng_state.*|scaler)\.(bin|pt|pth)")
+_SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE | re.DOTALL)
+
+
+def split_parts(name: str) -> list[str]:
+    """The paths of all parts of the split file that `name` is a part of; else `name` alone.
+
+    llama.cpp calls them NAME-00001-of-00003.gguf and so on.
+    """
+    found = _SPLIT.fullmatch(name)
+    if found is None or not 1 <= int(found[2]) <= int(found[3]):
+        return [name]
+    return [f"{found[1]}-{n:05}-of-{found[3]}{found[4]}" for n in range(1, int(found[3]) + 1)]
+
+
 def weights_in(folder: Path) -> Path:
     """The weight file of a model's folder, or the index of its shards.
 
-    model.safetensors, else model.safetensors.index.json, else the only *.safetensors.
-    Raises FileNotFoundError that lists the folder's files.
+    model.safetensors, else its index, else the only *.safetensors; then in the same way files of
+    PyTorch and NumPy: pytorch_model.bin, its index, the only *.bin, *.pt, *.pth or *.npz. Raises
+    FileNotFoundError that lists the folder's files.
     """
-    for name in ("model.safetensors", "model.safetensors.index.json"):
-        if (folder / name).exists():
-            return folder / name
-    others = sorted(folder.glob("*.safetensors"))
-    if len(others) == 1:
-        return others[0]
-    there = ", ".join(p.name for p in others or sorted(folder.iterdir())[:12]) or "nothing"
-    raise FileNotFoundError(f"{folder} has no model.safetensors; it has {there}")
+    there = sorted(path.name for path in folder.iterdir())
+    for whole in _WHOLE:
+        ending = Path(whole).suffix
+        chosen = [name for name in (whole, f"{whole}.index.json") if name in there]
+        others = [n for n in there if n.endswith(ending) and not _OTHERS.fullmatch(n)]
+        if chosen or len(others) == 1:
+            return folder / (chosen or others)[0]
+        if others:
+            break
+    else:
+        others = [n for n in there if n.endswith(_ENDINGS) and not _OTHERS.fullmatch(n)]
+        if len(others) == 1:
+            return folder / others[0]
+    listed = ", ".join(others or there[:12]) or "nothing"
+    raise FileNotFoundError(f"{folder} has no model.safetensors; it has {listed}")
 
 
 def read_index(path: Path) -> dict[str, set[str]]:
@@ -40,9 +68,10 @@ def read_index(path: Path) -> dict[str, set[str]]:
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not places or not isinstance(places, dict):
         raise FormatError(f"{path} is not an index of shards: it has no weight_map")
+    ending = ".bin" if path.name.endswith(".bin.index.json") else ".safetensors"
     shards: dict[str, set[str]] = {}
     for name, shard in places.items():
-        if type(shard) is not str or not _is_file_name(shard):
+        if type(shard) is not str or not _is_file_name(shard, ending):
             raise FormatError(
                 f'{path}: tensor "{name}" should be in {shard!r:.100}, which is not the name '
                 "of a file beside the index"
@@ -54,11 +83,11 @@ def read_index(path: Path) -> dict[str, set[str]]:
     return shards
 
 
-def _is_file_name(name: str) -> bool:
+def _is_file_name(name: str, ending: str) -> bool:
     """Whether the name is that of a file: of at most 255 bytes, and in no other folder."""
     size = len(name.encode("utf-8", "surrogatepass"))
     return (
-        name.endswith(".safetensors")
+        name.endswith(ending)
         and size <= 255
         and not any(c in "/\\:\0" or "\ud800" <= c <= "\udfff" for c in name)
     )

@@ -9,13 +9,17 @@ from rushlight.core.basis.dtype import DType
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One tensor of a file: `nbytes` bytes from `offset` of the file."""
+    """One tensor of a file: `nbytes` bytes from `offset` of the file.
+
+    swapped: the bytes of its numbers are in the order of the other kind of machine.
+    """
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+    swapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

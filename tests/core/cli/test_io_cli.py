@@ -281,13 +281,24 @@ def test_inspect_prints_a_table(capsys: Capture, weights: Path) -> None:
     assert lines[2] == ["none", "float32", "[0,", "5]", "0", "B"]
     assert lines[3] == ["half", "bfloat16", "[2]", "4", "B"]
     assert lines[4] == ["metadata", "format:", "pt"]
-    assert " ".join(lines[5]) == "4 tensors, 15 numbers, 60 B"
+    assert [" ".join(line) for line in lines[5:]] == [
+        "float32 2 tensors 12 numbers 48 B 32.00 bits each",
+        "int64 1 tensors 1 numbers 8 B 64.00 bits each",
+        "bfloat16 1 tensors 2 numbers 4 B 16.00 bits each",
+        "4 tensors, 15 numbers, 60 B, 32.00 bits each",
+    ]
 
 
 def test_inspect_prints_json(capsys: Capture, weights: Path) -> None:
     found = json.loads(_ok(capsys, "inspect", "--json", str(weights)))
     assert found["metadata"] == {"format": "pt"}
-    assert found["total"] == {"tensors": 4, "parameters": 15, "bytes": 60}
+    total = found["total"]
+    types = total.pop("types")
+    assert total == {"tensors": 4, "parameters": 15, "bytes": 60, "bits_per_weight": 32}
+    assert list(types) == ["float32", "int64", "bfloat16"]
+    assert types["float32"] == {
+        "tensors": 2, "parameters": 12, "bytes": 48, "bits_per_weight": 32,
+    }  # fmt: skip
     rows = {row["name"]: row for row in found["tensors"]}
     size = weights.stat().st_size
     assert rows["half"] == {"name": "half", "dtype": "bfloat16", "shape": [2], "bytes": 4,
@@ -311,7 +322,7 @@ def test_inspect_gguf(capsys: Capture, tmp_path: Path) -> None:
     assert lines[0].split() == ["w", "q4_0", "[4,", "64]", "144", "B"]
     assert "metadata  general.architecture: llama" in lines
     assert "metadata  few: [1, 2]" in lines
-    assert lines[-1] == "1 tensors, 256 numbers, 144 B"
+    assert lines[-1] == "1 tensors, 256 numbers, 144 B, 4.50 bits each"
     found = json.loads(_ok(capsys, "inspect", "--json", str(tmp_path)))  # a folder with it
     assert found["metadata"]["tokens"] == [*(f"t{i}" for i in range(8)), "... 1000 values"]
     assert found["metadata"]["sizes"] == [*range(8), "... 20 values"]
@@ -368,7 +379,7 @@ def test_models_of_a_site_by_commas_and_by_repetition(
 def test_inspect_a_model(capsys: Capture) -> None:
     out = _ok(capsys, "inspect", MODEL)
     assert "embeddings.word_embeddings.weight" in out and "[30522, 384]" in out
-    assert out.splitlines()[-1] == "104 tensors, 22,713,728 numbers, 90.9 MB"
+    assert out.splitlines()[-1] == "104 tensors, 22,713,728 numbers, 90.9 MB, 32.00 bits each"
 
 
 def test_fetch_prints_the_folder(

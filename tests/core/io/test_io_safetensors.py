@@ -350,8 +350,8 @@ def test_the_table_says_where_the_bytes_are() -> None:
 @pytest.mark.parametrize(
     ("content", "tells"),
     [
-        (b"PK\x03\x04" + bytes(40), "looks like a zip"),
-        (b"\x80\x02\x8a\nl\xfc" + bytes(40), "looks like a pickle"),
+        (b"PK\x05\x06" + bytes(40), "looks like an empty zip"),
+        (b"\x80\x01\x8a\nl\xfc" + bytes(40), "looks like an unknown format"),
         (b"version https://git-lfs.github.com/spec/v1", "Git LFS pointer"),
         (b"<!DOCTYPE html>", "a web page"),
         (b"", "an empty file"),

@@ -1,0 +1,195 @@
+"""Tokenizers for GGUF files: a tokenizer.json as the metadata that gguf_tokenizer.py reads.
+
+Byte-level BPE ("gpt2") and SentencePiece's BPE ("llama") have a form in GGUF. A pre-tokenizer is a
+name there; it is found by its patterns. The result is compared with the original on a text of many
+kinds of words, so what GGUF cannot say is an error and not another tokenizer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.gguf_tokenizer import gguf_tokenizer
+from rushlight.core.io.text.gguf_vocab import BYTE, CONTROL, PREFIX, UNKNOWN, USER_DEFINED
+from rushlight.core.io.text.gguf_words import CONTRACTIONS, GPT2, IGNORE_MERGES, PATTERNS
+from rushlight.core.io.text.tokenizer import load_tokenizer
+
+_NORMAL, _UNUSED = 1, 5
+_DEPTH = 32
+_BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
+# Of names with equal patterns the one that llama.cpp's converter writes for most models.
+_USUAL = ("gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o", "deepseek-v3")
+_ANY_CASE = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_SAMPLE = (
+    "Hello, world! It's 3.14159 or 1000000; we'LL see\n\n\n  \tTabs,   spaces \r\n and\u3000"
+    "\U0001f56f candles: na\u00efve caf\u00e9, \u1e9e, \u4f60\u597d\u4e16\u754c, \u041f\u0440"
+    "\u0438\u0432\u0435\u0442, \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 _under_score CamelCase "
+    "http://a.b/c?d=1&e=2 ''''' //// \u00a0 x=y**2 'tis DON'T end "
+)
+
+
+def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
+    """GGUF's metadata for the tokenizer in a model's small files; `rows` is the vocabulary's size.
+
+    Ids without a token get names that no text has. Raises FormatError for a tokenizer that GGUF
+    does not have, or not with the same results.
+    """
+    if "tokenizer.json" not in files:
+        return {f"{PREFIX}model": "none"}
+    file = _object("tokenizer.json", files["tokenizer.json"])
+    config = _object("tokenizer_config.json", files.get("tokenizer_config.json", b"{}"))
+    model = file.get("model")
+    kind = model.get("type") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or kind != "BPE" or not isinstance(model.get("vocab"), dict):
+        raise FormatError(
+            f"tokenizer.json: models of type {brief(kind)} cannot be written to GGUF; supported: "
+            "BPE"
+        )
+    tokens, types = _tokens(file, model, rows)
+    ids = {token: id for id, token in enumerate(tokens)}
+    found: dict[str, Any] = {}
+    pairs = [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in model["merges"]]
+    if model.get("byte_fallback"):
+        found[f"{PREFIX}model"] = "llama"
+        # SentencePiece ranks merges by the score of their result.
+        ranks: dict[str, int] = {}
+        for rank, (left, right) in enumerate(pairs):
+            ranks.setdefault(left + right, rank)
+        scores = [-float(ranks.get(token, len(pairs))) for token in tokens]
+        found[f"{PREFIX}scores"] = np.array(scores, np.float32)
+        found[f"{PREFIX}add_space_prefix"] = "Prepend" in str(file.get("normalizer"))
+    else:
+        found[f"{PREFIX}model"] = "gpt2"
+        found[f"{PREFIX}pre"] = _pre(file.get("pre_tokenizer"), bool(model.get("ignore_merges")))
+        found[f"{PREFIX}merges"] = [f"{left} {right}" for left, right in pairs]
+    found[f"{PREFIX}tokens"] = tokens
+    found[f"{PREFIX}token_type"] = np.array(types, np.int32)
+    found |= _special(file, config, files, ids)
+    _compare(files["tokenizer.json"], found)
+    return found
+
+
+def _object(name: str, data: bytes) -> dict[str, Any]:
+    value = parse_json(data, name, depth=_DEPTH)
+    if not isinstance(value, dict):
+        raise FormatError(f"{name} holds a {type(value).__name__}, not an object")
+    return value
+
+
+def _tokens(file: dict[str, Any], model: dict[str, Any], rows: int) -> tuple[list[str], list[int]]:
+    """Every id's token and type."""
+    tokens: list[str | None] = [None] * rows
+    types = [_UNUSED] * rows
+
+    def put(token: Any, id: Any, kind: int) -> None:
+        if not isinstance(token, str) or type(id) is not int or not 0 <= id < rows:
+            raise FormatError(
+                f"tokenizer.json: the token {brief(token)} has id {brief(id)}; the model has "
+                f"{rows} rows"
+            )
+        tokens[id], types[id] = token, kind
+
+    unknown = model.get("unk_token")
+    fallback = bool(model.get("byte_fallback"))
+    for token, id in model["vocab"].items():
+        as_byte = fallback and _BYTE_TOKEN.fullmatch(token)
+        put(token, id, UNKNOWN if token == unknown else BYTE if as_byte else _NORMAL)
+    for added in file.get("added_tokens") or ():
+        token = added.get("content")
+        kind = CONTROL if added.get("special") else USER_DEFINED
+        put(token, added.get("id"), UNKNOWN if token == unknown and fallback else kind)
+    return [f"[PAD{i}]" if token is None else token for i, token in enumerate(tokens)], types
+
+
+def _pre(pre_tokenizer: Any, whole_words: bool) -> str:
+    """llama.cpp's name of a pre-tokenizer; FormatError if none has its patterns."""
+    steps = pre_tokenizer or {}
+    steps = steps.get("pretokenizers", [steps]) if isinstance(steps, dict) else []
+    patterns = tuple(p for step in steps if (p := _pattern(step)) is not None)
+    plain = tuple(map(_plain, patterns))
+    names = [
+        name
+        for name, own in PATTERNS.items()
+        if name and tuple(map(_plain, own)) == plain and (name in IGNORE_MERGES) == whole_words
+    ]
+    if not names:
+        raise FormatError(
+            f"tokenizer.json: llama.cpp has no name for a pre-tokenizer of {brief(patterns)}",
+            hint="GGUF files cannot hold this tokenizer",
+        )
+    return next((name for name in _USUAL if name in names), names[0])
+
+
+def _pattern(step: Any) -> str | None:
+    """The pattern by which a step splits a text; None if it splits none."""
+    kind = step.get("type") if isinstance(step, dict) else None
+    if kind == "Split" and isinstance(step.get("pattern"), dict):
+        return str(step["pattern"].get("Regex"))
+    if kind == "Digits":
+        return r"\p{N}" if step.get("individual_digits") else r"\p{N}+"
+    if kind == "ByteLevel":
+        return GPT2 if step.get("use_regex", True) else None
+    raise FormatError(f"tokenizer.json: the pre-tokenizer {brief(kind)} has no form in GGUF")
+
+
+def _plain(pattern: str) -> str:
+    """Patterns that split alike, spelled alike: what no alternative matches is a word too."""
+    return pattern.replace(_ANY_CASE, CONTRACTIONS).removesuffix(r"|\s+")
+
+
+def _special(
+    file: dict[str, Any], config: dict[str, Any], files: Mapping[str, bytes], ids: dict[str, int]
+) -> dict[str, Any]:
+    """Ids of special tokens, which of them are added around a text, and the chat template."""
+    found: dict[str, Any] = {}
+    for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")):
+        token = config.get(f"{name}_token")
+        token = token.get("content") if isinstance(token, dict) else token
+        if isinstance(token, str) and token in ids:
+            found[f"{PREFIX}{key}_token_id"] = ids[token]
+    for side, key in zip(_around(file.get("post_processor")), ("bos", "eos"), strict=True):
+        found[f"{PREFIX}add_{key}_token"] = bool(side)
+        if len(side) > 1 or any(token not in ids for token in side):
+            raise FormatError(f"tokenizer.json: it adds {brief(side)}; GGUF has one token a side")
+        if side:
+            found[f"{PREFIX}{key}_token_id"] = ids[side[0]]
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default")
+    if "chat_template.jinja" in files:
+        template = files["chat_template.jinja"].decode("utf-8", "replace")
+    if isinstance(template, str):
+        found["tokenizer.chat_template"] = template
+    return found
+
+
+def _around(processor: Any) -> tuple[list[str], list[str]]:
+    """The tokens that a post-processor adds before and after a text."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    steps = processor.get("processors", [processor]) if isinstance(processor, dict) else []
+    for step in steps:
+        after = 0
+        for piece in step.get("single", ()) if step.get("type") == "TemplateProcessing" else ():
+            if "Sequence" in piece:
+                after = 1
+            else:
+                sides[after].append(str(piece["SpecialToken"]["id"]))
+    return sides
+
+
+def _compare(tokenizer_json: bytes, metadata: Mapping[str, Any]) -> None:
+    """Raise FormatError unless both tokenizers give the same ids."""
+    ours, theirs = load_tokenizer(tokenizer_json), gguf_tokenizer(metadata)
+    for text in (_SAMPLE, " leading", "word"):
+        if ours.encode(text).ids != theirs.encode(text).ids:
+            raise FormatError(
+                f"tokenizer.json: written to GGUF it would give other tokens, as for {brief(text)}",
+                hint="GGUF files cannot hold this tokenizer",
+            )

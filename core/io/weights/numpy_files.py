@@ -1,0 +1,163 @@
+"""NumPy's .npy and .npz files: arrays of numbers, in either order of bytes and of dims.
+
+The format is that of numpy.lib.format, versions 1 to 3. Its header is a Python literal; a pattern
+reads it, and arrays of objects, which need a pickle, are refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
+from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
+from rushlight.core.io.weights.source import BytesSource, Source
+from rushlight.core.io.weights.table import Entry, Table
+from rushlight.core.io.weights.zips import Member, inflate, read_zip
+from rushlight.core.tensor.tensor import Tensor
+
+MAGIC = b"\x93NUMPY"
+MAX_DIMS = 32
+_MAX_HEADER = 1 << 16
+_KEYS = "descr", "fortran_order", "shape"
+_PAIR = rb"\s*'(descr|fortran_order|shape)'\s*:\s*('[^'\\]*'|True|False|\([\d\s,]*\))\s*"
+_HEADER = re.compile(rb"\{(?:%b,){2}%b,?\s*\}\s*" % (_PAIR, _PAIR))
+_NUMBERS = re.compile(r"([<>=|])([biuf])(\d{1,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """What a header says, and where the array's bytes begin."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    swapped: bool
+    fortran: bool
+    begin: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.dtype.nbytes(math.prod(self.shape))
+
+
+def _header(name: str, raw: bytes, size: int) -> _Array:
+    """The checked header of an array of `size` bytes in all, whose first bytes are `raw`."""
+    if len(raw) < 12 or raw[:6] != MAGIC or raw[6] not in (1, 2, 3):
+        raise FormatError(f"{name} is not an .npy array: it begins with {raw[:8]!r}")
+    wide = 2 if raw[6] == 1 else 4
+    length = int.from_bytes(raw[8 : 8 + wide], "little")
+    begin = 8 + wide + length
+    text = raw[8 + wide : begin]
+    if length > _MAX_HEADER or len(text) != length:
+        raise FormatError(f"{name}: a header of {length} bytes does not fit a file of {size}")
+    pairs = {k.decode(): v.decode("latin-1") for k, v in re.findall(_PAIR, text)}
+    if _HEADER.fullmatch(text) is None or set(pairs) != set(_KEYS):
+        raise FormatError(
+            f"{name}: the header is {text[:200]!r}, which is not that of an array of numbers",
+            hint="arrays of records are not supported",
+        )
+    order, dtype = _dtype(name, pairs["descr"].strip("'"))
+    shape = tuple(int(f"{n:.20}") for n in re.findall(r"\d+", pairs["shape"]))
+    if pairs["fortran_order"][0] not in "TF" or pairs["shape"][0] != "(":
+        raise FormatError(f"{name}: the header is {text[:200]!r}")
+    if len(shape) > MAX_DIMS or count_elements(shape) > MOST_ELEMENTS:
+        raise FormatError(f"{name}: an array of shape {str(shape):.200} is too large")
+    swapped = order != {"little": "<", "big": ">"}[sys.byteorder] and order in "<>"
+    found = _Array(dtype, shape, swapped, pairs["fortran_order"] == "True", begin)
+    if found.nbytes > size - begin:
+        raise FormatError(
+            f"{name}: {dtype.name} of shape {shape} takes {found.nbytes} bytes, the file has "
+            f"{size - begin}",
+            hint="the end of the file is missing; fetch or save it again",
+        )
+    return found
+
+
+def _dtype(name: str, descr: str) -> tuple[str, DType]:
+    """The order of bytes and the dtype that a header names."""
+    parts = _NUMBERS.fullmatch(descr)
+    try:
+        if parts is None:
+            raise TypeError
+        return parts[1], as_dtype(np.dtype(parts[2] + parts[3]))
+    except TypeError:
+        objects = descr.lstrip("<>=|") == "O"
+        raise FormatError(
+            f"{name}: arrays of {descr[:40]!r} are not supported",
+            hint="objects would need a pickle, which could run code"
+            if objects
+            else "supported: bool, integers to 64 bits but uint16 and uint64, and floats",
+        ) from None
+
+
+def _tensor(name: str, source: Source, at: int, array: _Array) -> Tensor:
+    """The array whose file begins at `at` of the source."""
+    shape = array.shape[::-1] if array.fortran else array.shape
+    way = "heap" if array.swapped else destination_for(source)
+    begin = at + array.begin
+    step = LoadStep(0, begin, array.nbytes, name, array.dtype, shape, way, array.swapped)
+    ((_, found),) = run_schedule([step], [source])
+    if not array.fortran:
+        return found
+    turned = Layout.contiguous(shape).permute(range(len(shape))[::-1])
+    return Tensor(found.storage, found.dtype, turned)
+
+
+def load_npy(source: Source, device: str = "cpu") -> Tensor:
+    """The array of an .npy file; a view of a mapped file, with its order of dims.
+
+    Raises FormatError for a file that does not follow the format, and for dtypes that are not
+    supported.
+    """
+    array = _header(source.name, bytes(source.read(0, 12 + _MAX_HEADER)), source.size)
+    return _tensor(source.name, source, 0, array).to(device)
+
+
+def _arrays(source: Source) -> Iterator[tuple[str, Member, _Array]]:
+    members = {n: m for n, m in read_zip(source).items() if n.endswith(".npy")}
+    if not members:
+        raise FormatError(f"{source.name} is a zip without an .npy array")
+    for name, member in members.items():
+        where, most = f"{source.name}: {name!r:.100}", 12 + _MAX_HEADER
+        if member.deflated:
+            raw = bytes(inflate(source, member, most))
+        else:
+            raw = bytes(source.read(member.offset, min(most, member.nbytes)))
+        yield name.removesuffix(".npy"), member, _header(where, raw, member.nbytes)
+
+
+def load_npz(source: Source, device: str = "cpu") -> dict[str, Tensor]:
+    """The arrays of an .npz file by name; views of a mapped file where they are not compressed.
+
+    Raises FormatError as `load_npy` does, and for an archive that would unpack to more than 64
+    times its bytes (and 64 MB).
+    """
+    found: dict[str, Tensor] = {}
+    for name, member, array in _arrays(source):
+        inside, at = source, member.offset
+        if member.deflated:
+            inside, at = BytesSource(inflate(source, member), f"{source.name}: {name:.100}"), 0
+        found[name] = _tensor(name, inside, at, array).to(device)
+    return found
+
+
+def read_npy_table(source: Source) -> Table:
+    """The table of an .npy or .npz file; of a compressed array, `offset` is that of its member."""
+    if bytes(source.read(0, 6)) == MAGIC:
+        array = _header(source.name, bytes(source.read(0, 12 + _MAX_HEADER)), source.size)
+        rows = [("", 0, array)]
+    else:
+        rows = [(name, member.offset, array) for name, member, array in _arrays(source)]
+    return Table(
+        {
+            name: Entry(name, a.dtype, a.shape, at + a.begin, a.nbytes, a.swapped)
+            for name, at, a in rows
+        }
+    )

@@ -1,0 +1,161 @@
+"""The members of a zip archive, as PyTorch and NumPy write it: where they lie, and their bytes.
+
+Reads the central directory (PKWARE's APPNOTE 6.3, with its 64-bit form). Every offset and size is
+checked against the source; members that share bytes, and what unpacks to far more than the
+archive has, are refused.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.source import Source
+
+_MOST_MEMBERS = 1 << 16
+_MAX_DIRECTORY = 1 << 26
+_PIECE = 1 << 20
+# All members together may unpack to this many bytes, and to this many times the archive's.
+_FREE, _TIMES = 64 << 20, 64
+_END = struct.Struct("<4s4H2IH")
+_END64 = struct.Struct("<4sQ2H2I4Q")
+_LOCATOR = struct.Struct("<4sIQI")
+_MEMBER = struct.Struct("<4s6H3I5H2I")
+_LOCAL = struct.Struct("<4s5H3I2H")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file of an archive: `packed` bytes at `offset`, which unpack to `nbytes` if deflated."""
+
+    name: str
+    offset: int
+    packed: int
+    nbytes: int
+    crc: int
+    deflated: bool
+
+
+def _unpack(source: Source, form: struct.Struct, offset: int, sign: bytes) -> tuple[int, ...]:
+    """The numbers of a record at `offset` after its signature."""
+    raw = source.read(offset, form.size) if 0 <= offset <= source.size - form.size else b""
+    if len(raw) != form.size or bytes(raw[:4]) != sign:
+        raise FormatError(f"{source.name}: there is no {sign!r} record of a zip at byte {offset}")
+    return form.unpack(raw)[1:]
+
+
+def read_zip(source: Source) -> dict[str, Member]:
+    """The members of an archive by name, in the order of their bytes; reads none of them.
+
+    Raises FormatError for an archive that is cut off, damaged, encrypted or in several parts.
+    """
+    first = max(0, source.size - (1 << 16) - _END.size)
+    tail = bytes(source.read(first, source.size - first))
+    end = first + tail.rfind(b"PK\5\6")
+    if end < first:
+        raise FormatError(
+            f"{source.name}: the directory at the end of the zip is missing",
+            hint="the end of the file is missing; download it again",
+        )
+    _, _, _, count, size, start, _ = _unpack(source, _END, end, b"PK\5\6")
+    if tail[max(0, end - first - _LOCATOR.size) :][:4] == b"PK\6\7":
+        where = _unpack(source, _LOCATOR, end - _LOCATOR.size, b"PK\6\7")[1]
+        *_, count, size, start = _unpack(source, _END64, where, b"PK\6\6")
+    if count > _MOST_MEMBERS or size > _MAX_DIRECTORY:
+        raise FormatError(
+            f"{source.name} has {count} members in a directory of {size} bytes; at most "
+            f"{_MOST_MEMBERS} in {_MAX_DIRECTORY} are supported"
+        )
+    if start + size > end or count * _MEMBER.size > size:
+        raise FormatError(
+            f"{source.name}: a directory of {count} members and {size} bytes at {start} does not "
+            f"fit before byte {end}"
+        )
+    directory = bytes(source.read(start, size))
+    found, at = [], 0
+    for _ in range(count):
+        member, at = _member(source, directory, at, start)
+        found.append(member)
+    found.sort(key=lambda m: m.offset)
+    for before, after in pairwise(found):
+        if before.offset + before.packed > after.offset:
+            raise FormatError(f"{source.name}: {before.name!r:.100} and another member share bytes")
+    unpacked = sum(member.nbytes for member in found)
+    if unpacked > _FREE + _TIMES * source.size:
+        raise FormatError(
+            f"{source.name}: {source.size} bytes would unpack to {unpacked}",
+            hint="save the arrays without compression",
+        )
+    members = {member.name: member for member in found}
+    if len(members) != len(found):
+        raise FormatError(f"{source.name}: two members have one name")
+    return members
+
+
+def _member(source: Source, directory: bytes, at: int, limit: int) -> tuple[Member, int]:
+    """The member whose directory entry begins at `at`, and where the next begins."""
+    if at + _MEMBER.size > len(directory) or directory[at : at + 4] != b"PK\1\2":
+        raise FormatError(f"{source.name}: entry {at} of the zip's directory is damaged")
+    _, _, _, flags, method, _, _, crc, packed, size, named, more, said, *_, offset = (
+        _MEMBER.unpack_from(directory, at)
+    )
+    at += _MEMBER.size
+    raw, extra = directory[at : at + named], directory[at + named : at + named + more]
+    name = raw.decode("utf-8", "surrogateescape")
+    where = f"{source.name}: {name!r:.100}"
+    if flags & 1 or method not in (0, 8):
+        what = "encrypted" if flags & 1 else f"packed by method {method}"
+        raise FormatError(f"{where} is {what}, which is not supported")
+    size, packed, offset = _wide(extra, size, packed, offset)
+    *_, named_there, more_there = _unpack(source, _LOCAL, offset, b"PK\3\4")
+    begin = offset + _LOCAL.size + named_there + more_there
+    if begin + packed > limit or (method == 0 and packed != size) or size > 1032 * packed + 64:
+        raise FormatError(
+            f"{where}: {packed} bytes at {begin} that stand for {size} do not fit in {limit}"
+        )
+    return Member(name, begin, packed, size, crc, method == 8), at + named + more + said
+
+
+def _wide(extra: bytes, *numbers: int) -> list[int]:
+    """The numbers of an entry; those that are all ones stand in its 64-bit field."""
+    found, field = list(numbers), b""
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<2H", extra)
+        if kind == 1:
+            field = extra[4 : 4 + size]
+            break
+        extra = extra[4 + size :]
+    for i, number in enumerate(found):
+        if number == 0xFFFFFFFF and len(field) >= 8:
+            found[i], field = int.from_bytes(field[:8], "little"), field[8:]
+    return found
+
+
+def inflate(source: Source, member: Member, most: int | None = None) -> bytearray:
+    """The bytes of a deflated member, at most the first `most` of them.
+
+    Raises FormatError if they are damaged or not as many as the archive says.
+    """
+    wanted = member.nbytes if most is None else min(most, member.nbytes)
+    found, unpacker, at = bytearray(), zlib.decompressobj(-15), 0
+    try:
+        while len(found) < wanted and not unpacker.eof:
+            piece: bytes = unpacker.unconsumed_tail
+            if not piece:
+                piece = bytes(source.read(member.offset + at, min(_PIECE, member.packed - at)))
+                at += len(piece)
+                if not piece:
+                    break
+            found += unpacker.decompress(piece, wanted - len(found))
+    except zlib.error as error:
+        raise FormatError(f"{source.name}: {member.name!r:.100}: {error}") from None
+    if len(found) < wanted or (wanted == member.nbytes and zlib.crc32(found) != member.crc):
+        raise FormatError(
+            f"{source.name}: {member.name!r:.100} is damaged: {len(found)} of {wanted} bytes, or "
+            "another checksum",
+            hint="download the file again",
+        )
+    return found

@@ -1,0 +1,170 @@
+"""A checkpoint in the Hugging Face layout as a GGUF file has it: the reverse of names.py.
+
+What llama.cpp's converter does, by the family's `Architecture`: metadata, names, the row order of q
+and k, the tokenizer. Norms, biases and routers are float32.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.errors import LoadError, nearest
+from rushlight.core.io.hub.folder import SmallFiles
+from rushlight.core.io.text.gguf_export import tokenizer_metadata
+from rushlight.core.io.text.gguf_vocab import PREFIX
+from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import parse_object
+from rushlight.models.families import families, family_of
+from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
+from rushlight.models.gguf.weights import Weight, file_weights
+from rushlight.models.loading import require_config, small_json
+from rushlight.models.model import Model
+
+_ROPE = "rope_freqs.weight"
+
+
+@contextmanager
+def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
+    """(metadata, weights under GGUF's names) of a folder with safetensors.
+
+    Raises LoadError for a family that is not written as GGUF, and where names or shapes do not
+    fit; FormatError for a tokenizer that GGUF does not have.
+    """
+    files = SmallFiles(folder)
+    require_config(files, f"{folder}: ")
+    with ExitStack() as opened:
+        yield as_gguf(files, file_weights(open_tables(folder), opened), folder.resolve().name)
+
+
+def as_gguf(
+    files: Mapping[str, bytes], weights: Sequence[Weight], name: str
+) -> tuple[dict[str, Any], list[Weight]]:
+    """(metadata, weights) in GGUF's names from a checkpoint's small files and weights."""
+    config = parse_object("config.json", files["config.json"])
+    family = family_of(config.get("model_type"), "config.json: model_type")
+    if not hasattr(family, "GGUF"):
+        known = ", ".join(families("GGUF_TYPES"))
+        raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
+    model = family.build(config, [weight.name for weight in weights])
+    metadata = _metadata(family, model, name)
+    moved = {**vars(model.config)}
+    heads = moved.get("num_key_value_heads") or moved.get("num_attention_heads")
+    found = _weights(family, model, weights, moved | {"num_key_value_heads": heads})
+    metadata |= tokenizer_metadata(files, model.vocab_size)
+    metadata |= _stops(metadata, files, model)
+    rope = _rope(family.GGUF_TYPES[0], model)
+    if isinstance(rope, Weight):
+        return metadata, [*found, rope]
+    return metadata | rope, found
+
+
+def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
+    kind, architecture, config = family.GGUF_TYPES[0], family.GGUF, model.config
+    found: dict[str, Any] = {
+        "general.architecture": kind, "general.type": "model", "general.name": name,
+    }  # fmt: skip
+    for key, stored in {**KEYS, **architecture.keys}.items():
+        value = getattr(config, key, None)
+        if value is not None:
+            found[f"{kind}.{stored}"] = value
+    found.setdefault(f"{kind}.attention.head_count_kv", found[f"{kind}.attention.head_count"])
+    if f"{kind}.attention.key_length" in found:
+        found[f"{kind}.attention.value_length"] = found[f"{kind}.attention.key_length"]
+    for spec in model.rotary.ropes:
+        found[f"{kind}.rope.freq_base"] = spec.theta
+        found[f"{kind}.rope.dimension_count"] = spec.dim
+    return found
+
+
+def _rope(kind: str, model: Model) -> Weight | dict[str, Any]:
+    """The scaling of rotary positions: keys if it is one factor, else a divisor per frequency."""
+    for spec, rope in model.rotary.ropes.items():
+        plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
+        factors = (plain / np.array(rope.frequencies)).astype(np.float32)
+        if (factors != factors[0]).any():
+            return Weight(_ROPE, float32, factors.shape, partial(tensor, factors))
+        if factors[0] != 1:
+            key = f"{kind}.rope.scaling"
+            return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}
+    return {}
+
+
+def _weights(
+    family: ModuleType, model: Model, weights: Sequence[Weight], config: Mapping[str, Any]
+) -> list[Weight]:
+    """The weights under GGUF's names, in its layouts."""
+    architecture: Architecture = family.GGUF
+    prefix = getattr(family, "BASE_PREFIX", "")
+    shapes = {name: p.shape for name, p in model.named_parameters()}
+    head = f"{architecture.decoder.head}.weight"
+    found: dict[str, Weight] = {}
+    for weight in weights:
+        name = weight.name if weight.name in shapes else prefix + weight.name
+        if weight.name == head and head not in shapes:
+            continue  # the embedding's own weight, stored twice
+        if name not in shapes:
+            near = nearest(weight.name, shapes, 1)
+            raise LoadError(
+                f"the checkpoint holds a tensor {weight.name!r:.100}, which the model does not "
+                "have" + (f"; nearest: {near[0]!r}" if near else "")
+            )
+        if weight.shape != shapes[name]:
+            raise LoadError(
+                f"{weight.name!r:.100} has the shape {weight.shape}; config.json asks for "
+                f"{shapes[name]}"
+            )
+        found[name] = weight
+    if missing := sorted(shapes.keys() - found.keys()):
+        raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
+    parts = decoder_names(architecture.decoder, architecture.attention, architecture.mlp)
+    theirs = {ours: part for part, ours in parts.items()}
+    return [_moved(w, name, theirs, architecture, config) for name, w in found.items()]
+
+
+def _moved(
+    weight: Weight,
+    name: str,
+    theirs: Mapping[str, str],
+    architecture: Architecture,
+    config: Mapping[str, Any],
+) -> Weight:
+    """One weight under its name and in its layout in GGUF."""
+    module, _, kind = name.rpartition(".")
+    layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", module)
+    number = layer[1] if layer else ""
+    part = theirs[module.replace(f".{number}.", ".{}.", 1) if layer else module]
+    stored = f"{part.format(number)}.{kind}"
+    transform = architecture.transforms.get(module.rpartition(".")[2])
+    small = len(weight.shape) < 2 or part.endswith("ffn_gate_inp")
+
+    def read() -> Tensor:
+        found = weight.read()
+        found = transform.redo(found, config) if transform else found
+        return found.float() if small else found
+
+    dtype = float32 if small else weight.dtype
+    return replace(weight, name=stored, dtype=dtype, read=partial(read))
+
+
+def _stops(metadata: Mapping[str, Any], files: Mapping[str, bytes], model: Model) -> dict[str, Any]:
+    """Ids that end an answer: the tokenizer's own, and two more that the model's files name."""
+    own = metadata.get(f"{PREFIX}eos_token_id")
+    ends = [] if own is None else [int(own)]
+    for value in (small_json(files, "generation_config.json").get("eos_token_id"),
+                  getattr(model.config, "eos_token_id", None)):  # fmt: skip
+        ends += [i for i in (value if isinstance(value, list) else [value]) if type(i) is int]
+    known = dict.fromkeys(i for i in ends if 0 <= i < model.vocab_size)
+    keys = [f"{PREFIX}{name}_token_id" for name in ("eos", "eot", "eom")]
+    return dict(zip(keys, known, strict=False))
