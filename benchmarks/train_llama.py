@@ -91,7 +91,7 @@ def save(model: Any, folder: Path) -> None:
     weights = {name: t.detach().cpu() for name, t in model.state_dict().items()}
     rl.save(weights, folder / "model.safetensors")
     byte_level = {
-        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False
+        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True
     }  # fmt: skip
     tokenizer = {
         "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None,
