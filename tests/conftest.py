@@ -307,8 +307,11 @@ def ggml() -> ctypes.CDLL:
 
 
 @pytest.fixture(scope="session")
-def ggml_quantize() -> Callable[[Any, int], Any]:
-    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks."""
+def ggml_quantize() -> Callable[..., Any]:
+    """A function from a float32 matrix and ggml's number of a type to the bytes of its blocks.
+
+    It takes an importance matrix, too: one float32 per column.
+    """
     import numpy as np
 
     library = ggml_library()
@@ -317,12 +320,14 @@ def ggml_quantize() -> Callable[[Any, int], Any]:
         ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p
     ]  # fmt: skip
 
-    def quantize(values: Any, kind: int) -> Any:
+    def quantize(values: Any, kind: int, importance: Any = None) -> Any:
         given = np.ascontiguousarray(values, np.float32)
         out = np.empty(given.nbytes, np.uint8)  # more than any type takes
+        weights = None if importance is None else np.ascontiguousarray(importance, np.float32)
         nbytes = library.ggml_quantize_chunk(
-            kind, given.ctypes.data, out.ctypes.data, 0, *given.shape, None
-        )
+            kind, given.ctypes.data, out.ctypes.data, 0, *given.shape,
+            None if weights is None else weights.ctypes.data,
+        )  # fmt: skip
         return out[:nbytes].reshape(len(given), -1).copy()
 
     return quantize

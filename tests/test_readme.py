@@ -29,13 +29,16 @@ Blocks = Callable[[str], list[str]]
 # Commands that other tests run: the file that does, and what to look for in it.
 RUN_ELSEWHERE = {
     "rushlight chat": ("tests/core/cli/test_io_cli.py", '"chat"'),
+    "rushlight quantize smollm2-135m-instruct small.gguf --type q4_k_m": (
+        "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
+    ),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
     "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build"),
     "rushlight site serve": ("Makefile", "site serve"),
     "make screenshots": ("Makefile", "screenshots.py"),
     "cp -r dist/site/rushlight my-page/": ("tests/browser/test_readme_page.py", "my-page"),
-}
+}  # fmt: skip
 
 PROGRAM = f"'{sys.executable}' -c 'from rushlight.core.cli import main; main()'"
 

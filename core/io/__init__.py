@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.io.weights.ggml import MAGICS, load_ggml, read_ggml
 from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
-from rushlight.core.io.weights.numpy_files import load_npy, load_npz, read_npy_table
-from rushlight.core.io.weights.pytorch import load_pytorch, read_pytorch_table, state_dict
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, open_regular, open_source
 from rushlight.core.io.weights.table import Table
-from rushlight.core.io.weights.zips import read_zip
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_safetensors"]
 
 # The first bytes of formats that are read; safetensors and JSON have none of their own.
 _KINDS = {
-    MAGIC: "gguf", **dict.fromkeys(MAGICS, "ggml"), b"PK\3\4": "zip", b"\x93NUMPY": "npy",
-    **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
+    MAGIC: "gguf", b"lmgg": "ggml", b"fmgg": "ggml", b"tjgg": "ggml", b"PK\3\4": "zip",
+    b"\x93NUMPY": "npy", **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
 }  # fmt: skip
 # And those of others, for a message that says what a file is.
 _SIGNATURES = (
@@ -35,22 +31,6 @@ _SIGNATURES = (
     (b"version https://git-lfs", "a Git LFS pointer; the file itself was not fetched"),
     (b"<", "perhaps a web page that was saved instead of the file"),
 )
-_LOADERS: dict[str, Callable[[Source, str], Any]] = {
-    "gguf": lambda source, device: load_gguf(source, device)[0],
-    "ggml": lambda source, device: load_ggml(source, device)[0],
-    "npy": load_npy,
-    "npz": load_npz,
-    "pickle": load_pytorch,
-    "zip": load_pytorch,
-    "safetensors": load_safetensors,
-}
-_TABLES: dict[str, Callable[[Source], Table]] = {
-    "ggml": lambda source: read_ggml(source).table,
-    "npy": read_npy_table,
-    "npz": read_npy_table,
-    "pickle": read_pytorch_table,
-    "zip": read_pytorch_table,
-}
 
 
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
@@ -74,7 +54,7 @@ def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
     broken one, saying what it looks like, and FileNotFoundError for a missing file.
     """
     if not isinstance(path, str | os.PathLike):
-        return _LOADERS[_kind_in(path)](path, device)
+        return _load_source(path, device)
     if is_address(path):
         return load_gguf(path, device)[0] if _names_gguf(path) else load(open_source(path), device)
     if gguf := gguf_in(Path(path)):
@@ -86,16 +66,65 @@ def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
         return load_safetensors(place, device)
     source = open_source(place)
     try:
-        return load(source, device)
+        return _load_source(source, device)
     finally:
         source.close()
+
+
+# Modules of formats that a page seldom has are imported when they are used.
+
+
+def _load_source(source: Source, device: str) -> Any:
+    """What one file holds."""
+    kind = _kind_in(source)
+    if kind == "gguf":
+        return load_gguf(source, device)[0]
+    if kind == "ggml":
+        from rushlight.core.io.weights.ggml import load_ggml
+
+        return load_ggml(source, device)[0]
+    if kind in ("npy", "npz"):
+        from rushlight.core.io.weights.numpy_files import load_npy, load_npz
+
+        return (load_npy if kind == "npy" else load_npz)(source, device)
+    if kind in ("pickle", "zip"):
+        from rushlight.core.io.weights.pytorch import load_pytorch
+
+        return load_pytorch(source, device)
+    return load_safetensors(source, device)
+
+
+def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
+    """The table and the metadata of a file of ggml, NumPy or PyTorch."""
+    kind = _kind_in(source)
+    if kind == "ggml":
+        from rushlight.core.io.weights.ggml import read_ggml
+
+        found = read_ggml(source)
+        return found.table, found.metadata
+    if kind in ("npy", "npz"):
+        from rushlight.core.io.weights.numpy_files import read_npy_table
+
+        return read_npy_table(source), {}
+    from rushlight.core.io.weights.pytorch import read_pytorch_table
+
+    return read_pytorch_table(source), {}
+
+
+def _state_dict(found: Any) -> dict[str, Tensor]:
+    """The tensors by name in what `load` gave."""
+    if type(found) is dict and all(type(value) is Tensor for value in found.values()):
+        return found
+    from rushlight.core.io.weights.pytorch import state_dict
+
+    return state_dict(found)
 
 
 def _load_shards(index: Path, device: str) -> dict[str, Tensor]:
     """The tensors of a sharded checkpoint of PyTorch by name, those that its index names."""
     found: dict[str, Tensor] = {}
     for shard, names in read_index(index).items():
-        tensors = state_dict(load(index.parent / shard, device))
+        tensors = _state_dict(load(index.parent / shard, device))
         if missing := sorted(names - tensors.keys()):
             raise FormatError(
                 f'{index}: tensor "{missing[0]}" should be in {shard}, which does not have it'
@@ -112,13 +141,15 @@ def load_weights(
     The metadata is that of GGUF, else None. Of nested dicts, as trainers save them, the tensors
     have the names of the model's state dict.
     """
+    from rushlight.core.io.weights.ggml import load_ggml
+
     if not isinstance(path, str | os.PathLike):
         if (kind := _kind_in(path)) in ("gguf", "ggml"):
             return load_gguf(path) if kind == "gguf" else load_ggml(path)
     elif states_metadata(path):
         gguf = path if is_address(path) else gguf_in(Path(path))
         return load_ggml(path) if gguf is None else load_gguf(gguf)
-    return state_dict(load(path)), None
+    return _state_dict(load(path)), None
 
 
 def states_metadata(path: str | os.PathLike[str]) -> bool:
@@ -151,10 +182,7 @@ def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str
             opened = [(s, table, dict(table.metadata)) for s, table in open_tables(place)]
         else:
             source = open_source(place)
-            kind = _kind_in(source)
-            found = read_ggml(source) if kind == "ggml" else None
-            table = found.table if found else _TABLES[kind](source)
-            opened = [(source, table, found.metadata if found else {})]
+            opened = [(source, *_read_source(source))]
     for source, _, _ in opened:
         source.close()
     return [(source.name, table, metadata) for source, table, metadata in opened]
@@ -168,8 +196,10 @@ def kind_of_file(path: Path) -> str:
 
 def _kind_in(source: Source) -> str:
     kind = _read_kind(source.name, bytes(source.read(0, 24)))
-    if kind == "zip" and any(name.endswith(".npy") for name in read_zip(source)):
-        return "npz"
+    if kind == "zip":
+        from rushlight.core.io.weights.zips import read_zip
+
+        return "npz" if any(name.endswith(".npy") for name in read_zip(source)) else kind
     return kind
 
 

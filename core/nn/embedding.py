@@ -14,6 +14,8 @@ class Embedding(Module):
     Row `padding_idx` starts as zeros and is not learned.
     """
 
+    _blocks = "table"
+
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None
     ) -> None:

@@ -14,6 +14,8 @@ class Linear(Module):
     weight is (out_features, in_features) and may be of any storage dtype.
     """
 
+    _blocks = "matrix"
+
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         self.in_features, self.out_features = in_features, out_features
         self.weight = parameter(out_features, in_features)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DTYPES, DType, as_dtype
 from rushlight.core.jit import capture
-from rushlight.core.nn.state import IncompatibleKeys, load_into
+from rushlight.core.nn.state import Filter, IncompatibleKeys, load_into, quantize_layers
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 
@@ -65,6 +65,8 @@ class Module:
     training: bool = True
     forward: Callable[..., Any] = _unimplemented
     _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
+    # What `weight` is if it may be quantized blocks: "matrix" of a product, or "table" of rows.
+    _blocks: Literal["", "matrix", "table"] = ""
 
     def __init__(self) -> None:
         # Empty; it exists so that subclasses may call it, as in torch.
@@ -301,12 +303,37 @@ class Module:
                 dtype = a
         found: DType | None = None if dtype is None else as_dtype(dtype)
         if found is not None and not found.is_floating_point:
-            raise TypeError(f"to: a module takes a floating dtype, not {found.name}")
+            hint = "; use quantize_()" if found.kind == "q" else ""
+            raise TypeError(f"to: a module takes a floating dtype, not {found.name}{hint}")
         for tensor in [*self.parameters(), *self.buffers()]:
             wanted = found if tensor.dtype.is_floating_point else None
             grad = tensor.grad
             tensor.set_(tensor.detach().to(dtype=wanted, device=device))
             tensor.grad = None if grad is None else grad.detach().to(dtype=wanted, device=device)
+        return self
+
+    def quantize_(
+        self: Self,
+        dtype: DType | str,
+        filter: Filter | None = None,
+        importance: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Quantize the weights of linear layers and experts to `dtype`, in place.
+
+        Such a weight takes no gradient any more; the gradient to a layer's input does not change.
+
+        filter: called with the name and the module of every layer that can hold blocks, embeddings
+        included; True, or a dtype for this layer alone, quantizes it. Without a filter those are
+        left as they are that are quantized already, whose rows are no whole number of blocks, or
+        that are embeddings, their weight tied to an output layer or not.
+        importance: by the weight's name, how much an error in each column counts: the mean square
+        of the layer's inputs, (n,), or (experts, n). Names without one are quantized alike.
+
+        Returns the module. Raises TypeError for a dtype that cannot be quantized to, and, naming
+        the layer, for weights that are not on cpu or are of another quantized dtype; ValueError,
+        naming the layer, for weights on meta, rows that do not fit, and NaN or infinity.
+        """
+        quantize_layers(self, as_dtype(dtype), filter, importance)
         return self
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:

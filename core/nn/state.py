@@ -1,15 +1,29 @@
-"""Loading a state dict into a module, with errors that name misfits and the nearest names."""
+"""The weights of a module: loading a state dict into them, and quantizing them.
+
+Errors name what does not fit; those of loading, the nearest names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from rushlight.core.backends import HOST
+from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.encoding import check_encodable
 from rushlight.core.basis.errors import LoadError, nearest
 from rushlight.core.tensor import autograd
+from rushlight.core.tensor.quantizing import quantized
 from rushlight.core.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from rushlight.core.nn.module import Module
+
 _SHOWN = 8  # lines of each kind in an error
+# Whether, or to what, a layer is quantized, by its name and itself.
+Filter = Callable[[str, "Module"], Any]
 
 
 class IncompatibleKeys(NamedTuple):
@@ -101,3 +115,80 @@ def _prefix(name: str, other: str) -> str:
     if other.endswith(f".{name}"):
         return f'. Was the prefix "{other[: -len(name)]}" added?'
     return ""
+
+
+def quantize_layers(
+    root: Module, dtype: DType, filter: Filter | None, importance: Mapping[str, Any] | None
+) -> None:
+    """Quantize weights of layers of `root`; nothing is changed if one of them cannot be."""
+    check_encodable(dtype)
+    layers = {path: layer for path, layer in root.named_modules() if layer._blocks}
+    given = {} if importance is None else dict(importance)
+    unknown = [name for name in given if name not in {_weight_name(path) for path in layers}]
+    if unknown:
+        raise ValueError(f"quantize_: importance for {unknown[0]!r}, which is no weight of a layer")
+    tables = {id(_weight(layer)) for layer in layers.values() if layer._blocks == "table"}
+    plan: dict[int, tuple[str, Tensor, DType]] = {}
+    for path, layer in layers.items():
+        weight = _weight(layer)
+        if filter is None:
+            free = weight.dtype.kind == "f" and id(weight) not in tables
+            wanted = dtype if free and weight.shape[-1] % dtype.block == 0 else None
+        else:
+            said = filter(path, layer)
+            wanted = dtype if said is True else as_dtype(said) if said else None
+        if wanted is not None and wanted is not weight.dtype:
+            _check_quantizable(_weight_name(path), weight, wanted)
+            plan[id(weight)] = _weight_name(path), weight, wanted
+    matrices = [item for item in layers.items() if item[1]._blocks == "matrix"]
+    if filter is None and not plan and matrices:
+        path, layer = matrices[0]
+        weight, first = _weight(layer), _weight_name(path)
+        raise ValueError(
+            f"quantize_: no layer has floating rows that are a multiple of {dtype.block}, the "
+            f"block of {dtype.name}; {first!r} is {weight.shape} of {weight.dtype.name}"
+        )
+    for name, weight, wanted in plan.values():
+        weights = given.get(name)
+        try:
+            blocks = quantized(weight, wanted, None if weights is None else _array(weights))
+        except ValueError as error:
+            raise ValueError(f"quantize_: {name!r}: {error}") from None
+        weight.set_(blocks)
+        weight.requires_grad, weight.grad = False, None
+
+
+def _weight_name(path: str) -> str:
+    return f"{path}.weight" if path else "weight"
+
+
+def _weight(layer: Module) -> Tensor:
+    found: Tensor = vars(layer)["weight"]
+    return found
+
+
+def _array(weights: Any) -> Any:
+    return weights.detach().cpu().numpy() if isinstance(weights, Tensor) else np.asarray(weights)
+
+
+def _check_quantizable(name: str, weight: Tensor, dtype: DType) -> None:
+    """Raise if a weight cannot be quantized."""
+    check_encodable(dtype)
+    if weight.device.type == "meta":
+        raise ValueError(f"quantize_: {name!r} has no memory; load weights, or init_() the model")
+    if weight.device is not HOST:
+        raise TypeError(
+            f"quantize_: {name!r} is on {weight.device}, and quantizing runs on cpu; use "
+            f"model.to('cpu').quantize_(...).to('{weight.device}')"
+        )
+    if weight.dtype.kind != "f":
+        raise TypeError(
+            f"quantize_: {name!r} is {weight.dtype.name} already; quantize the original weights, "
+            "or leave the layer out with filter="
+        )
+    if weight.shape[-1] % dtype.block:
+        raise ValueError(
+            f"quantize_: {name!r} is {weight.shape}, and its rows are not a whole number of "
+            f"{dtype.name} blocks of {dtype.block}; leave the layer out with filter=, or give a "
+            "type of smaller blocks, such as q8_0"
+        )

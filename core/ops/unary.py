@@ -324,7 +324,7 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 
     Floats are truncated to integers; those out of range become the nearest integer that fits, and
     nan becomes 0. Integers wrap around. To bool: whether the element is not zero. Quantized blocks
-    convert to floating dtypes only, and nothing converts to blocks: TypeError.
+    convert to floating dtypes only, and `Tensor.to` makes them, not this op: TypeError.
     """
     if dtype.kind == "q" or (x.dtype.kind == "q" and not dtype.is_floating_point):
         hint = "; dequantize() it first" if x.dtype.kind == "q" else ""

@@ -19,6 +19,7 @@ from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, op
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
+from rushlight.core.tensor.quantizing import quantized
 from rushlight.core.tensor.reading import Reading
 from rushlight.core.tensor.storage import Storage
 
@@ -211,6 +212,12 @@ class Tensor(Reading):
         """This tensor in another dtype, on another device, or both; itself where nothing changes.
 
         Arguments may be a dtype, a device, or a tensor whose dtype and device are taken.
+
+        A quantized dtype takes floating values on cpu, in blocks of the last dim; no gradient
+        passes. Scales are fitted by least squares (`core/basis/encoding/`). Raises TypeError for a
+        dtype that cannot be quantized to, with those that can, and for a tensor of another device,
+        which nothing moves silently; ValueError for a last dim that is no whole number of blocks,
+        and for NaN and infinity.
         """
         if len(args) == 1 and args[0] is self.dtype and dtype is device is None:
             return self
@@ -227,8 +234,9 @@ class Tensor(Reading):
         out, there = self, self.device if device is None else _device(device)
         if there is HOST and there is not self.device:
             out = _transfer(out, there)
-        if dtype is not None and as_dtype(dtype) is not out.dtype:
-            out = ops.cast(out, as_dtype(dtype))
+        wanted = out.dtype if dtype is None else as_dtype(dtype)
+        if wanted is not out.dtype:
+            out = quantized(out, wanted) if wanted.kind == "q" else ops.cast(out, wanted)
         return out if there is out.device else _transfer(out, there)
 
     async def cpu_async(self) -> Tensor:

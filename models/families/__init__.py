@@ -13,7 +13,7 @@ import re
 from functools import cache
 from types import ModuleType
 
-from rushlight.core.basis.errors import LoadError, brief
+from rushlight.core.basis.errors import LoadError, brief, nearest
 
 
 @cache
@@ -37,7 +37,9 @@ def family_of(value: object, what: str, constant: str = "MODEL_TYPES") -> Module
     """The module of the family that serves `value`; LoadError that names `what` if none does."""
     known = families(constant)
     if not isinstance(value, str) or value not in known:
+        near = nearest(value, sorted(known), 1) if isinstance(value, str) else []
         raise LoadError(
-            f"{what} {brief(value)} is not supported; supported: {', '.join(sorted(known))}"
+            f"{what} {brief(value)} is not supported; {'nearest: ' * bool(near)}"
+            f"{'; '.join([*near, ''])}supported: {', '.join(sorted(known))}"
         )
     return importlib.import_module(known[value])

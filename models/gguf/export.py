@@ -6,6 +6,7 @@ and k, the tokenizer. Norms, biases and routers are float32.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,7 @@ from rushlight.core.basis.errors import LoadError, nearest
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
+from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -46,6 +48,25 @@ def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]
     require_config(files, f"{folder}: ")
     with ExitStack() as opened:
         yield as_gguf(files, file_weights(open_tables(folder), opened), folder.resolve().name)
+
+
+@contextmanager
+def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
+    """(metadata, weights under GGUF's names) of a loaded model, on any device."""
+    files = {"config.json": json.dumps(vars(model.config)).encode()}
+    if isinstance(model.tokenizer, NativeTokenizer):
+        settings: dict[str, Any] = {}
+        if (template := model.template) is not None:
+            settings |= {"chat_template": template.source, "bos_token": template.bos_token,
+                         "eos_token": template.eos_token}  # fmt: skip
+        files["tokenizer.json"] = model.tokenizer.to_json()
+        files["tokenizer_config.json"] = json.dumps(settings).encode()
+    files["generation_config.json"] = json.dumps({"eos_token_id": sorted(model.eos_ids)}).encode()
+    weights = [
+        Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
+        for name, t in model.state_dict().items()
+    ]
+    yield as_gguf(files, weights, str(model.config.model_type))
 
 
 def as_gguf(

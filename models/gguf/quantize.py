@@ -1,6 +1,7 @@
 """Quantizing and dequantizing models into GGUF files, one tensor at a time.
 
-The file types and the type of each tensor are those of llama.cpp (recipes.py).
+The file types and the type of each tensor are those of llama.cpp (recipes.py). What only quantizing
+needs is imported when it begins.
 """
 
 from __future__ import annotations
@@ -17,17 +18,14 @@ import numpy.typing as npt
 
 from rushlight.core.basis.codec import encode as encode_float
 from rushlight.core.basis.dtype import DType, float16, float32
-from rushlight.core.basis.encoding import encode as encode_blocks
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import count_elements
-from rushlight.core.io.hub.names import resolve
 from rushlight.core.io.weights.gguf import gguf_in
 from rushlight.core.io.weights.gguf_writer import Row, write_gguf
-from rushlight.core.io.weights.imatrix import read_imatrix
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.gguf.export import folder_weights
 from rushlight.models.gguf.recipes import FILE_TYPES, choose_types, file_type, keep
 from rushlight.models.gguf.weights import Weight, gguf_weights
+from rushlight.models.model import Model
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int | None], None]
@@ -42,7 +40,7 @@ _FLOATS = ("f32", "f16", "bf16")
 
 
 def quantize(
-    model: Path_,
+    model: Path_ | Model,
     out: Path_,
     type: str | None = None,
     *,
@@ -55,9 +53,9 @@ def quantize(
 ) -> list[Path]:
     """Write a model as a GGUF file whose matrices are quantized; returns the files' paths.
 
-    model: a folder in the Hugging Face layout, a GGUF file, or a model's name. type: one of
-    llama.cpp's file types, such as "q4_k_m"; or bits: 2, 3, 4, 5, 6, 8, 16 or 32, a common type of
-    that size. imatrix: an importance matrix, as a file or by `read_imatrix`. keeps:
+    model: a folder in the Hugging Face layout, a GGUF file, a model's name, or a loaded model.
+    type: one of llama.cpp's file types, such as "q4_k_m"; or bits: 2, 3, 4, 5, 6, 8, 16 or 32, a
+    common type of that size. imatrix: an importance matrix, as a file or by `read_imatrix`. keeps:
     "PATTERN=TYPE" rules; the first whose regular expression matches a tensor's name decides its
     type. split_max_size: bytes of a file's tensors, above which there are several files. Memory is
     bounded by the largest tensor of the model. progress(done, total): bytes written.
@@ -66,6 +64,8 @@ def quantize(
     ValueError for an unknown type, LoadError and FormatError for a model that cannot be read or
     mapped to GGUF, FileExistsError unless `overwrite`.
     """
+    from rushlight.core.io.weights.imatrix import read_imatrix
+
     kind = _kind(type, bits)
     rules = [keep(rule) for rule in keeps]
     important = read_imatrix(imatrix) if isinstance(imatrix, str | os.PathLike) else imatrix
@@ -87,7 +87,7 @@ def _kind(type: str | None, bits: int | None) -> str:
 
 
 def dequantize(
-    model: Path_,
+    model: Path_ | Model,
     out: Path_,
     type: str = "f16",
     *,
@@ -112,7 +112,7 @@ def dequantize(
 
 
 def _write(
-    model: Path_,
+    model: Path_ | Model,
     out: Path_,
     kind: str,
     choose: Callable[[Mapping[str, Any], Sequence[Weight]], dict[str, DType]],
@@ -133,8 +133,13 @@ def _write(
         )
 
 
-def open_model(model: Path_) -> AbstractContextManager[tuple[dict[str, Any], list[Weight]]]:
+def open_model(model: Path_ | Model) -> AbstractContextManager[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights) of a model, in the names and layouts of GGUF."""
+    from rushlight.core.io.hub.names import resolve
+    from rushlight.models.gguf.export import folder_weights, model_weights
+
+    if isinstance(model, Model):
+        return model_weights(model)
     place = resolve(model)
     gguf = gguf_in(place)
     return folder_weights(place) if gguf is None else gguf_weights(gguf)
@@ -179,6 +184,8 @@ def _converted(
     weight: Weight, piece: Array, columns: int, dtype: DType, importance: Array | None
 ) -> Array:
     """Rows of bytes of the weight's dtype as contiguous rows of `dtype`."""
+    from rushlight.core.basis.encoding import encode as encode_blocks
+
     stored = Tensor.from_buffer(piece.reshape(-1), weight.dtype, (len(piece), columns))
     with np.errstate(over="ignore"):
         values = stored.float().numpy()

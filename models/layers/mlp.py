@@ -121,6 +121,8 @@ class MLP(nn.Module):
 class ExpertStack(nn.Module):
     """One matrix per expert: weight (experts, out, in)."""
 
+    _blocks = "matrix"
+
     def __init__(self, count: int, outside: int, inside: int) -> None:
         self.weight = parameter(count, outside, inside)
 

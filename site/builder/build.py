@@ -30,6 +30,7 @@ from rushlight.core.io.hub.fetch import (
 )
 from rushlight.core.io.hub.fetch.http import alone_in
 from rushlight.core.io.weights.gguf import gguf_in, read_gguf
+from rushlight.core.io.weights.shards import split_parts
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
 from rushlight.site.builder import pages, wheel
@@ -263,8 +264,9 @@ def _pages(dest: Path, progress: Progress | None) -> list[str]:
 def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     """Copy the files of a model that the tab needs, and write a manifest; returns the bytes."""
     gguf = gguf_in(folder)
-    weights = [gguf] if gguf else sorted(folder.glob("model*.safetensors"))
-    needed = () if gguf else ("config.json", "tokenizer.json")
+    found = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+    weights = [Path(part) for part in split_parts(str(gguf))] if gguf else found
+    needed = [path.name for path in weights] if gguf else ["config.json", "tokenizer.json"]
     missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(

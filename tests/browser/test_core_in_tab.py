@@ -31,7 +31,9 @@ OPS = ["core/ops/test_registry.py", "core/ops/test_vast_shapes.py"]
 FILES = {
     "cpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
+        "core/basis/test_encoding.py", "core/nn/test_quantizing.py",
         "core/backends/test_devices.py", "core/tensor/test_interop.py", "core/io/test_io_gguf.py",
+        "core/io/test_numpy_files.py",
         "core/io/test_io_safetensors.py", "core/io/test_io_source.py", "core/jit/test_jit.py",
         "core/ops/test_random.py", "core/io/test_template.py", "core/io/test_tokenizer.py",
         "models/test_generate.py", "models/test_sentence.py",

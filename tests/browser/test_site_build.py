@@ -73,6 +73,21 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["model"], "an unfinished site was left"
 
 
+def test_a_split_model_is_copied_whole(tmp_path: Path) -> None:
+    folder, dest = tmp_path / "model", tmp_path / "site"
+    folder.mkdir()
+    names = [f"m-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
+    for name in names:
+        (folder / name).write_bytes(b"GGUF" + name.encode())
+    builder._model(dest, "m", folder, None)
+    rows = json.loads((dest / "manifest.json").read_text())["files"]
+    assert [row["path"] for row in rows] == names
+    assert all((dest / n).read_bytes() == (folder / n).read_bytes() for n in names)
+    (folder / names[1]).unlink()
+    with pytest.raises(SiteError, match=rf"model x: .* has no {names[1]}"):
+        builder._model(dest, "x", folder, None)
+
+
 def test_manifests_say_what_is_there(site: Path) -> None:
     for listing, rows in (
         ("rushlight/runtime.json", "files"),

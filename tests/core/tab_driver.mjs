@@ -18,7 +18,8 @@ const web = new URL("../../web/", import.meta.url);
 const load = (/** @type {string} */ name) => import(new URL(name, web).href);
 const { createTokenizer } = await load("tokenizer/tokenizer.js");
 const library = await load("build/tokenizers.js");
-const { list, sourceOf } = await load("loading/listing.js");
+const { list, sourceOf, splitParts } = await load("loading/listing.js");
+const { read } = await load("loading/loader.js");
 
 /** @type {Map<string, any>} */
 const tokenizers = new Map();
@@ -53,15 +54,55 @@ const methods = {
   /** What a model's address stands for, on servers that have these documents only: the paths of
    *  its files, or the error's name, message and hint. */
   async listing(where, documents) {
-    const store = { document: async (/** @type {string} */ url) => documents[url] ?? null };
+    const store = {
+      document: async (/** @type {string} */ url) => documents[url] ?? null,
+      list: async () => [],
+    };
     const base = "https://a.example/";
-    try {
-      const { files } = await list(store, sourceOf(where, { base, models: base }));
-      return files.map((/** @type {{ path: string }} */ file) => file.path);
-    } catch (error) {
-      const { name, message, hint } = /** @type {Error & { hint?: string }} */ (error);
-      return { name, message, hint };
+    globalThis.fetch = async (url) => {
+      const there = documents[String(url)] !== undefined;
+      return new Response(null, { status: there ? 200 : 404, headers: { "content-length": "3" } });
+    };
+    return told(async () => list(store, sourceOf(where, { base, models: base })));
+  },
+  /** The same of files that a visitor chose. */
+  async chosen(paths) {
+    const files = paths.map((/** @type {string} */ path) => ({ path, blob: new Blob(["abc"]) }));
+    return told(async () => list({}, { kind: "local", files }));
+  },
+  splitParts,
+  /** Streams a file of `size` bytes that begins with `head` in chunks. Python's side gives `rows`
+   *  (offset, bytes, kind, place); a write to the heap is an error. What it saw. */
+  async stream(path, head, size, rows, chunk) {
+    const seen = { given: 0, pulled: 0, heap: 0, checks: 0, handles: /** @type {any} */ ({}) };
+    const first = new Uint8Array(chunk);
+    first.set(head);
+    const zeros = new Uint8Array(chunk);
+    async function* body() {
+      for (let at = 0; at < size; at += chunk) {
+        seen.pulled = Math.min(size, at + chunk);
+        yield (at ? zeros : first).subarray(0, Math.min(chunk, size - at));
+      }
     }
+    const builder = {
+      begin(/** @type {string} */ _, /** @type {Uint8Array} */ bytes, /** @type {number} */ all) {
+        Object.assign(seen, { given: bytes.length, atBegin: seen.pulled, all });
+        return rows;
+      },
+      check: async () => void (seen.checks += 1),
+      port: {
+        writeBytes(/** @type {number} */ handle, /** @type {number} */ at, /** @type {any} */ b) {
+          const row = (seen.handles[handle] ??= { bytes: 0, end: 0 });
+          if (at !== row.end) throw new Error(`${handle}: ${at} after ${row.end}`);
+          row.bytes += b.length;
+          row.end = at + b.length;
+        },
+      },
+    };
+    const heap = () => void (seen.heap += 1);
+    const store = { open: async () => ({ size, body: body() }), list: async () => [] };
+    await read(store, { files: [{ path, size }] }, builder, heap, {});
+    return seen;
   },
   /** How often the blocks of all modules ran in another method: the same on any machine. */
   async steps(method, ...args) {
@@ -76,6 +117,18 @@ const methods = {
     return steps;
   },
 };
+
+/** The paths of a listing, or an error's name, message and hint.
+ *  @param {() => Promise<any>} listing */
+async function told(listing) {
+  try {
+    const { files } = await listing();
+    return files.map((/** @type {{ path: string }} */ file) => file.path);
+  } catch (error) {
+    const { name, message, hint } = /** @type {Error & { hint?: string }} */ (error);
+    return { name, message, hint };
+  }
+}
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [method, ...args] = JSON.parse(line);

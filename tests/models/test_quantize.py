@@ -110,7 +110,8 @@ def test_a_folder_is_the_same_model_in_gguf(tmp_path: Path, llama_cpp: Any, name
     """To Rushlight by its bits, to llama.cpp by its tokens and, within rounding, its logits."""
     write_folder(tmp_path / "tiny", name)
     (path,) = quantize(tmp_path / "tiny", tmp_path / "m.gguf", "f32")
-    theirs, ours = (rl.models.load(place) for place in (tmp_path / "tiny", path))
+    models: list[Any] = [rl.models.load(place) for place in (tmp_path / "tiny", path)]
+    theirs, ours = models
     ids = ours.tokenizer.encode(TEXT).ids
     assert ids == theirs.tokenizer.encode(TEXT).ids and ids[0] == 258 and 257 in ids
     assert np.array_equal(logits(ours, ids), logits(theirs, ids))
@@ -123,6 +124,27 @@ def test_a_folder_is_the_same_model_in_gguf(tmp_path: Path, llama_cpp: Any, name
         assert np.abs(model.logits(ids) - logits(ours, ids)).max() < 0.02
     _, metadata = load_gguf(path)
     assert metadata["general.name"] == "tiny" and metadata["general.file_type"] == 0
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_loaded_model_is_the_same_in_gguf(tmp_path: Path, name: str, device: str) -> None:
+    """Also one that came out of GGUF, and one whose weights have changed since."""
+    write_folder(tmp_path / "tiny", name)
+    model: Any = rl.models.load(tmp_path / "tiny", device=device)
+    with rl.no_grad():
+        model.model.norm.weight.copy_(model.model.norm.weight * 2)
+    rl.quantize(model, tmp_path / "a.gguf", "f32")
+    again: Any = rl.models.load(tmp_path / "a.gguf")
+    rl.quantize(again, tmp_path / "b.gguf", bits=32)
+    ids = again.tokenizer.encode(TEXT).ids
+    assert np.array_equal(logits(again, ids), logits(model.to("cpu"), ids))
+    assert again.eos_ids == model.eos_ids and again.template.source == model.template.source
+    found, expected = (load_gguf(tmp_path / n) for n in ("b.gguf", "a.gguf"))
+    assert {n: t.raw_bytes() for n, t in found[0].items()} == {
+        n: t.raw_bytes() for n, t in expected[0].items()
+    }
+    for key, value in expected[1].items():
+        assert np.array_equal(found[1][key], value) or key == "general.name", key
 
 
 def test_a_folder_in_bfloat16(tmp_path: Path) -> None:
@@ -206,7 +228,7 @@ def test_an_importance_matrix_lowers_the_error_where_it_counts(tmp_path: Path, t
     given, _ = load_gguf(tiny)
     weights = {n: t.numpy() for n, t in given.items() if n.startswith("blk") and t.ndim == 2}
     rng = np.random.default_rng(4)
-    sums = {n: rng.exponential(1, w.shape[1]).astype(np.float32) ** 3 for n, w in weights.items()}
+    sums = {n: rng.exponential(1, (w.shape[1],)) ** 3 for n, w in weights.items()}
     write_imatrix(tmp_path / "i.gguf", sums, dict.fromkeys(sums, 1), 1)
     errors = {}
     for imatrix in (None, tmp_path / "i.gguf"):
@@ -251,7 +273,8 @@ def test_llama_cpp_says_the_same_with_smollm2(tmp_path: Path, llama_cpp: Any, ki
     """The same greedy tokens, for a text that both are sure of, and logits within a bound.
 
     llama.cpp rounds activations to eight bits, so logits differ by about one, beside what they
-    all have in common; they are spread by four. Where the two likeliest tokens are nearer than that, the choice would be chance.
+    all have in common; they are spread by four. Where the two likeliest tokens are nearer than
+    that, the choice would be chance.
     """
     (path,) = quantize("smollm2-135m-instruct", tmp_path / "m.gguf", kind)
     ours: Any = rl.models.load(path)
@@ -315,7 +338,7 @@ def test_parts_of_parts(tmp_path: Path, tiny: Path, llama_cpp: Any) -> None:
 
 
 def test_metadata_stays_as_it_was(tmp_path: Path, tiny: Path) -> None:
-    metadata = {
+    metadata: dict[str, Any] = {
         "general.architecture": "llama", "general.file_type": np.uint32(99), "x.small": np.int8(-3),
         "x.real": np.float64(0.1), "x.list": np.arange(3, dtype=np.uint16),
     }  # fmt: skip
@@ -357,7 +380,8 @@ def test_commands(tmp_path: Path, tiny: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_mistakes_in_python(tmp_path: Path, tiny: Path) -> None:
-    for arguments in ({}, {"type": "q4_0", "bits": 4}):
+    wrong: tuple[dict[str, Any], ...] = ({}, {"type": "q4_0", "bits": 4})
+    for arguments in wrong:
         with pytest.raises(ValueError, match="pass either type or bits"):
             rl.quantize(tiny, tmp_path / "m", **arguments)
     with pytest.raises(ValueError, match="bits is 7; supported: 2, 3, 4, 5, 6, 8, 16, 32"):

@@ -25,9 +25,11 @@ const SMALL_FILES = [
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 // PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
-const OTHER_WEIGHTS = /^(?!training_args|optimizer|scheduler|rng_state|scaler)[^/]+\.(bin|pth?|npz)$/;
+const OTHER_WEIGHTS =
+  /^(?!training_args|optimizer|scheduler|rng_state|scaler)[^/]+\.(bin|pth?|npz)$/;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
+const MOST_PARTS = 4096; // of a split file, as in Python
 // The kinds of GGUF files, the preferred one first, for a repository with several.
 // prettier-ignore
 const GGUF_KINDS = [
@@ -132,7 +134,9 @@ export const isGguf = (path) => /\.gguf$/i.test(path);
 export function splitParts(path) {
   const found = /^(.*)-(\d{5})-of-(\d{5})(\.gguf([?#].*)?)$/i.exec(path);
   const [, stem, part, parts, ending] = found ?? [];
-  if (!found || Number(part) < 1 || Number(part) > Number(parts)) return [path];
+  if (!found || Number(part) < 1 || Number(part) > Number(parts) || Number(parts) > MOST_PARTS) {
+    return [path];
+  }
   const number = (/** @type {number} */ n) => String(n + 1).padStart(5, "0");
   const all = Array.from({ length: Number(parts) }, (_, n) => number(n));
   return all.map((n) => `${stem}-${n}-of-${parts}${ending}`);

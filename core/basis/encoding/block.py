@@ -18,6 +18,7 @@ Array = npt.NDArray[Any]
 
 # Blocks whose largest element is smaller are zero, as in ggml: no float16 could be their scale.
 TINY = np.float32(1e-15)
+_NORMAL = np.finfo(np.float32).tiny
 _LARGEST = np.float32(np.finfo(np.float16).max)
 
 
@@ -50,15 +51,15 @@ Encoder = Callable[[Blocks], Fields]
 
 def as_f16(scale: Array) -> Array:
     """float32 scales rounded to float16, still as float32; those out of range to the largest."""
-    bounded = np.clip(scale, -_LARGEST, _LARGEST)
+    bounded = np.clip(scale, -_LARGEST, _LARGEST) + np.float32(0)  # no zero has a sign
     rounded: Array = bounded.astype(np.float16).astype(np.float32)
     return rounded
 
 
 def inverse(scale: Array) -> Array:
-    """1 / scale, and 0 where the scale is 0."""
+    """1 / scale, and 0 where the scale is 0 or so small that this is no float32."""
     out = np.zeros_like(scale)
-    np.divide(np.float32(1), scale, out=out, where=scale != 0)
+    np.divide(np.float32(1), scale, out=out, where=np.abs(scale) >= _NORMAL)
     return out
 
 

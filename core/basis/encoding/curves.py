@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.core.basis import quantized
-from rushlight.core.basis.encoding.block import Array, Blocks, Fields, codes, inverse, packed, split
+from rushlight.core.basis.encoding.block import Array, Blocks, Fields, inverse, packed, split
 from rushlight.core.basis.encoding.kquants import by_importance
-from rushlight.core.basis.encoding.search import (
-    choose_scales,
-    fit_scale,
-    kept_scale,
-    one_scale,
-    share_signed,
-)
+from rushlight.core.basis.encoding.search import fit_parts, fit_scale, one_scale
 
 
 class _Curve:
@@ -51,10 +45,6 @@ _TOPS = [float(quantized._CURVE[0] + i) for i in (0, *range(-7, 0), *range(1, 8)
 _TOPS.append(-_TOPS[0])
 
 
-def _weights(b: Blocks, x: Array) -> Array:
-    return x * x if b.importance is None else by_importance(x, b.importance, 2)
-
-
 def iq4_nl(b: Blocks) -> Fields:
     """A float16 scale."""
     x, unit = b.unit()
@@ -69,12 +59,8 @@ def iq4_nl(b: Blocks) -> Fields:
 def iq4_xs(b: Blocks) -> Fields:
     """Eight parts with a signed scale of six bits."""
     x, unit = b.unit()
-    w, x = split(_weights(b, x), 8), split(x, 8)
-    scale = fit_scale(x, w, _TOPS, _IQ4.nearest).reshape(8, -1)
-    d = kept_scale(share_signed(scale, None, 32), unit, scale, -32)
-    small = d * inverse(unit)
-    scales = codes(scale * inverse(small), -32, 31)
-    scales = choose_scales(x, w, small, scales, _IQ4.nearest, -32, 31)
+    w = x * x if b.importance is None else by_importance(x, b.importance, 2)
+    d, scales = fit_parts(split(x, 8), split(w, 8), unit, _TOPS, _IQ4.nearest, 32)
     y = b.x.reshape(8, -1, b.x.shape[-1]) * inverse(d * scales)[:, None]
     q = _IQ4.codes(y).reshape(b.x.shape)
     kept = (scales + 32).astype(np.uint8)
@@ -109,7 +95,8 @@ def mxfp4(b: Blocks) -> Fields:
     most = np.abs(b.x).max(axis=0)
     # most = f * 2^n with f in [0.5, 1): with scale 2^(n - 3) it lies in [4, 8).
     power = np.frexp(most)[1] - 3 + 127
-    choices = np.clip(np.stack([power, power + 1]), 3, 254)
+    # Beyond these bounds a scale has no inverse, or its largest code is no float32.
+    choices = np.clip(np.stack([power, power + 1]), 3, 252)
     scales = np.ldexp(np.float32(1), choices - 128)
     row, q = _least_error(b.x, b.importance, scales)
     e = np.where(most > 0, np.take_along_axis(choices, row[None], 0)[0], 0)

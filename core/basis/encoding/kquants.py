@@ -1,7 +1,8 @@
 """Encoders of the k-quants: blocks of 256 whose parts have small scales of a common scale.
 
 The parts are fitted first, then their scales, and the codes last, against the scales as they are
-stored. Weights are those of llama.cpp (quantize_row_q2_K_impl and its like).
+stored. Weights are those of llama.cpp (quantize_row_q2_K_impl and its like), but for q3_k without
+importance: the magnitude instead of its square, which has less error.
 """
 
 from __future__ import annotations
@@ -13,13 +14,11 @@ import numpy as np
 from rushlight.core.basis.encoding.block import Array, Blocks, Fields, codes, inverse, packed, split
 from rushlight.core.basis.encoding.search import (
     choose_lines,
-    choose_scales,
     ends,
     fit_line,
-    fit_scale,
+    fit_parts,
     kept_scale,
     share_scale,
-    share_signed,
 )
 
 _PLAIN = {2: (-0.5, 15), 4: (-1.0, 20), 5: (-0.5, 15)}  # by bits: first top and steps of 0.1
@@ -112,13 +111,8 @@ def q3_k(b: Blocks) -> Fields:
     x, unit = b.unit()
     w = np.abs(x) if b.importance is None else by_importance(x, b.importance, 2)
     w = split(w, 16)
-    x = split(x, 16)
-    scale = fit_scale(x, w, *_halfway(3)).reshape(16, -1)
-    weight = None if b.importance is None else w.sum(axis=0).reshape(16, -1)
-    d = kept_scale(share_signed(scale, weight, 32), unit, scale, -32)
-    small = d * inverse(unit)
-    scales = codes(scale * inverse(small), -32, 31)
-    scales = choose_scales(x, w, small, scales, _halfway(3)[1], -32, 31)
+    weighted = b.importance is not None
+    d, scales = fit_parts(split(x, 16), w, unit, *_halfway(3), 32, weighted)
     q = _scaled(b, d, scales, -4, 3)
     kept = (scales + 32).astype(np.uint8)
     low, high = packed(kept & 15, 1, 4), packed(kept >> 4, 1, 2)
@@ -132,12 +126,7 @@ def q6_k(b: Blocks) -> Fields:
     """16 parts with a signed scale of eight bits."""
     x, unit = b.unit()
     w = split(x * x if b.importance is None else b.importance, 16)
-    x = split(x, 16)
-    scale = fit_scale(x, w, *_halfway(6)).reshape(16, -1)
-    d = kept_scale(share_signed(scale, None, 128), unit, scale, -128)
-    small = d * inverse(unit)
-    scales = codes(scale * inverse(small), -128, 127)
-    scales = choose_scales(x, w, small, scales, _halfway(6)[1], -128, 127)
+    d, scales = fit_parts(split(x, 16), w, unit, *_halfway(6), 128)
     q = _scaled(b, d, scales, -32, 31)
     return {
         "d": d, "scales": scales, "ql": packed(q & 15, 2, 4), "qh": packed(q >> 4, 2, 2)

@@ -92,7 +92,7 @@ def q8_1(b: Blocks) -> Fields:
 def q8_k(b: Blocks) -> Fields:
     """The element farthest from zero is -127 times a float32 scale; sums of every 16 codes."""
     x, unit = b.unit()
-    d = -largest(x) * unit / np.float32(127)
+    d = -largest(x) * np.minimum(unit / np.float32(127), np.float32(2.67e36))
     q = codes(b.x * inverse(d), -127, 127)
     sums = q.reshape(16, 16, -1).sum(axis=1).astype(np.int16)
     low, high = sums & 255, sums >> 8 & 255
@@ -124,7 +124,7 @@ def _ternary(b: Blocks) -> tuple[Array, Array]:
     order = np.argsort(-size, axis=0)
     kept = np.take_along_axis(_weights(b, x, unit), order, 0)
     total = np.cumsum(np.take_along_axis(size, order, 0) * kept, axis=0)
-    mean = total / np.cumsum(kept, axis=0)
+    mean = total * inverse(np.cumsum(kept, axis=0))
     best = np.argmax(total * mean, axis=0)[None]
     d = as_f16(np.take_along_axis(mean, best, 0)[0] * unit)
     return d, (codes(b.x * inverse(d), -1, 1) + 1).astype(np.uint8)

@@ -78,7 +78,8 @@ def fit_line(
     zero = -low * back  # where x is 0
     limit = np.full_like(low, np.inf) if signed else zero
     sw = w.sum(axis=0)
-    mean = np.multiply(w, y).sum(axis=0) / sw
+    share = inverse(sw)
+    mean = np.multiply(w, y).sum(axis=0) * share
     # Sums are taken about the means, so that little is lost where one weight outdoes the others.
     wy = y - mean
     wy *= w
@@ -100,10 +101,10 @@ def fit_line(
         sqq = np.multiply(wq, q, out=t).sum(axis=0)
         syq = np.multiply(wy, q, out=t).sum(axis=0)
         # Codes that are all the same tell nothing of the slope.
-        spread = sqq - sq * sq / sw
+        spread = sqq - sq * sq * share
         over = inverse(np.where(spread > np.float32(1e-6) * sqq, spread, np.float32(0)))
         scale = syq * over
-        least = mean - scale * (sq / sw + middle)
+        least = mean - scale * (sq * share + middle)
         gain = scale * syq
         bound = (least > limit) | (over == 0)
         if bound.any():
@@ -193,6 +194,28 @@ def choose_scales(
         best, better = _less(q, w, best)
         found = np.where(better.reshape(scales.shape), tried, found)
     return found
+
+
+def fit_parts(
+    x: Array,
+    w: Array,
+    unit: Array,
+    tops: Iterable[float],
+    nearest: Nearest,
+    steps: int,
+    weighted: bool = False,
+) -> tuple[Array, Array]:
+    """Blocks of parts with a signed scale: d as float16 (blocks,), codes of scales (parts, blocks).
+
+    x, w: (elements, parts * blocks), of blocks divided by `unit`. steps: codes of scales go from
+    -steps to steps - 1. weighted: whether d is fitted with the parts' weights.
+    """
+    scale = fit_scale(x, w, tops, nearest).reshape(-1, len(unit))
+    weight = w.sum(axis=0).reshape(scale.shape) if weighted else None
+    d = kept_scale(share_signed(scale, weight, steps), unit, scale, -steps)
+    small = d * inverse(unit)
+    first = codes(scale * inverse(small), -steps, steps - 1)
+    return d, choose_scales(x, w, small, first, nearest, -steps, steps - 1)
 
 
 def choose_lines(

@@ -99,7 +99,8 @@ def _tokens(file: dict[str, Any], model: dict[str, Any], rows: int) -> tuple[lis
     fallback = bool(model.get("byte_fallback"))
     for token, id in model["vocab"].items():
         as_byte = fallback and _BYTE_TOKEN.fullmatch(token)
-        put(token, id, UNKNOWN if token == unknown else BYTE if as_byte else _NORMAL)
+        kind = UNKNOWN if token == unknown else BYTE if as_byte else _NORMAL
+        put(token, id, _UNUSED if token == f"[PAD{id}]" else kind)
     for added in file.get("added_tokens") or ():
         token = added.get("content")
         kind = CONTROL if added.get("special") else USER_DEFINED

@@ -123,6 +123,10 @@ class NativeTokenizer(Tokenizer):
         named = padding["pad_id"] if padding else None
         self.pad_id = _pad_id(self, named, tokenizer_config)
 
+    def to_json(self) -> bytes:
+        """The tokenizer.json of this tokenizer, as the package writes it."""
+        return self._package.to_str().encode()
+
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
         _check_text("token_to_id", token)

@@ -26,7 +26,7 @@ from rushlight.core.tensor.tensor import Tensor
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _MAX_PICKLE = 1 << 28
 MAX_DIMS = 32
-_MOST_TENSORS, _MOST_VALUES, _DEPTH = 1 << 16, 1 << 20, 64
+_MOST_TENSORS, _MOST_VALUES, _DEPTH, _LONGEST_NAME = 1 << 16, 1 << 20, 64, 1000
 _STORAGES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16",
     "Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8",
@@ -322,12 +322,14 @@ def load_pytorch(source: Source, device: str = "cpu") -> Any:
 def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
     """(dotted name, tensor) of every tensor in what `load_pytorch` gave.
 
-    Raises FormatError where they are more than 65,536.
+    Raises FormatError where they are more than 65,536, or a name has more than 1,000 characters.
     """
     left = [_MOST_VALUES, _MOST_TENSORS]
 
     def walk(found: Any, name: str) -> Iterator[tuple[str, Any]]:
         left[0] -= 1
+        if len(name) > _LONGEST_NAME:
+            raise FormatError(f"a tensor's name has {len(name)} characters: {name[:100]!r}")
         if type(found) is leaf:
             left[1] -= 1
             yield name, found

@@ -17,16 +17,17 @@ _WHOLE = ("model.safetensors", "pytorch_model.bin")
 _ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz")
 # What trainers write beside a model: no weights of it.
 _OTHERS = re.compile(r"(training_args|optimizer|scheduler|rng_state.*|scaler)\.(bin|pt|pth)")
+_MOST_PARTS = 4096
 _SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE | re.DOTALL)
 
 
 def split_parts(name: str) -> list[str]:
     """The paths of all parts of the split file that `name` is a part of; else `name` alone.
 
-    llama.cpp calls them NAME-00001-of-00003.gguf and so on.
+    llama.cpp calls them NAME-00001-of-00003.gguf and so on. At most 4096 parts are supported.
     """
     found = _SPLIT.fullmatch(name)
-    if found is None or not 1 <= int(found[2]) <= int(found[3]):
+    if found is None or not 1 <= int(found[2]) <= int(found[3]) <= _MOST_PARTS:
         return [name]
     return [f"{found[1]}-{n:05}-of-{found[3]}{found[4]}" for n in range(1, int(found[3]) + 1)]
 

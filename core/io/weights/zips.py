@@ -55,7 +55,7 @@ def read_zip(source: Source) -> dict[str, Member]:
     first = max(0, source.size - (1 << 16) - _END.size)
     tail = bytes(source.read(first, source.size - first))
     end = first + tail.rfind(b"PK\5\6")
-    if end < first:
+    if end < first or end + _END.size > source.size:
         raise FormatError(
             f"{source.name}: the directory at the end of the zip is missing",
             hint="the end of the file is missing; download it again",

@@ -52,7 +52,7 @@ def _spelled() -> dict[int, str]:
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(others)}
 
 
-def write_chain(path: Path) -> None:
+def write_chain(path: Path, **options: Any) -> None:
     """Write the model; its messages end in "light", "evil", "clock" (for ever) or "dice"."""
     spell = _spelled()
 
@@ -83,7 +83,7 @@ def write_chain(path: Path) -> None:
     head[ids[piece("A")], ids["dice"]] = 0
     tokens += [(f"[unused{i}]", NORMAL) for i in range(SIZE - len(tokens))]
 
-    out = gguf.GGUFWriter(path, "llama")
+    out = gguf.GGUFWriter(path, "llama", **options)
     out.add_context_length(CONTEXT)
     out.add_embedding_length(SIZE)
     out.add_block_count(LAYERS)
@@ -129,6 +129,15 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     write_chain(folder / "chain.gguf")
     return folder
+
+
+@pytest.fixture
+def chain_parts(tmp_path: Path) -> dict[str, bytes]:
+    """The same model in three files."""
+    write_chain(tmp_path / "links.gguf", split_max_tensors=9)
+    found = {path.name: path.read_bytes() for path in sorted(tmp_path.iterdir())}
+    assert [*found] == [f"links-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
+    return found
 
 
 @pytest.fixture(scope="session")

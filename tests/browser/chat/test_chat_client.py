@@ -246,6 +246,34 @@ def test_a_file_by_its_address_and_from_this_device(page: Any) -> None:
     assert found["texts"] == ["A rushlight"] * 2
 
 
+def test_a_split_file_by_its_address_and_from_this_device(
+    page: Any, place: Any, chain_parts: dict[str, bytes]
+) -> None:
+    for name, content in chain_parts.items():
+        place.mischief.replace[f"/{name}"] = content
+    found = page.evaluate(
+        """async (names) => {
+          const addresses = names.map((name) => new URL(`/${name}`, location.href));
+          const blobs = addresses.map(async (where) => (await fetch(where)).blob());
+          const files = (await Promise.all(blobs)).map((blob, i) => new File([blob], names[i]));
+          const texts = [];
+          for (const from of [addresses[1], files.reverse()]) {
+            const model = await rl.load(from);
+            const text = await all(model.generate("light", { maxNewTokens: 2 }));
+            texts.push([model.name, text.join("")]);
+            await model.dispose();
+          }
+          return texts;
+        }""",
+        [*chain_parts],
+    )
+    assert found == [["links", "A rushlight"]] * 2
+    first, *_ = chain_parts
+    place.mischief.replace["/other-00001-of-00002.gguf"] = chain_parts[first]
+    missing = attempt(page, "return rl.load(new URL('/other-00001-of-00002.gguf', location.href))")
+    assert missing["message"] == "other-00002-of-00002.gguf: the server answered 404"
+
+
 @pytest.mark.parametrize(
     ("kinds", "taken"),
     [(("IQ2_XXS", "Q4_K_M", "Q8_0", "Q4_1"), "Q4_1"), (("F16", "IQ2_XXS", "Q4_K_M"), "Q4_K_M")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -12,9 +13,14 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.weights.gguf import TruncatedError, load_gguf, read_gguf
+from rushlight.core.io import read_tables
+from rushlight.core.io.hub.fetch import FetchError
+from rushlight.core.io.weights.byteorder import swap_bytes
+from rushlight.core.io.weights.gguf import TruncatedError, gguf_in, load_gguf, read_gguf
+from rushlight.core.io.weights.load_schedule import load_schedule, run_schedule
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.core.io.weights.source import BytesSource, FileSource
+from rushlight.web.loading.download import Builder
 
 BLOCKS = load_safetensors(Path(__file__).parents[1] / "data" / "blocks.safetensors")
 # (name, shape rows first, type number, bytes)
@@ -212,6 +218,293 @@ def test_the_reader_reads_what_the_reference_writes(tmp_path: Path, kind: str) -
     expected = reference.quants.dequantize(stored, quantization)
     assert tensors["w"].shape == (7, 64)
     assert np.array_equal(tensors["w"].float().numpy(), expected)
+
+
+# --- the other versions, byte orders and split files ---------------------------------------------
+
+
+def other(order: str, version: int) -> bytes:
+    """A file with every kind of value and two tensors, in a version and an order of bytes."""
+    length = "I" if version == 1 else "Q"
+
+    def put(form: str, *values: Any) -> bytes:
+        return struct.pack(order + form, *values)
+
+    def word(value: str) -> bytes:
+        return put(length, len(value.encode())) + value.encode()
+
+    values = [word(f"n{kind}") + put("I", kind) + put(f, 1) for kind, f in NUMBERS.items()]
+    values += [
+        word(f"a{kind}") + put("II" + length, 9, kind, 3) + put(f"3{f}", 1, 0, 1)
+        for kind, f in NUMBERS.items()
+    ]
+    inner = put("I" + length, 8, 3) + word("") + word("é") + word("long" * 9)
+    values.append(word("s") + put("I", 8) + word("a \u2028"))
+    values.append(word("texts") + put("I", 9) + inner)
+    values.append(word("nested") + put("II" + length, 9, 9, 2) + inner * 2)
+    rows = word("f") + put("I2" + length, 2, 3, 2) + put("IQ", 0, 0)
+    rows += word("h") + put("I1" + length, 1, 5) + put("IQ", 1, 32)
+    head = b"GGUF" + put("I2" + length, version, 2, len(values)) + b"".join(values) + rows
+    data = put("6f", *range(6)) + bytes(8) + put("5e", *range(5)) + bytes(22)
+    return head + bytes(-len(head) % 32) + data
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_every_version_in_both_byte_orders(order: str, version: int, device: str) -> None:
+    tensors, metadata = load_gguf(BytesSource(other(order, version), "m.gguf"), device)
+    for kind, form in NUMBERS.items():
+        assert metadata[f"n{kind}"] == 1 and metadata[f"a{kind}"].tolist() == [1, 0, 1]
+        assert metadata[f"a{kind}"].dtype == np.dtype(form.lower() if form == "?" else form)
+        assert metadata[f"a{kind}"].dtype.isnative
+    texts = ["", "é", "long" * 9]
+    assert (metadata["s"], metadata["texts"], metadata["nested"]) == (
+        "a \u2028",
+        texts,
+        [texts] * 2,
+    )
+    assert np.array_equal(tensors["f"].numpy(), np.arange(6, dtype="f4").reshape(2, 3))
+    assert np.array_equal(tensors["h"].numpy(), np.arange(5, dtype="f2"))
+
+
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_another_version_cut_off_anywhere(order: str, version: int) -> None:
+    content = other(order, version)
+    for end in range(24, read(content).header - 32):
+        with pytest.raises(TruncatedError):
+            read(content[:end])
+
+
+@pytest.mark.native
+def test_blocks_in_the_other_byte_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As llama.cpp's converter swaps them."""
+    import argparse
+
+    import gguf as reference
+    from gguf.scripts import gguf_convert_endian
+
+    kinds = ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "MXFP4", "NVFP4", "F32", "F16", "BF16")
+    path, rng = tmp_path / "m.gguf", np.random.default_rng(2)
+    writer = reference.GGUFWriter(path, "llama")
+    writer.add_array("a.strings", ["x", "é"])
+    for kind in kinds:
+        number = reference.GGMLQuantizationType[kind]
+        block, size = reference.GGML_QUANT_SIZES[number]
+        stored = rng.integers(0, 256, (3, 512 // block * size)).astype(np.uint8)
+        writer.add_tensor(kind, stored, raw_dtype=number)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    usual, metadata = load_gguf(BytesSource(path.read_bytes()))
+    monkeypatch.setattr("builtins.input", lambda _: "YES")
+    reader = reference.GGUFReader(path, "r+")
+    gguf_convert_endian.convert_byteorder(reader, argparse.Namespace(order="big", dry_run=False))
+    del reader
+    swapped, same = load_gguf(path)
+    assert path.read_bytes()[4:8] == b"\0\0\0\3" and same == metadata
+    for kind in kinds:
+        assert swapped[kind].dtype is usual[kind].dtype
+        assert swapped[kind].raw_bytes() == usual[kind].raw_bytes(), kind
+
+
+def test_blocks_with_wider_integers_in_the_other_byte_order() -> None:
+    """Members of ggml's structs: q5_0 a half and a uint32, iq4_xs a half and a uint16, ..."""
+    forms = {
+        6: "<HI16s", 7: "<2HI16s", 15: "<I256s16H", 17: "<H32H8s", 19: "<H32s8H", 23: "<HH132s",
+        12: "<2H140s", 11: "<108sH", 35: "<64sH",
+    }  # fmt: skip
+    rng = np.random.default_rng(4)
+    for kind, form in forms.items():
+        whole = rng.integers(0, 256, struct.calcsize(form)).astype(np.uint8).tobytes()
+        there = struct.pack(form.replace("<", ">"), *struct.unpack(form, whole))
+        dtype = rl.core.basis.dtype.DTYPES[QUANTIZED[kind]]
+        data = np.frombuffer(there * 3, np.uint8).copy()
+        swap_bytes(data, dtype)
+        assert data.tobytes() == whole * 3, dtype
+
+
+def test_a_type_without_a_layout_in_the_other_order_is_refused() -> None:
+    head = b"GGUF" + struct.pack(">I2Q", 3, 1, 0) + struct.pack(">Q", 1) + b"w"
+    head += struct.pack(">I1QIQ", 1, 256, 29, 0)
+    with pytest.raises(rl.FormatError, match="tensor 'w': iq1_m in the other byte order"):
+        read(head + bytes(-len(head) % 32) + bytes(64))
+
+
+def parts(count: int, **changes: Any) -> list[bytes]:
+    """A split file: a tensor in each part, the metadata in the first."""
+    made = []
+    for n in range(count):
+        numbers = {"no": n, "count": count, "tensors.count": count} | changes
+        pairs = [pair("general.name", 8, text("whole"))] if n == 0 else []
+        pairs += [pair(f"split.{k}", 5, struct.pack("<i", v)) for k, v in numbers.items()]
+        made.append(gguf(pairs, [(f"w{n}", (2, 3), 0, struct.pack("<6f", *[n] * 6))]))
+    return made
+
+
+def write_parts(folder: Path, contents: list[bytes]) -> list[Path]:
+    names = [f"m-{n:05}-of-{len(contents):05}.gguf" for n in range(1, len(contents) + 1)]
+    return [write(folder / name, content) for name, content in zip(names, contents, strict=True)]
+
+
+@pytest.mark.native
+def test_a_split_file_is_one(tmp_path: Path) -> None:
+    paths = write_parts(tmp_path, parts(3))
+    for place in (tmp_path, *paths):
+        tensors = rl.load(place)
+        assert {n: t[0, 0].item() for n, t in tensors.items()} == {"w0": 0, "w1": 1, "w2": 2}
+        assert load_gguf(paths[1])[1]["general.name"] == "whole"
+    assert [len(table.entries) for _, table, _ in read_tables(tmp_path)] == [1, 1, 1]
+    write(tmp_path / "other.gguf", gguf())
+    with pytest.raises(rl.FormatError, match="several GGUF files: m-00001-of-00003.gguf, other"):
+        rl.load(tmp_path)
+
+
+@pytest.mark.native
+def test_a_file_that_the_reference_splits(tmp_path: Path) -> None:
+    import gguf as reference
+
+    writer = reference.GGUFWriter(tmp_path / "m.gguf", "llama", split_max_tensors=2)
+    writer.add_array("a.strings", ["x", "é"])
+    for n in range(5):
+        writer.add_tensor(f"w{n}", np.full((3, 4), n, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert len(list(tmp_path.glob("*-of-00003.gguf"))) == 3
+    tensors, metadata = load_gguf(gguf_in(tmp_path) or "")
+    assert metadata["a.strings"] == ["x", "é"] and len(tensors) == 5
+    assert all((tensors[f"w{n}"].numpy() == n).all() for n in range(5))
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_split_file_names_the_missing_part(tmp_path: Path, missing: int) -> None:
+    paths = write_parts(tmp_path, parts(3))
+    paths.pop(missing).unlink()
+    for place in (tmp_path, *paths):
+        with pytest.raises(rl.FormatError, match=f"m-0000{missing + 1}-of-00003.gguf is missing"):
+            rl.load(place)
+
+
+@pytest.mark.native
+def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
+    first, second, third = parts(3)
+    paths = write_parts(tmp_path, [first, third, second])
+    with pytest.raises(rl.FormatError, match="says it is part 3 of 3, here it is 2 of 3"):
+        rl.load(paths[0])
+    with pytest.raises(rl.FormatError, match="m.gguf says it is part 2 of 3, here it is 1 of 1"):
+        load_gguf(BytesSource(second, "m.gguf"))
+    write_parts(tmp_path, [first, second, third[:-32]])
+    with pytest.raises(rl.FormatError, match="m-00003-of-00003.gguf: tensor 'w2': 24 bytes"):
+        rl.load(paths[0])
+    write_parts(tmp_path, parts(3, **{"tensors.count": 5}))
+    with pytest.raises(rl.FormatError, match="the parts have 3 tensors; the file has 5"):
+        rl.load(paths[0])
+    write_parts(tmp_path, [first, second, parts(3)[0].replace(b"split.no", b"split.on")])
+    with pytest.raises(rl.FormatError, match="says it is part 1 of 3, here it is 3 of 3"):
+        rl.load(paths[0])
+
+
+@pytest.mark.native
+def test_a_split_file_on_a_server(tmp_path: Path) -> None:
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    files = {f"/{path.name}": path.read_bytes() for path in write_parts(tmp_path, parts(2))}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = files.get(self.path, b"")
+            begin, end = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+            piece = content[begin : end + 1]
+            self.send_response(206 if content else 404)
+            self.send_header("Content-Length", str(len(piece)))
+            last = begin + len(piece) - 1
+            self.send_header("Content-Range", f"bytes {begin}-{last}/{len(content)}")
+            self.end_headers()
+            self.wfile.write(piece)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        where = f"http://127.0.0.1:{server.server_port}/m-00002-of-00002.gguf"
+        assert {n: t[1, 2].item() for n, t in rl.load(where).items()} == {"w0": 0, "w1": 1}
+        files.pop("/m-00001-of-00002.gguf")
+        with pytest.raises(FetchError, match="m-00001-of-00002.gguf"):
+            rl.load(where)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Bytes(bytes):
+    """As JavaScript gives them."""
+
+    def to_bytes(self) -> bytes:
+        return bytes(self)
+
+
+def built(files: dict[str, bytes]) -> Any:
+    """What the tab's Builder makes of files that JavaScript streams to its places."""
+    builder = Builder()
+    for name, content in files.items():
+        rows = builder.begin(name, _Bytes(content), len(content))
+        assert rows is not None
+        for offset, nbytes, kind, place in zip(*[iter(rows)] * 4, strict=True):
+            assert kind == 0  # the heap
+            ctypes.memmove(place, content[offset : offset + nbytes], nbytes)
+    return builder.parts()
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_tabs_builder_in_both_byte_orders(order: str) -> None:
+    files, tensors, metadata = built({"m.gguf": other(order, 3)})
+    assert files == {} and metadata["s"] == "a \u2028"
+    assert np.array_equal(tensors["f"].numpy(), np.arange(6, dtype="f4").reshape(2, 3))
+    assert np.array_equal(tensors["h"].numpy(), np.arange(5, dtype="f2"))
+
+
+def test_the_tabs_builder_joins_parts() -> None:
+    contents = {f"m-{n}.gguf": content for n, content in enumerate(parts(3))}
+    _, tensors, metadata = built(contents)
+    assert metadata["general.name"] == "whole"
+    assert {n: t[0, 0].item() for n, t in tensors.items()} == {"w0": 0, "w1": 1, "w2": 2}
+    contents.popitem()
+    with pytest.raises(rl.FormatError, match="m-0.gguf says it is part 1 of 3, .* 1 of 2"):
+        built(contents)
+
+
+@pytest.mark.native
+def test_offsets_beyond_32_bits(tmp_path: Path) -> None:
+    """A source of 2**43 bytes, of which the header and one tensor are read."""
+    rows: list[Row] = [("far", (4,), 0, b""), ("near", (4,), 0, b"")]
+    offset = (1 << 42) + 32
+    head = gguf(rows=rows, offsets={"far": offset, "near": 0})
+    reads: list[tuple[int, int]] = []
+
+    class Sparse(BytesSource):
+        def read(self, offset: int, n: int) -> memoryview:
+            reads.append((offset, n))
+            return memoryview(self.view[offset : offset + n].tobytes().ljust(min(n, 64), b"\1"))
+
+    source = Sparse(head, "m.gguf")
+    source.size = 1 << 43
+    table = read_gguf(source).table
+    assert table.entries["far"].offset == len(head) + offset
+    assert sum(min(n, len(head)) for _, n in reads) == len(head)
+    reads.clear()
+    steps = load_schedule([table], ["heap"])
+    assert [step.offset for step in steps] == [len(head), len(head) + offset]
+    assert [t.shape for _, t in run_schedule(steps, [source])] == [(4,), (4,)]
+    assert reads == [(len(head), 16), (len(head) + offset, 16)]
 
 
 # --- size ----------------------------------------------------------------------------------------

@@ -1,11 +1,16 @@
-"""The tab's loader on listings that are damaged: an error that names the listing and the value."""
+"""The tab's loader: listings that are right and damaged, and a file larger than 4 GB."""
 
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import pytest
+
+from rushlight.core.io.weights.gguf import read_gguf
+from rushlight.core.io.weights.shards import split_parts
+from rushlight.web.loading.download import Head
 
 pytestmark = pytest.mark.native  # needs Node
 
@@ -71,3 +76,68 @@ def test_a_name_that_is_neither_an_address_nor_a_hub_id(node: Any, where: str) -
     found = node("listing", where, {})
     assert found["name"] == "WeightsError"
     assert found["message"] == f'"{where}" is neither an address nor a hub id'
+
+
+# --- split files, and weights of other formats ---------------------------------------------------
+
+PARTS = [f"m-Q4_0-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*PARTS, "m.gguf", "m-00004-of-00003.gguf", "m-00000-of-00003.gguf", "M-00001-OF-00002.GGUF",
+     "m-1-of-3.gguf", "a/m-00002-of-00002.gguf", "m-00001-of-00001.gguf", "m-00001-of-04097.gguf"],
+)  # fmt: skip
+def test_the_parts_of_a_split_file_are_those_of_python(node: Any, name: str) -> None:
+    assert node("splitParts", name) == split_parts(name)
+
+
+def test_a_split_file_is_listed_whole(node: Any) -> None:
+    documents = {f"{SITE}{part}": "" for part in PARTS}
+    for part in PARTS:
+        assert node("listing", f"{SITE}{part}", documents) == PARTS
+    assert node("chosen", [*PARTS[::-1], "readme.md"]) == PARTS
+    files = [{"path": part, "size": 3} for part in [*PARTS, "m-Q8_0.gguf"]]
+    assert node("listing", SITE, {MANIFEST: json.dumps({"name": "m", "files": files})}) == PARTS
+    tree = [{"type": "file", "path": part, "size": 3} for part in PARTS]
+    assert node("listing", "o/m", {HUB: json.dumps(tree)}) == PARTS
+    found = node("splitParts", f"{SITE}{PARTS[1]}?download=true")
+    assert found == [f"{SITE}{part}?download=true" for part in PARTS]
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_the_missing_part_is_named(node: Any, missing: int) -> None:
+    there = [part for part in PARTS if part != PARTS[missing]]
+    found = node("chosen", there)
+    assert found["message"] == f"the part {PARTS[missing]} is missing in the chosen files"
+    found = node("listing", f"{SITE}{there[0]}", {f"{SITE}{part}": "" for part in there})
+    assert found["message"] == f"{PARTS[missing]}: the server answered 404"
+
+
+def test_files_of_pytorch_where_safetensors_are_missing(node: Any) -> None:
+    small = ["config.json", "tokenizer.json"]
+    shards = [f"pytorch_model-{n:05}-of-00002.bin" for n in (1, 2)]
+    for weights in (["pytorch_model.bin"], shards, ["model.pth"], ["weights.npz"]):
+        there = [*small, *weights, "training_args.bin", "onnx/model.bin"]
+        assert node("chosen", there) == [*small, *weights]
+        assert node("chosen", [*there, "model.safetensors"]) == [*small, "model.safetensors"]
+    assert "no model.safetensors" in node("chosen", [*small, "a.pt", "b.pt"])["message"]
+
+
+def test_a_file_of_more_than_4_gigabytes_goes_by_the_heap(node: Any) -> None:
+    """The header alone is read before the schedule is made; offsets pass 2**32."""
+    shape, head = (30_000, 50_000), b"GGUF" + struct.pack("<I2Q", 3, 3, 0)
+    each = 2 * shape[0] * shape[1]
+    for i in range(3):  # float16
+        head += struct.pack("<Q1sI2QIQ", 1, b"%d" % i, 2, *shape[::-1], 1, i * each)
+    begin = -(-len(head) // 32) * 32
+    size = begin + 3 * each
+    table = read_gguf(Head("m.gguf", head, size)).table
+    rows = [(e.offset, e.nbytes, 1, i) for i, e in enumerate(table.entries.values())]
+    assert rows[-1][0] > 2**32 and size > 9 * 10**9
+    flat = [word for row in rows for word in row]
+    found = node("stream", "m.gguf", list(head), size, flat, 1 << 26)
+    assert found["all"] == found["pulled"] == size and found["heap"] == 0
+    assert found["given"] == found["atBegin"] == 1 << 26  # one piece of the stream
+    assert found["handles"] == {str(i): {"bytes": each, "end": each} for i in range(3)}
+    assert found["checks"] >= size // (128 << 20)  # what is in flight is bounded

@@ -93,6 +93,8 @@ def test_the_state_dict_within_what_a_trainer_saved() -> None:
     assert list(state_dict({"model": {"layers": [found["state_dict"]["w"]]}})) == ["layers.0"]
     with pytest.raises(rl.FormatError, match="no tensor"):
         state_dict({"epoch": 3})
+    with pytest.raises(rl.FormatError, match="name has 100000 characters: 'xxx"):
+        state_dict({"x" * 100_000: [found["state_dict"]["w"]] * 60_000})
 
 
 def test_inspect_lists_the_tensors() -> None:

@@ -1,0 +1,126 @@
+"""Mutated files of PyTorch, NumPy, ggml and GGUF load or raise FormatError, within bounds."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.native  # needs a process of its own
+
+HERE = Path(__file__).parent
+DATA = HERE.parent / "core" / "data"
+CASES = int(os.environ.get("RUSHLIGHT_FUZZ_CASES", "5000"))
+CALLS = 10_000  # of functions, that reading any file may take
+
+
+def _numpy(how: str) -> bytes:
+    rng, buffer = np.random.default_rng(0), io.BytesIO()
+    arrays = {
+        f"{kind}{i}": np.asarray(rng.integers(0, 2, shape), order="CF"[i % 2]).astype(kind)  # type: ignore[call-overload]
+        for kind in ("?", "u1", ">i2", "<f4", ">f8")
+        for i, shape in enumerate([(), (0, 2), (3, 4)])
+    }
+    if how == "npy":
+        np.save(buffer, np.asfortranarray(rng.normal(size=(4, 6))))
+    else:
+        (np.savez if how == "npz" else np.savez_compressed)(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _ggjt() -> bytes:
+    """A llama of one layer, in float32 and blocks."""
+    width, words = 32, [b"", b"", b"", *(b"%d" % i for i in range(20))]
+    content = b"tjgg" + struct.pack("<8I", 3, len(words), width, 32, 4, 1, 8, 2)
+    content += b"".join(struct.pack("<I", len(w)) + w + struct.pack("<f", -1) for w in words)
+    names = ["tok_embeddings", "norm", "output"]
+    names += [f"layers.0.attention.w{x}" for x in "qkvo"] + ["layers.0.attention_norm"]
+    names += [f"layers.0.feed_forward.w{n}" for n in (1, 2, 3)] + ["layers.0.ffn_norm"]
+    for i, name in enumerate(names):
+        stored = f"{name}.weight".encode()
+        kind, size = ((0, 4), (1, 2), (2, 18 / 32), (8, 34 / 32))[0 if "norm" in name else i % 4]
+        dims = (width,) if "norm" in name else (width, width)
+        content += struct.pack("<3I", len(dims), len(stored), kind)
+        content += struct.pack(f"<{len(dims)}I", *dims) + stored
+        content += bytes(-len(content) % 32) + bytes(int(np.prod(dims) * size))
+    return content
+
+
+def _gguf(path: Path) -> bytes:
+    """Tensors of every type that the reference knows, as random blocks."""
+    rng, writer = np.random.default_rng(1), gguf.GGUFWriter(path, "llama")
+    writer.add_array("a.strings", ["", "x", "é"])
+    kinds = ("Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K", "Q8_0", "IQ4_NL", "IQ4_XS", "MXFP4", "IQ2_XXS")
+    for kind in kinds:
+        number = gguf.GGMLQuantizationType[kind]
+        block, size = gguf.GGML_QUANT_SIZES[number]
+        stored = rng.integers(0, 256, (2, 256 // block * size)).astype(np.uint8)
+        writer.add_tensor(kind, stored, raw_dtype=number)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path.read_bytes()
+
+
+def _big_endian() -> bytes:
+    head = b"GGUF" + struct.pack(">I2Q", 3, 2, 1)
+    head += struct.pack(">Q1sIIQ", 1, b"a", 9, 8, 2) + struct.pack(">Q2sQ1s", 2, b"ab", 1, b"c")
+    head += struct.pack(">Q1sI2QIQ", 1, b"w", 2, 32, 2, 8, 0)
+    head += struct.pack(">Q1sI1QIQ", 1, b"v", 1, 8, 1, 96)
+    return head + bytes(-len(head) % 32) + bytes(96 + 32)
+
+
+def _version_1() -> bytes:
+    head = (
+        b"GGUF" + struct.pack("<3I", 1, 1, 1) + struct.pack("<I1sIIII1s", 1, b"a", 9, 8, 1, 1, b"c")
+    )
+    head += struct.pack("<I1sI2IIQ", 1, b"w", 2, 3, 2, 0, 0)
+    return head + bytes(-len(head) % 32) + bytes(32)
+
+
+SEEDS: dict[str, Callable[[Path], list[bytes]]] = {
+    "zip": lambda _: [(DATA / f"torch_{n}.pt").read_bytes() for n in ("zip", "zip_4")],
+    "row": lambda _: [(DATA / "torch_row.pt").read_bytes()],
+    "numpy": lambda _: [_numpy(how) for how in ("npz", "npz packed", "npy")],
+    "ggjt": lambda _: [_ggjt()],
+    "gguf": lambda folder: [_gguf(folder / "m.gguf"), _big_endian(), _version_1()],
+}
+
+
+@pytest.mark.parametrize("kind", SEEDS)
+def test_mutated_files_load_or_raise(kind: str, tmp_path: Path) -> None:
+    seeds = []
+    for i, content in enumerate(SEEDS[kind](tmp_path)):
+        seeds.append(tmp_path / f"seed{i}")
+        seeds[-1].write_bytes(content)
+    cases = CASES // len(SEEDS)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "files_worker.py"), str(tmp_path), "0", str(cases),
+         *map(str, seeds)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(outcomes) == cases, f"case {len(outcomes)} ended the process: {done.stderr}"
+    wrong = {
+        number: o
+        for number, o in enumerate(outcomes)
+        if o["outcome"] not in {"loaded", "refused"}
+        or o["calls"] > CALLS + 8 * o["bytes"]  # a few per opcode
+        or o["peak"] > o["limit"]
+    }
+    assert not wrong, f"{len(wrong)} cases, the first: {next(iter(wrong.items()))}"
+    # Mutations that all do the same would test little; a reader that refuses all would pass.
+    counts = Counter(o["outcome"] for o in outcomes)
+    assert counts["loaded"] > 0.1 * cases and counts["refused"] > 0.2 * cases, counts

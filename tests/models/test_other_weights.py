@@ -1,0 +1,117 @@
+"""Models whose weights are files of PyTorch or NumPy, in a folder of the hub's layout."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import open_tables
+
+DATA = Path(__file__).parent / "data" / "families"
+IDS = [[3, 1, 4, 1, 5]]
+
+
+def checkpoint() -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """config.json of the tiny BERT, and tensors."""
+    metadata = open_tables(DATA / "bert.safetensors")[0][1].metadata
+    rng, names = np.random.default_rng(1), json.loads(metadata["names"])
+    tensors = {n: rng.normal(size=shape).astype(np.float32) for n, shape in names.items()}
+    return json.loads(metadata["config"]), tensors
+
+
+def pickled(tensors: dict[str, np.ndarray[Any, Any]]) -> bytes:
+    """What torch.save writes of a state dict, in the fewest opcodes."""
+
+    def text(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def number(value: int) -> bytes:
+        return b"J" + struct.pack("<i", value)
+
+    def numbers(values: tuple[int, ...]) -> bytes:
+        return b"(" + b"".join(map(number, values)) + b"t"
+
+    buffer = io.BytesIO()
+    content = b"\x80\x02}("
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for key, (name, values) in enumerate(tensors.items()):
+            strides = tuple(s // values.itemsize for s in values.strides)
+            storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(str(key))
+            storage += text("cpu") + number(values.size) + b"tQ"
+            content += text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + number(0)
+            content += numbers(values.shape) + numbers(strides) + b"\x89}tR"
+            archive.writestr(f"model/data/{key}", values.tobytes("K"))
+        archive.writestr("model/data.pkl", content + b"u.")
+    return buffer.getvalue()
+
+
+def write(folder: Path, how: str) -> None:
+    config, tensors = checkpoint()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "training_args.bin").write_bytes(b"\x80\x02cevil\ncode\n)R.")
+    halves = dict(list(tensors.items())[::2]), dict(list(tensors.items())[1::2])
+    if how == "npz":
+        np.savez(folder / "weights.npz", **tensors)  # type: ignore[arg-type]
+    elif how == "shards":
+        shards = [f"pytorch_model-{n:05}-of-00002.bin" for n in (1, 2)]
+        places = {n: s for s, half in zip(shards, halves, strict=True) for n in half}
+        for shard, half in zip(shards, halves, strict=True):
+            (folder / shard).write_bytes(pickled(half))
+        index = json.dumps({"weight_map": places})
+        (folder / "pytorch_model.bin.index.json").write_text(index)
+    else:
+        (folder / how).write_bytes(pickled(tensors))
+
+
+@pytest.mark.parametrize("how", ["pytorch_model.bin", "model.pt", "a.pth", "npz", "shards"])
+def test_a_model_takes_them_where_safetensors_are_missing(how: str, tmp_path: Path) -> None:
+    write(tmp_path, how)
+    found: Any = rl.models.load(tmp_path)
+    _, tensors = checkpoint()
+    state = found.state_dict()
+    assert len(state) == len(tensors)
+    rl.save({n: rl.tensor(v) for n, v in tensors.items()}, tmp_path / "model.safetensors")
+    same: Any = rl.models.load(tmp_path)
+    for name, tensor in same.state_dict().items():
+        assert tensor.raw_bytes() == state[name].raw_bytes(), name
+    assert np.array_equal(
+        found(rl.tensor(IDS)).detach().numpy(), same(rl.tensor(IDS)).detach().numpy()
+    )
+
+
+def test_the_tabs_builder_takes_them(tmp_path: Path) -> None:
+    """It gets bytes from JavaScript, whose names are those of the listing."""
+    from rushlight.models.loading import from_parts
+    from rushlight.web.loading.download import Builder
+
+    class Bytes(bytes):
+        def to_bytes(self) -> bytes:
+            return bytes(self)
+
+    write(tmp_path, "shards")
+    builder = Builder()
+    for path in sorted(tmp_path.glob("[cp]*")):
+        builder.add_file(path.name, Bytes(path.read_bytes()))
+    found: Any = from_parts(*builder.parts())
+    same: Any = rl.models.load(tmp_path)
+    assert np.array_equal(
+        found(rl.tensor(IDS)).detach().numpy(), same(rl.tensor(IDS)).detach().numpy()
+    )
+    with pytest.raises(rl.FormatError, match="is in another file already"):
+        path = tmp_path / "pytorch_model-00001-of-00002.bin"
+        builder.add_file("again.bin", Bytes(path.read_bytes()))
+
+
+def test_several_files_without_an_index_are_told(tmp_path: Path) -> None:
+    write(tmp_path, "a.pth")
+    write(tmp_path, "b.pth")
+    with pytest.raises(FileNotFoundError, match=r"no model.safetensors; it has a.pth, b.pth"):
+        rl.models.load(tmp_path)
