@@ -93,7 +93,7 @@ def save(model: Any, folder: Path) -> None:
     byte_level = {
         "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True
     }  # fmt: skip
-    tokenizer = {
+    tokenizer: dict[str, Any] = {
         "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None,
         "pre_tokenizer": byte_level, "decoder": byte_level,
         "model": {"type": "BPE", "merges": [],

@@ -23,7 +23,8 @@ from rushlight.models.families import family_of
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.gguf.architecture import Architecture, decoder_names
 from rushlight.models.layers.mlp import ExpertStack, TransposedLinear
-from rushlight.models.perplexity import Perplexity, Progress, perplexity
+from rushlight.models.model import Model
+from rushlight.models.perplexity import Perplexity, Progress, causal, perplexity
 
 Array = npt.NDArray[Any]
 
@@ -66,7 +67,7 @@ class Importance:
 
 
 def importance(
-    model: CausalLM,
+    model: Model,
     text: str | Sequence[int],
     *,
     context: int = 512,
@@ -80,7 +81,7 @@ def importance(
     linear: as in `perplexity`, which evaluates the windows. ValueError for a family without names
     in GGUF, and as `perplexity`.
     """
-    with _watched(model) as found:
+    with _watched(causal(model)) as found:
 
         def told(done: int, total: int) -> None:
             found.read()

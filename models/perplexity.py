@@ -18,6 +18,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.session import CHUNK
+from rushlight.models.model import Model
 
 Array = npt.NDArray[Any]
 # progress(windows done, all of them)
@@ -43,12 +44,12 @@ class Perplexity:
 
 
 def perplexity(
-    model: CausalLM,
+    model: Model,
     text: str | Sequence[int],
     *,
     context: int = 512,
     stride: int | None = None,
-    base: CausalLM | None = None,
+    base: Model | None = None,
     linear: str = "fast",
     cache_type: str = "float32",
     progress: Progress | None = None,
@@ -63,8 +64,9 @@ def perplexity(
     with. linear, cache_type: as in generation; the base has a float32 cache.
 
     text: token ids, or a text for the model's tokenizer. ValueError if it is shorter than a window,
-    if the model's context is, or if the vocabularies differ.
+    if the model's context is, if the vocabularies differ, or for another kind of model.
     """
+    model, base = causal(model), None if base is None else causal(base)
     ids, first = _tokens(model, text)
     step, counted = _cut(model, len(ids), context, stride)
     if base is not None and base.vocab_size != model.vocab_size:
@@ -86,6 +88,13 @@ def perplexity(
         if progress is not None:
             progress(done, len(starts))
     return sums.result(len(starts))
+
+
+def causal(model: Model) -> CausalLM:
+    """The language model that `model` is; ValueError for another kind."""
+    if not isinstance(model, CausalLM):
+        raise ValueError(f"a {model.config.model_type} is no language model")
+    return model
 
 
 def _tokens(model: CausalLM, text: str | Sequence[int]) -> tuple[list[int], int | None]:

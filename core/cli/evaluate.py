@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from rushlight.core.cli import show
 from rushlight.core.cli.commands import Json, check_device, fetched
 
 if TYPE_CHECKING:
-    from rushlight.models.generation.generate import CausalLM
+    from rushlight.models import Model
 
 Name = Annotated[str, typer.Argument(help="A name, a hub id, or a folder.")]
 Text = Annotated[Path, typer.Argument(help="A file of UTF-8 text; - is stdin.")]
@@ -113,12 +113,7 @@ def _read(text: Path) -> str:
         raise ValueError(f"{text} is not UTF-8 text: byte {error.start} is wrong") from None
 
 
-def _load(name: str, device: str) -> CausalLM:
-    """The language model of a name; ValueError for another kind of model."""
+def _load(name: str, device: str) -> Model:
     from rushlight import models
-    from rushlight.models.generation.generate import CausalLM
 
-    found: Any = models.load(fetched(name), device=device)
-    if not isinstance(found, CausalLM):
-        raise ValueError(f"{name} is a {found.config.model_type}, which is no language model")
-    return found
+    return models.load(fetched(name), device=device)
