@@ -93,7 +93,8 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	        "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" gpu \
 	        "matmul_cpu native" "minilm_cpu native" "smollm2_cpu native" \
-	        "host_time native" "host_time webgpu_native"; do \
+	        "host_time native" "host_time webgpu_native" cache_types \
+	        quality; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \
 	done

@@ -113,6 +113,7 @@ static void turn_keys(float *to, const float *from, int64_t stride, int64_t coun
 }
 
 // Rows of k or v, in place, or converted and padded with zeros to `padded`. `stride`: between rows.
+// Bytes are packed rows.
 static RL_APART const float *key_rows(const rl_operand *x, int64_t at, int64_t count, int64_t n,
                              int64_t padded, int whole, float *held, int64_t *stride) {
     if (x->dtype == RL_F32 && (x->strides[3] == 1 || n == 1) && (!whole || n == padded)) {
@@ -121,8 +122,9 @@ static RL_APART const float *key_rows(const rl_operand *x, int64_t at, int64_t c
     }
     for (int64_t j = 0; j < count; j++) {
         float *row = held + j * padded;
-        LOAD_F[x->dtype](row, x->data + (at + j * x->strides[2]) * RL_SIZE[x->dtype],
-                         x->strides[3], n);
+        const uint8_t *from = x->data + (at + j * x->strides[2]) * RL_SIZE[x->dtype];
+        if (x->dtype == RL_U8) unpack_row(row, from, n);
+        else LOAD_F[x->dtype](row, from, x->strides[3], n);
         RL_SMALL_LOOP for (int64_t d = n; d < padded; d++) row[d] = 0;
     }
     *stride = padded;
@@ -284,6 +286,12 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
     }
 }
 
+// Whether k or v has rows of n features: floats, or packed.
+static RL_ONCE int fits_rows(const rl_operand *x, int64_t n) {
+    if (x->dtype != RL_U8) return IS_FLOAT(x->dtype) && x->shape[3] == n;
+    return n % 32 == 0 && x->shape[3] == packed_bytes(n) && x->strides[3] == 1;
+}
+
 static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
     attention_job *job = ctx;
     attention_room room = {0};
@@ -306,7 +314,9 @@ static RL_ONCE int k_attention(const rl_call *c) {
     for (int i = 0; i < 6; i++) {
         const rl_operand *x = &c->op[i];
         if (x->ndim < 0 && i > 3) continue;
-        if (x->ndim != 4 || !(i == 5 ? x->dtype == RL_BOOL : IS_FLOAT(x->dtype))) return RL_REFUSED;
+        if (x->ndim != 4) return RL_REFUSED;
+        if (i != 2 && i != 3 && !(i == 5 ? x->dtype == RL_BOOL : IS_FLOAT(x->dtype)))
+            return RL_REFUSED;
         for (int d = 0; d < 4 && i > 3; d++)
             if (x->shape[d] != 1 && x->shape[d] != (d == 3 ? k->shape[2] : q->shape[d]))
                 return RL_REFUSED;
@@ -318,14 +328,14 @@ static RL_ONCE int k_attention(const rl_call *c) {
     }
     attention_job job = {
         .call = c, .heads = q->shape[1], .kv_heads = k->shape[1], .length = q->shape[2],
-        .keys = k->shape[2], .width = q->shape[3], .v_width = v->shape[3],
+        .keys = k->shape[2], .width = q->shape[3], .v_width = out->shape[3],
         .scale = (float)rl_double(c->attrs[0]), .causal = c->attrs[1] != 0,
         .window = c->attrs[2] < 0 ? -1 : rl_min(FAR, c->attrs[2]),
         .softcap = (float)rl_double(c->attrs[3])};
     if (!job.kv_heads || job.heads % job.kv_heads || k->shape[0] != q->shape[0] ||
-        k->shape[3] != job.width || v->shape[0] != q->shape[0] || v->shape[1] != job.kv_heads ||
-        v->shape[2] != job.keys || out->shape[0] != q->shape[0] || out->shape[1] != job.heads ||
-        out->shape[2] != job.length || out->shape[3] != job.v_width)
+        !fits_rows(k, job.width) || !fits_rows(v, job.v_width) || v->shape[0] != q->shape[0] ||
+        v->shape[1] != job.kv_heads || v->shape[2] != job.keys || out->shape[0] != q->shape[0] ||
+        out->shape[1] != job.heads || out->shape[2] != job.length)
         return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
     job.groups = job.heads / job.kv_heads;

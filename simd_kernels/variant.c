@@ -20,11 +20,12 @@
 #pragma clang attribute pop
 #endif
 
-#include "attention.c"
 #include "blocks.c"
 #include "chunks.c"
 #include "chunks_rare.c"
 #include "blocks_widen.c"
+#include "packed.c"
+#include "attention.c"
 #include "blocks_exact.c"
 #include "blocks_fast.c"
 #include "blocks_row.c"

@@ -10,6 +10,10 @@ from types import ModuleType
 
 import pytest
 
+import rushlight as rl
+from rushlight.models.gguf.quantize import quantize
+from rushlight.models.perplexity import perplexity
+
 pytestmark = pytest.mark.native
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,6 +53,21 @@ def test_a_table_is_what_its_command_makes_of_the_samples(
         result = json.loads(SAMPLES[name].read_text(encoding="utf-8"))
         assert TABLES[name] == f"{module.table(result)}\n"
     assert callable(module.table)
+
+
+def test_the_llama_for_quality_is_trained_and_quantized(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, text = _module("train_llama", monkeypatch), "a rush and a little fat: light. " * 40
+    module.train(tmp_path / "model", 2, "cpu", text)
+    assert "step 2 of 2: loss " in capsys.readouterr().out
+    model = rl.models.load(tmp_path / "model")
+    assert model.prompt_ids("Az \xe9") == list("Az \xe9".encode())
+    [file] = quantize(tmp_path / "model", tmp_path / "q4_k_m.gguf", "q4_k_m")
+    small = rl.models.load(file)
+    assert {p.dtype.name for p in small.parameters()} == {"q4_k", "q6_k", "float32"}
+    found = perplexity(small, text, context=64, base=model)
+    assert found.kl is not None and 0 < found.kl < 0.1
 
 
 def test_make_runs_every_benchmark_that_needs_nothing_else() -> None:

@@ -85,7 +85,7 @@ def _app() -> Typer:
     """The commands. They are made here, so that importing Rushlight costs nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, profile, quantize, site, tasks, tune
+    from rushlight.core.cli import commands, evaluate, profile, quantize, site, tasks, tune
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
@@ -94,7 +94,8 @@ def _app() -> Typer:
     )
     every: tuple[Callable[..., None], ...] = (
         *tasks.commands(), commands.inspect, commands.fetch, commands.models, commands.info,
-        quantize.quantize, quantize.dequantize, tune.tune, profile.profile,
+        quantize.quantize, quantize.dequantize, evaluate.perplexity, evaluate.imatrix, tune.tune,
+        profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rushlight.core.basis.dtype import bool_
+from rushlight.core.basis.dtype import bool_, uint8
 from rushlight.core.basis.layout import MOST_ELEMENTS
+from rushlight.core.basis.packed import features_of, packed_bytes
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.autograd import is_grad_enabled
@@ -30,7 +31,12 @@ def _infer(
     window: int | None,
     softcap: float | None,
 ) -> Meta:
-    return q.fresh((*q.shape[:-1], v.shape[-1]))
+    return q.fresh((*q.shape[:-1], _features(v)))
+
+
+def _features(x: Meta | Tensor) -> int:
+    """Features of k or v, whose rows may be packed."""
+    return features_of(x.shape[-1]) if x.dtype is uint8 else x.shape[-1]
 
 
 def _visible(
@@ -77,6 +83,7 @@ def _grad(
     scale, softcap = a["scale"], a["softcap"]
     batch, heads, length, _ = q.shape
     groups = heads // k.shape[1]
+    k, v = k.to(q.dtype), v.to(q.dtype)
 
     def per_query_head(x: Tensor) -> Tensor:
         shape = (batch, k.shape[1], groups, *x.shape[2:])
@@ -140,19 +147,21 @@ def attention(
     """softmax(q k^T * scale) v (Vaswani et al., 2017): (batch, heads, queries, v's features).
 
     q: (batch, heads, queries, features); k, v: (batch, kv_heads, keys, features). kv_heads divides
-    heads; heads / kv_heads query heads share a key head. scale: defaults to 1/sqrt(features).
-    softcap c: scores become c * tanh(scores / c). bias: added to the scores. mask: bool, true for
-    visible keys. Both are 4-d and broadcastable to (batch, heads, queries, keys). causal: query i
-    sees keys up to i + q_offset. window w: a query sees only keys less than w before it (and, if
-    not causal, after it). q_offset: an int, or one per row of the batch. kv_lengths: (batch,), the
-    number of valid keys. A query that sees no key gives zeros.
+    heads; heads / kv_heads query heads share a key head. k and v may be of a narrower dtype than q,
+    as in a cache, or rows of bytes made by `pack_rows`; these pass no gradients on. scale: defaults
+    to 1/sqrt(features). softcap c: scores become c * tanh(scores / c). bias: added to the scores.
+    mask: bool, true for visible keys. Both are 4-d and broadcastable to (batch, heads, queries,
+    keys). causal: query i sees keys up to i + q_offset. window w: a query sees only keys less than
+    w before it (and, if not causal, after it). q_offset: an int, or one per row of the batch.
+    kv_lengths: (batch,), the number of valid keys. A query that sees no key gives zeros.
 
-    Raises ValueError naming the shapes that do not fit.
+    Raises ValueError naming the shapes that do not fit, RuntimeError for packed rows where a
+    gradient is needed.
     """
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim != 4:
             raise ValueError(f"attention: {name} is {x.shape}; it must have 4 dims")
-    fits = k.shape[:3] == v.shape[:3] and q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3]
+    fits = k.shape[:3] == v.shape[:3] and q.shape[0] == k.shape[0] and q.shape[3] == _features(k)
     if not fits or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(f"attention: q {q.shape}, k {k.shape} and v {v.shape} do not fit")
     if window is not None and window < 1:
@@ -167,11 +176,21 @@ def attention(
         raise TypeError(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
     offset = _rows("q_offset", q, q_offset)
     return ATTENTION(
-        q, k.to(q.dtype), v.to(q.dtype), None if bias is None else bias.to(q.dtype), mask,
+        q, _stored(q, k), _stored(q, v), None if bias is None else bias.to(q.dtype), mask,
         offset, None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths),
         scale=1 / math.sqrt(max(q.shape[3], 1)) if scale is None else float(scale),
         causal=causal, window=_within(window), softcap=softcap,
     )  # fmt: skip
+
+
+def _stored(q: Tensor, x: Tensor) -> Tensor:
+    """Keys or values as the kernels read them: in q's dtype, or in the narrower one of a cache."""
+    if x.dtype is uint8:
+        if q.requires_grad and is_grad_enabled():
+            raise RuntimeError("attention: packed rows pass no gradients on; use no_grad()")
+        return x
+    narrow = x.dtype.kind == "f" and x.dtype.itemsize < q.dtype.itemsize
+    return x if narrow and not x.requires_grad else x.to(q.dtype)
 
 
 def _within(window: int | None) -> int | None:
@@ -213,3 +232,19 @@ def cache_write_(cache: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
     if values.requires_grad and is_grad_enabled():
         raise RuntimeError("cache_write_: a cache keeps no gradients; run the model in no_grad()")
     return CACHE_WRITE.inplace(cache, values.to(cache.dtype), offsets)
+
+
+def _infer_pack(x: Meta) -> Meta:
+    return x.fresh((*x.shape[:-1], packed_bytes(x.shape[-1])), uint8)
+
+
+PACK_ROWS = Op("pack_rows", infer=_infer_pack, differentiable=False)
+
+
+def pack_rows(x: Tensor) -> Tensor:
+    """Rows of floats (..., n) as rows of bytes (..., n + n / 16 or 2 more), uint8, for a cache.
+
+    A value becomes a signed byte, and 32 of them share a float16 scale, as in q8_0; the layout is
+    in basis/packed.py. ValueError if n is not a multiple of 32.
+    """
+    return PACK_ROWS(x)

@@ -10,18 +10,22 @@ from rushlight.models.generation.session import CHUNK
 
 
 def read_ahead(
-    model: CausalLM, prompt: str | Sequence[int], chunk: int = CHUNK, linear: str = "fast"
+    model: CausalLM,
+    prompt: str | Sequence[int],
+    chunk: int = CHUNK,
+    linear: str = "fast",
+    cache_type: str = "float32",
 ) -> Steps[int, None, None]:
     """Read a prompt `chunk` tokens at a time and yield the number of tokens read so far.
 
     A later `model.tokens` of the same prompt starts at once. Callers use this to check for a stop
     or to show progress during a long prompt. A prompt past the context is left to `tokens`.
-    linear: as in `sampling.Options`.
+    linear, cache_type: as in `sampling.Options`.
     """
     ids = model.prompt_ids(prompt)
     if len(ids) >= model.context_length:
         return
-    session = model._resume(ids, linear)
+    session = model._resume(ids, linear, cache_type)
     session.activation_precision = linear
     # On a GPU the time of a step does not depend on its width, so a step takes all it can.
     chunk = chunk if session.software else CHUNK

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, int64
-from rushlight.core.ops.attention import cache_write_
+from rushlight.core.basis.dtype import DType, as_dtype, int64, uint8
+from rushlight.core.basis.packed import packed_bytes
+from rushlight.core.basis.quantized import q8_0
+from rushlight.core.ops.attention import cache_write_, pack_rows
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.generation.cache_spec import CacheSpec, State
+from rushlight.models.generation.cache_spec import CacheSpec, State, check_packed
 
 # Capacities double from this size, so that few shapes occur.
 SMALLEST = 256
@@ -41,7 +43,9 @@ class Cache:
     lengths: (batch,) int64, the number of tokens of each row. Rows may differ: slots past a row's
     length are never read, and the next write overwrites them. longest: the largest length as a
     Python number, so that nothing is read back from the device. static: layers get whole buffers,
-    so that shapes stay the same in captured steps.
+    so that shapes stay the same in captured steps. dtype: of keys and values, float or q8_0: rows
+    of bytes made by `pack_rows`, for which features must be a multiple of 32 (ValueError). States
+    are float32.
     """
 
     def __init__(
@@ -54,12 +58,15 @@ class Cache:
         dtype: DType | str = "float32",
     ) -> None:
         self.specs, self.batch = tuple(specs), batch
-        self.limit, self.dtype = limit, dtype
+        self.limit, self.dtype = limit, as_dtype(dtype)
+        self.packed = self.dtype is q8_0
+        if self.packed:
+            check_packed(self.specs)
         self.capacity, self.longest, self.static = 0, 0, False
         self.written = 0  # the sum over steps of the longest row's tokens; at least `longest`
         self.lengths = ops.zeros(batch, dtype=int64, device=device)
         self.buffers: list[list[Tensor]] = [
-            [ops.zeros(batch, *shape, dtype=dtype, device=device) for shape in spec.shapes]
+            [ops.zeros(batch, *shape, device=device) for shape in spec.shapes]
             if isinstance(spec, State) else []
             for spec in self.specs
         ]  # fmt: skip
@@ -116,8 +123,12 @@ class Cache:
         for layer in layers:
             spec, old = self.specs[layer], self.buffers[layer]
             assert not isinstance(spec, State)
-            new = [ops.zeros(self.batch, heads, size, features, dtype=self.dtype,
-                             device=self.device) for heads, features in spec.rows]  # fmt: skip
+            dtype = uint8 if self.packed else self.dtype
+            new = [
+                ops.zeros(self.batch, heads, size, packed_bytes(n) if self.packed else n,
+                          dtype=dtype, device=self.device)
+                for heads, n in spec.rows
+            ]  # fmt: skip
             for before, now in zip(old, new, strict=False):
                 if held:
                     now[:, :, :held] = before[:, :, :held]
@@ -164,13 +175,13 @@ class Cache:
         """Write the next tokens' keys and values, or compressed ones, at each row's `offset`.
 
         Each of `new` is (batch, heads, n, features). Returns for each the buffer, (batch, heads,
-        slots, features); offset 0 is the first slot.
+        slots, features), of the cache's dtype; offset 0 is the first slot.
         """
         kept, window = self.buffers[layer], self._window(layer)
         held = self.longest if window is None else self.written - self.windows[window].origin
         end = kept[0].shape[2] if self.static else held + new[0].shape[2]
         for buffer, t in zip(kept, new, strict=True):
-            cache_write_(buffer, t, offset)
+            cache_write_(buffer, pack_rows(t) if self.packed else t, offset)
         return tuple(buffer[:, :, :end] for buffer in kept)
 
     def state(self, layer: int) -> list[Tensor]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from rushlight.core.basis.packed import BLOCK
 
 
 @dataclass(frozen=True)
@@ -41,3 +44,21 @@ class State:
 
 
 CacheSpec = KeysAndValues | Latent | State
+
+
+def check_packed(specs: Sequence[CacheSpec]) -> None:
+    """Raise ValueError if q8_0 cannot hold what a layer keeps."""
+    for i, spec in enumerate(specs):
+        if isinstance(spec, State):
+            continue
+        if not isinstance(spec, KeysAndValues):
+            raise ValueError(
+                f"cache: layer {i} keeps compressed keys and values, which q8_0 does not hold; "
+                'use "float16" or "float32"'
+            )
+        for _, features in spec.rows:
+            if features % BLOCK:
+                raise ValueError(
+                    f"cache: layer {i} has {features} features per head, q8_0 holds multiples of "
+                    f'{BLOCK}; use "float16" or "float32"'
+                )

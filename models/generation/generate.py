@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from typing import Any
 
+from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.jit.function import executable_memory
@@ -68,9 +69,11 @@ class CausalLM(Model):
         """The state that the cache keeps for each layer; families define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define cache_specs")
 
-    def new_cache(self, batch: int = 1) -> Cache:
-        """An empty cache for `batch` rows."""
-        return Cache(self.cache_specs(), batch, limit=self.context_length, device=self.device)
+    def new_cache(self, batch: int = 1, dtype: DType | str = "float32") -> Cache:
+        """An empty cache for `batch` rows, with keys and values of a dtype: see `Cache`."""
+        return Cache(
+            self.cache_specs(), batch, limit=self.context_length, device=self.device, dtype=dtype
+        )
 
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:
         """Continue `prompt` (text or token ids) and yield text piece by piece.
@@ -174,9 +177,9 @@ class CausalLM(Model):
         if (
             batch is None
             or batch.cache.batch != len(rows)
-            or not batch.can_resume(self, options.linear)
+            or not batch.can_resume(self, options.linear, options.cache_type)
         ):
-            batch = Batch(self, len(rows))
+            batch = Batch(self, len(rows), options.cache_type)
         try:
             batch.start(rows, options)
             picked = batch.feed(self)
@@ -219,14 +222,14 @@ class CausalLM(Model):
                 'it, or pass overflow="shift" to drop the oldest'
             )
 
-    def _resume(self, ids: list[int], linear: str) -> ChatSession:
+    def _resume(self, ids: list[int], linear: str, cache_type: str) -> ChatSession:
         """The last session cut back to the tokens that it shares with `ids`, or an empty one.
 
         The model gives the session up while a run uses it, so two runs never share a cache.
         """
         session, self._session = self._session, None
-        if session is None or not session.can_resume(self, linear):
-            return ChatSession(self)
+        if session is None or not session.can_resume(self, linear, cache_type):
+            return ChatSession(self, cache_type)
         session.resume(ids)
         return session
 
@@ -234,7 +237,7 @@ class CausalLM(Model):
         """The steps of one answer: yields tokens, and readbacks whose values it is sent."""
         prompt, limit = ids, self.context_length
         ids = _shifted(ids, limit) if len(ids) >= limit else list(ids)
-        session = self._resume(ids, options.linear)
+        session = self._resume(ids, options.linear, options.cache_type)
         pieces = Pieces(self.tokenizer, options.stops)
         try:
             session.begin(options, prompt)

@@ -39,8 +39,8 @@ class DecodeSession:
     back.
     """
 
-    def __init__(self, model: CausalLM, rows: int = 1) -> None:
-        self.cache = cache = model.new_cache(rows)
+    def __init__(self, model: CausalLM, rows: int = 1, cache_type: str = "float32") -> None:
+        self.cache = cache = model.new_cache(rows, cache_type)
         # For capture: the cache's shapes stay the same until it grows.
         cache.static = True
         self.sampler = DeviceSampler(model.vocab_size, cache.device, rows)
@@ -68,13 +68,14 @@ class DecodeSession:
         changing = isinstance(options.token_mask, Tensor)
         self._early = self.cache.device.backend.asynchronous and not changing
 
-    def can_resume(self, model: CausalLM, linear: str) -> bool:
-        """Whether the session can be used again: false if a parameter moved to other memory.
+    def can_resume(self, model: CausalLM, linear: str, cache_type: str = "float32") -> bool:
+        """Whether the session can be used again.
 
-        The cached tokens are discarded if weights were written to or the mode differs.
+        It cannot if a parameter moved to other memory, or the cache has another dtype. The cached
+        tokens are discarded if weights were written to or the mode differs.
         """
         moved, written = self._stamps.changes(model)
-        if moved:
+        if moved or self.cache.dtype.name != cache_type:
             return False
         other = linear != self.activation_precision and model.linear_in_use("fast") != "exact"
         if written or other:
@@ -130,8 +131,8 @@ class ChatSession(DecodeSession):
     discards it.
     """
 
-    def __init__(self, model: CausalLM) -> None:
-        super().__init__(model)
+    def __init__(self, model: CausalLM, cache_type: str = "float32") -> None:
+        super().__init__(model, 1, cache_type)
         self.ids: list[int] = []
 
     def resume(self, ids: list[int]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.generation.ahead import read_ahead
-from rushlight.models.generation.sampling import Options
+from rushlight.models.generation.sampling import CACHE_TYPES, Options
 from rushlight.models.generation.steps import Token
 from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
 
@@ -54,6 +54,8 @@ SAMPLING = (
             ("error", "shift")),
     _option("linear", "text", "Products with quantized weights: fast rounds activations, or exact.",
             ("exact", "fast")),
+    _option("cache_type", "text", "The dtype of cached keys and values; q8_0 is the smallest.",
+            CACHE_TYPES),
 )  # fmt: skip
 
 
@@ -66,7 +68,8 @@ def answer(
     first, sent = 0.0, None
     with closing(steps):
         if watched:
-            with closing(read_ahead(model, ids, _CHUNK, options["linear"])) as reading:
+            ahead = read_ahead(model, ids, _CHUNK, options["linear"], options["cache_type"])
+            with closing(ahead) as reading:
                 for done in reading:
                     yield Progress("prefill", done, len(ids))
         while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -1108,6 +1109,7 @@ def _loop_attention(
     q_offset: Array | None, kv_lengths: Array | None,
     *, scale: float, causal: bool, window: int | None, softcap: float | None,
 ) -> Array:  # fmt: skip
+    k, v = (_opened(x) if x.dtype == np.uint8 else x for x in (k, v))
     batch, heads, length, _ = q.shape
     keys, group = k.shape[2], heads // k.shape[1]
     out = np.zeros((batch, heads, length, v.shape[3]))
@@ -1154,6 +1156,54 @@ SAMPLES["cache_write"] = Samples(_loop_cache_write, "exact", (
 ), without={"0-d": "a cache has four dims"})  # fmt: skip
 
 
+def _loop_pack(x: Array) -> Array:
+    """By the definition: bytes, then scales, then zeros up to a whole word."""
+    rows = []
+    for row in x.reshape(-1, x.shape[-1]).tolist():
+        codes, scales = b"", b""
+        for at in range(0, len(row), 32):
+            block = row[at : at + 32]
+            nan = any(v != v for v in block)
+            d = NAN if nan else max(map(abs, block)) / 127
+            whole = [math.floor(abs(v) / d + 0.5) if 0 < d < INF else 0 for v in block]
+            signed = [-n if v < 0 else n for n, v in zip(whole, block, strict=True)]
+            codes += struct.pack("32b", *signed)
+            scales += struct.pack("<H", 0x7E00) if nan else struct.pack("<e", d)
+        rows.append(list(codes + scales + bytes(-len(scales) % 4)))
+    width = x.shape[-1] + -(-x.shape[-1] // 64) * 4
+    return np.array(rows, np.uint8).reshape(*x.shape[:-1], width)
+
+
+def _opened(stored: Array) -> Array:
+    """The floats of packed rows of 32 or 64."""
+    n = stored.shape[-1] // 34 * 32
+    out = np.zeros((*stored.shape[:-1], n))
+    for at in np.ndindex(*stored.shape[:-1]):
+        row = stored[at].tobytes()
+        codes = struct.unpack(f"{n}b", row[:n])
+        scales = struct.unpack(f"<{n // 32}e", row[n : n + n // 16])
+        out[at] = [c * scales[i // 32] for i, c in enumerate(codes)]
+    return out
+
+
+def _of_bytes(seed: int, *shape: int) -> Array:
+    """Floats whose packed rows hold them exactly in every dtype: each block reaches 127."""
+    x = np.round(draws(seed, shape, -127, 127))
+    x[..., ::32] = 127
+    return x * 0.25
+
+
+_NAN_BLOCK = np.concatenate([_of_bytes(1, 2, 32), _of_bytes(2, 2, 32)], 1)
+_NAN_BLOCK[0, 40] = NAN
+SAMPLES["pack_rows"] = Samples(_loop_pack, "exact", (
+    Sample("odd", (_of_bytes(1, 3, 5, 64),)),
+    Sample("one block", (_of_bytes(2, 3, 32),)),
+    Sample("zeros and odd blocks", (_of_bytes(3, 2, 3, 96) * np.array([[[1.0], [0.0], [2.0]]]),)),
+    Sample("empty", (np.zeros((0, 32)),)),
+    Sample("nan", (_NAN_BLOCK,)),
+), without={"0-d": "there is no row"})  # fmt: skip
+
+
 def attention_sample(
     label: str, q: tuple[int, ...], k: tuple[int, ...], *parts: Array | None,
     grad: tuple[int, ...] = (), values: int | None = None, **attrs: Any
@@ -1189,6 +1239,9 @@ SAMPLES["attention"] = Samples(_loop_attention, "product", (
     attention_sample("lengths", _Q, _K, None, None, None, np.array([4, 0])),
     attention_sample("everything", _Q, _K, _BIAS, _MASK, np.array([1, 2]), np.array([5, 3]),
                      causal=True, window=3, softcap=2.0),
+    Sample("packed", (draws(1, (2, 4, 3, 32)), _loop_pack(draws(2, (2, 2, 5, 32))),
+                      _loop_pack(draws(3, (2, 2, 5, 64))), None, None, np.array([2, 1]), None),
+           {"scale": 0.3, "causal": True, "window": None, "softcap": None}),
     attention_sample("empty", (2, 2, 0, 4), _K),
     attention_sample("no keys", _Q, (2, 2, 0, 4)),
     Sample("nan", (np.full((1, 1, 1, 2), NAN), draws(2, (1, 1, 3, 2)), draws(3, (1, 1, 3, 2)),

@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.core.ops.attention import pack_rows
 from rushlight.models.generation import cache as caches
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import KeysAndValues, Latent, State
@@ -22,6 +23,8 @@ from rushlight.models.layers.rotary import RotarySpec
 
 Array = npt.NDArray[Any]
 VOCAB, WIDTH, CONTEXT = 50, 16, 160
+# Bounds of logits with a cache in a narrow dtype; the logits are of the order of one.
+NARROW = {"float16": 0.02, "q8_0": 0.15}
 IDS = np.random.default_rng(5).integers(0, VOCAB, (2, 60))
 CLOSE: Any = {"rtol": 1e-4, "atol": 1e-4}
 
@@ -93,8 +96,17 @@ KINDS: dict[str, list[AttentionSpec | MakeBlock]] = {
 }  # fmt: skip
 
 
+WIDE = AttentionSpec(2, 1, 32, rotary=RotarySpec(32))
+KINDS |= {
+    "full of 32": [WIDE, WIDE],
+    "windows of 32": [AttentionSpec(2, 2, 32, window=9, alibi=True), Fading, WIDE],
+}
 # In the tab one kind stands for all.
-ALL = [pytest.param(k, marks=[] if k == "window and state" else pytest.mark.native) for k in KINDS]
+ALL = [
+    pytest.param(k, marks=[] if k == "window and state" else pytest.mark.native)
+    for k in KINDS
+    if not k.endswith("of 32")
+]
 
 
 def toy(kind: str, device: str, context: int = CONTEXT) -> Any:
@@ -236,6 +248,61 @@ def test_a_state_cannot_be_cut(device: str) -> None:
         np.testing.assert_allclose(run(model, ids, each), expected, **CLOSE)
 
 
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("kind", ["full of 32", "windows of 32"])
+def test_a_narrow_cache_is_near_the_wide_one(kind: str, dtype: str, device: str) -> None:
+    """In chunks, over rows that are truncated, forked, and slide in their windows."""
+    model = toy(kind, device)
+    expected, at, found = run(model, IDS), 0, []
+    cache = model.new_cache(2, dtype)
+    for size in (3, 20, 1, 1, 12, 2, 21):
+        found.append(run(model, IDS[:, at : at + size], cache))
+        at += size
+    error = np.abs(np.concatenate(found, 1) - expected).max()
+    assert 0 < error < NARROW[dtype]
+    np.testing.assert_array_equal(
+        run(model, IDS[:, :9], cache.fork()), run(model, IDS[:, :9], cache.fork())
+    )
+    if kind == "full of 32":
+        cut = cache.fork(30)
+        cache.truncate(30)
+        again = run(model, IDS[:, 30:50], cache)
+        assert np.abs(again - expected[:, 30:50]).max() < NARROW[dtype]
+        np.testing.assert_array_equal(run(model, IDS[:, 30:50], cut), again)
+
+
+def test_a_narrow_cache_takes_less_room(device: str) -> None:
+    """A float32 row of 32 numbers has 128 bytes, in float16 64, packed 36 with scale and gap."""
+    sizes = {}
+    for dtype in ("float32", *NARROW):
+        cache = toy("full of 32", device).new_cache(2, dtype)
+        run(toy("full of 32", device), IDS, cache)
+        sizes[dtype] = cache.nbytes
+        assert cache.nbytes == sum(
+            t.shape[0]
+            * t.shape[1]
+            * t.shape[2]
+            * {"float32": 128, "float16": 64, "q8_0": 36}[dtype]
+            for kept in cache.buffers
+            for t in kept
+        )
+    assert sizes["float16"] * 2 == sizes["float32"] and sizes["q8_0"] * 32 == sizes["float32"] * 9
+
+
+def test_a_cache_that_q8_0_cannot_hold_is_named() -> None:
+    message = r"layer 0 has 8 features per head, q8_0 holds multiples of 32; use \"float16\" or"
+    with pytest.raises(ValueError, match=message):
+        toy("full", "cpu").new_cache(1, "q8_0")
+    with pytest.raises(ValueError, match="layer 0 keeps compressed keys and values, which q8_0"):
+        toy("compressed", "cpu").new_cache(1, "q8_0")
+    assert toy("compressed", "cpu").new_cache(1, "float16").dtype is rl.float16
+    q, rows = rl.ones(1, 1, 1, 32, requires_grad=True), pack_rows(rl.ones(1, 1, 1, 32))
+    with pytest.raises(RuntimeError, match="attention: packed rows pass no gradients on"):
+        rl.attention(q, rows, rows)
+    with pytest.raises(ValueError, match="rows of 40 are not packed; a multiple of 32 is"):
+        pack_rows(rl.ones(2, 40))
+
+
 # --- generation ----------------------------------------------------------------------------------
 
 
@@ -262,6 +329,38 @@ def test_generation_is_as_without_a_cache(kind: str, device: str) -> None:
         rows, options = model._rows(prompts, {"max_new_tokens": 12})
         assert list(blocking(model._run_rows(rows, options))) == []
         assert [row.pieces.ids for row in rows] == [greedy(model, p, 12) for p in prompts]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_generation_with_a_narrow_cache(dtype: str, device: str) -> None:
+    """Captured steps, batches and a call that goes on give what the model gives step by step."""
+    model = toy("windows of 32", device)
+    prompt = IDS[0, :13].tolist()
+
+    def expected(ids: list[int], count: int) -> list[float]:
+        cache, token, found = model.new_cache(1, dtype), ids, []
+        for _ in range(count):
+            logits = run(model, np.array([token]), cache)[0, -1].astype(float)
+            token = [int(logits.argmax())]
+            found.append(logits.max() - np.log(np.exp(logits - logits.max()).sum()) - logits.max())
+        return found
+
+    options = {"max_new_tokens": 20, "cache_type": dtype}
+    made = list(model.tokens(prompt, **options))
+    np.testing.assert_allclose([t.logprob for t in made], expected(prompt, 20), atol=0.05)
+    session = model._session
+    assert session.cache.dtype.name == dtype
+    list(model.tokens([*prompt, *(t.id for t in made)], **options))
+    assert model._session is session, "the same cache goes on"
+    rows, chosen = model._rows([prompt, [4], prompt[:5]], options)
+    list(blocking(model._run_rows(rows, chosen)))
+    assert rows[0].pieces.ids == [t.id for t in made]
+    list(model.tokens(prompt, max_new_tokens=2))
+    assert model._session is not session and model._session.cache.dtype is rl.float32
+    with pytest.raises(
+        ValueError, match="cache_type is 'q4_0'; it must be one of float32, float16"
+    ):
+        model.generate(prompt, cache_type="q4_0")
 
 
 def test_a_row_that_ends_leaves_the_others_as_they_are(device: str) -> None:

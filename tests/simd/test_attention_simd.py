@@ -13,7 +13,8 @@ import pytest
 import rushlight as rl
 from rushlight.core import ops
 from rushlight.core.backends.cpu import lowering, simd
-from rushlight.core.ops.attention import cache_write_
+from rushlight.core.basis.packed import pack, unpack
+from rushlight.core.ops.attention import cache_write_, pack_rows
 from rushlight.core.tools.testing import assert_close, draws
 
 Array = npt.NDArray[Any]
@@ -105,6 +106,37 @@ def test_attention_over_narrow_floats(variant: str, dtype: str) -> None:
     for shape in SHAPES:
         _run(shape, dtype, causal=True, q_offset=shape[4] - shape[3])
         _run(shape, dtype, bias=draws(8, (1, 1, 1, shape[4])))
+
+
+@pytest.mark.parametrize("kept", ["float16", "bfloat16", "q8_0"])
+def test_keys_and_values_of_a_narrow_cache(variant: str, kept: str) -> None:
+    """Few queries and many, over a part of a buffer, with a NaN beyond what is seen."""
+    for b, h, kh, n, m, d, dv in ((2, 6, 2, 1, 131, 64, 32), (1, 2, 1, 70, 90, 96, 64)):
+        q = rl.tensor(draws(1, (b, h, n, d))).float()
+        given = [rl.tensor(draws(s, (b, kh, m + 3, w))).float() for s, w in ((2, d), (3, dv))]
+        for x in given:
+            x[:, :, m:] = NAN
+        stored = [pack_rows(x) if kept == "q8_0" else x.to(kept) for x in given]
+        parts = [x[:, :, :m] for x in stored]
+        exact = [unpack(x.numpy()) if kept == "q8_0" else x.float().numpy() for x in parts]
+        attrs = {"scale": 0.2, "causal": True, "window": None, "softcap": None}
+        inputs = (q, *parts, None, None, None, None)
+        assert lowering.record("attention", inputs, rl.zeros(b, h, n, dv), attrs) is not None
+        found = ops.attention(q, *parts, scale=0.2, causal=True, q_offset=m - n)
+        want = _reference(q.numpy().astype(float), *(x.astype(float) for x in exact), scale=0.2,
+                          causal=True, q_offset=m - n)  # fmt: skip
+        assert_close(found, want, "product", label=kept)
+
+
+def test_packed_rows_are_those_of_numpy(variant: str) -> None:
+    x = draws(1, (3, 4, 5, 96)).astype(np.float32)
+    x[0, 0, 0, 3], x[0, 1, 1, 40], x[1, 1, 1], x[2, 3, 4, :32] = NAN, INF, 1e-12, 1e-41
+    for t in (rl.tensor(x), rl.tensor(x).transpose(1, 2), rl.tensor(x).half()):
+        with np.errstate(all="ignore"):
+            assert np.array_equal(pack_rows(t).numpy(), pack(t.float().numpy()))
+    held = np.nan_to_num(unpack(pack(x[1:])))
+    step = np.abs(x[1:].reshape(2, 4, 5, 3, 32)).max(-1, keepdims=True) / 127
+    assert (np.abs(held - x[1:]).reshape(2, 4, 5, 3, 32) <= step * 0.56 + 1e-9).all()
 
 
 def test_views_of_a_larger_cache(variant: str) -> None:

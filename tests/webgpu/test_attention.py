@@ -9,7 +9,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.webgpu.lowering import attention, attention_row
-from rushlight.core.ops.attention import cache_write_
+from rushlight.core.basis.packed import unpack
+from rushlight.core.ops.attention import cache_write_, pack_rows
 from rushlight.core.tools.testing import assert_close, draws
 
 # batch, heads, key heads, queries, keys, features, features of v
@@ -97,6 +98,29 @@ def test_every_option(gpu: rl.Device, queries: int) -> None:
     ]  # fmt: skip
     for option in options:
         compare(gpu, "float32", q, k, v, **option)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 2, 2, 70, 70, 64, 64), (2, 4, 2, 1, 300, 64, 32), (1, 9, 3, 1, 600, 96, 64),
+     (1, 2, 1, 3, 260, 128, 128), (1, 1, 1, 20, 40, 256, 256)],
+)  # fmt: skip
+@pytest.mark.parametrize("kept", ["float16", "q8_0"])
+def test_keys_and_values_of_a_narrow_cache(
+    gpu: rl.Device, shape: tuple[int, ...], kept: str
+) -> None:
+    """A part of a buffer, as a cache gives it, against the same numbers as float32 on cpu."""
+    batch, heads, kv_heads, queries, keys, features, values = shape
+    q = rl.tensor(draws(1, (batch, heads, queries, features))).float()
+    given = [rl.tensor(draws(s, (batch, kv_heads, keys + 3, n))).float()
+             for s, n in ((2, features), (3, values))]  # fmt: skip
+    stored = [x.half() if kept == "float16" else pack_rows(x) for x in given]
+    wide = [x.float() if kept == "float16" else rl.tensor(unpack(x.numpy())) for x in stored]
+    at = rl.tensor([keys - queries] * batch)
+    want = rl.attention(q, *(x[:, :, :keys] for x in wide), causal=True, q_offset=at)
+    there = [x.to(gpu)[:, :, :keys] for x in stored]
+    found = rl.attention(q.to(gpu), *there, causal=True, q_offset=at.to(gpu))
+    assert_close(found.cpu(), want.numpy(), "product", label=f"{shape} {kept}")
 
 
 def test_a_query_that_sees_no_key_gives_zeros(gpu: rl.Device) -> None:

@@ -115,6 +115,8 @@ export interface GenerateOptions {
   overflow?: "error" | "shift";
   /** How the CPU multiplies quantized weights; by default as given to `load`. */
   linear?: "exact" | "fast";
+  /** The dtype of cached keys and values: "float32" (the default), or a smaller one. */
+  cacheType?: "float32" | "float16" | "q8_0";
   signal?: AbortSignal;
   onToken?: (token: GeneratedToken) => void;
   /** Tokens of the prompt that have been read. */

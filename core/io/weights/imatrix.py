@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,37 @@ def write_imatrix(
         "imatrix.chunk_size": np.uint32(chunk_size),
     }
     write_gguf(path, metadata, rows, overwrite=overwrite)
+
+
+def write_legacy_imatrix(
+    path: str | os.PathLike[str],
+    sums: Mapping[str, Array],
+    counts: Mapping[str, Array],
+    chunks: int,
+    *,
+    dataset: str = "",
+    overwrite: bool = False,
+) -> None:
+    """Write the older format: as `write_imatrix`, with (experts, columns) one after another.
+
+    It has one count for each entry, so each expert's sums are scaled to `chunks`; experts that met
+    no token get ones. Source: llama.cpp's IMatrixCollector::save_imatrix_legacy.
+    """
+    out = [struct.pack("<i", len(sums))]
+    for name in sorted(sums):
+        seen = np.reshape(counts[name], (-1, 1))
+        means = np.where(seen > 0, np.atleast_2d(sums[name]) / np.where(seen > 0, seen, 1), 1)
+        raw, values = name.encode(), (means * chunks).astype("<f4").reshape(-1)
+        out.append(struct.pack("<i", len(raw)) + raw)
+        out.append(struct.pack("<ii", chunks, values.size) + values.tobytes())
+    raw = dataset.encode()
+    out.append(struct.pack("<ii", chunks, len(raw)) + raw)
+    place = Path(path)
+    if place.exists() and not overwrite:
+        raise FileExistsError(f"{place} exists already\n  hint: name another file, or overwrite it")
+    part = place.with_name(f"{place.name}.part")
+    part.write_bytes(b"".join(out))
+    os.replace(part, place)
 
 
 def _row(name: str, values: Array) -> Row:

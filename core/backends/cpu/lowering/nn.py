@@ -7,6 +7,10 @@ from typing import Any
 
 from rushlight.core.backends.cpu.lowering.elementwise import FLOATS, WHOLE, apart
 from rushlight.core.backends.cpu.simd import Record, bits
+from rushlight.core.basis.dtype import uint8
+
+# Keys and values: floats or packed rows.
+_ROWS = FLOATS | {uint8}
 
 
 def _floats(name: str, *attrs: Callable[[Mapping[str, Any]], int]) -> Any:
@@ -28,9 +32,10 @@ def _dim(attrs: Mapping[str, Any]) -> int:
 
 def _attention(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     q, k, v, bias, _, *places = inputs
-    good = all(x is None or x.dtype in FLOATS for x in (q, k, v, bias)) and all(
+    good = all(x is None or x.dtype in FLOATS for x in (q, bias)) and all(
         x is None or x.dtype in WHOLE for x in places
     )
+    good = good and k.dtype in _ROWS and v.dtype in _ROWS
     window, softcap = attrs["window"], attrs["softcap"]
     if not good or softcap == 0 or not apart(inputs, out):
         return None
@@ -45,6 +50,11 @@ def _cache_write(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> R
     return Record("cache_write", (out, values, offsets)) if good and apart(inputs, out) else None
 
 
+def _pack_rows(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    good = inputs[0].dtype in FLOATS and apart(inputs, out)
+    return Record("pack_rows", (out, *inputs)) if good else None
+
+
 LOWERINGS: dict[str, Any] = {
     "softmax": _floats("softmax", _dim),
     "log_softmax": _floats("log_softmax", _dim),
@@ -52,5 +62,6 @@ LOWERINGS: dict[str, Any] = {
     "rms_norm": _floats("rms_norm", _eps),
     "attention": _attention,
     "cache_write": _cache_write,
+    "pack_rows": _pack_rows,
     "rope": _floats("rope", lambda attrs: int(attrs["interleaved"])),
 }

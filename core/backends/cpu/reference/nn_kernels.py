@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.cpu.reference.numpy_kernels import within
+from rushlight.core.basis.packed import pack, unpack
 
 Array = npt.NDArray[Any]
 
@@ -160,6 +161,7 @@ def _attention(
     window: int | None,
     softcap: float | None,
 ) -> None:
+    k, v = (unpack(x) if x.dtype == np.uint8 else x for x in (k, v))
     batch, heads, length, _ = q.shape
     keys = k.shape[2]
     if out.size == 0 or keys == 0:
@@ -232,6 +234,10 @@ def _cache_write(out: Array, cache: Array, values: Array, offsets: Array) -> Non
         out[row, :, at : at + count] = values[row]
 
 
+def _pack_rows(out: Array, x: Array) -> None:
+    out[...] = pack(x)
+
+
 KERNELS: dict[str, Callable[..., None]] = {
     "matmul": _matmul,
     "linear": _linear,
@@ -245,4 +251,5 @@ KERNELS: dict[str, Callable[..., None]] = {
     "rope": _rope,
     "attention": _attention,
     "cache_write": _cache_write,
+    "pack_rows": _pack_rows,
 }

@@ -6,22 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rushlight.core.backends.protocol import Operand
-from rushlight.core.backends.webgpu.codegen import access, quads
+from rushlight.core.backends.webgpu.codegen import access, packed, quads
 from rushlight.core.backends.webgpu.compiler.tune import up_to
 from rushlight.core.backends.webgpu.emit import (
     Attrs,
     Emitter,
     Inputs,
     bits,
+    fill,
     grid,
     view,
 )
 from rushlight.core.backends.webgpu.lowering import attention_row, creation
 from rushlight.core.backends.webgpu.lowering.indexing import storer
-from rushlight.core.backends.webgpu.lowering.movement import apart, begin, given, place, words_view
+from rushlight.core.backends.webgpu.lowering.map import walk_lines
+from rushlight.core.backends.webgpu.lowering.movement import (
+    apart,
+    begin,
+    contiguous,
+    given,
+    place,
+    words_view,
+)
 from rushlight.core.backends.webgpu.lowering.products.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
-from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.dtype import float32, uint8
+from rushlight.core.basis.packed import features_of
 from rushlight.wgsl_kernels import compose, text
 
 LANES = 128
@@ -108,6 +118,7 @@ def attention(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if keys.layout.shape[2] == 0:
         creation.full(e, [], out, {"value": 0})
         return
+    inputs = [_whole_rows(e, x) if i in (1, 2) else x for i, x in enumerate(inputs)]
     if all(e.fits(x, x.layout) for x in (*given(*inputs), out)):
         _attend(e, inputs, out, attrs)
         return
@@ -124,6 +135,16 @@ def attention(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         place(e, made, target)
 
 
+def _whole_rows(e: Emitter, x: Operand | None) -> Operand | None:
+    """Keys or values; packed rows begin at multiples of their size, or are copied to."""
+    if x is None or x.dtype is not uint8:
+        return x
+    *steps, near = x.layout.strides
+    size = x.layout.shape[3]
+    whole = near == 1 and all(s % size == 0 for s in (*steps, x.layout.offset))
+    return x if whole else contiguous(e, x)
+
+
 def _part(x: Operand, dim: int, start: int, stop: int, n: int) -> Operand:
     """Batches, or key heads and what belongs to them, from start to stop of n."""
     if len(x.layout.shape) == 1:
@@ -138,18 +159,21 @@ def _part(x: Operand, dim: int, start: int, stop: int, n: int) -> Operand:
 def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     q, k, v = given(*inputs[:3])
     batch, heads, queries, features = q.layout.shape
-    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], out.layout.shape[3]
     # On a CPU fusing gains nothing; the kernels of products do.
     most = min(e.binding_limit, ROWS_BYTES) // (4 * batch * heads * keys)
-    if e.few_lanes(keys) and attention_row.suits(q, k, v):
+    if e.few_lanes(keys) and attention_row.suits(q, k, v, values):
         _row(e, inputs, out, attrs)
         return
-    fits, wide = values % 4 == 0 and most > 0, max(features, values)
+    # The kernels of products read no packed rows.
+    rows_packed = k.dtype is uint8 or v.dtype is uint8
+    fits = values % 4 == 0 and most > 0 and not rows_packed
+    wide = max(features, values)
     cheap, name = fits and e.few_lanes(keys), "rows"
     if not cheap or wide <= MANY[-1].features:
         chosen = schedule(batch, heads, kv_heads, queries, keys, wide)
         guess = f"{'few' if chosen.tile in FEW else 'many'} {chosen.splits}"
-        name = e.pick(
+        name = guess if rows_packed else e.pick(
             "rows" if cheap else guess, "attention", up_to(wide, 512),
             up_to(chosen.fold * queries, 256), up_to(keys, 1 << 16), up_to(batch * kv_heads, 64),
         )  # fmt: skip
@@ -195,7 +219,7 @@ def _operands(
     parameters = [0] * 49
     parameters[0] = q.layout.shape[2]
     parameters[9:16] = [
-        heads, k.layout.shape[2], q.layout.shape[3], v.layout.shape[3], heads // kv_heads,
+        heads, k.layout.shape[2], q.layout.shape[3], _values(v), heads // kv_heads,
         bits(attrs["scale"]), bits(attrs["softcap"] or 0.0),
     ]  # fmt: skip
     window = min(attrs["window"] or 0, 1 << 30)  # a larger one hides nothing, and may overflow
@@ -208,7 +232,10 @@ def _operands(
         if x is None:
             lines.append(_MISSING[name])
             continue
-        if fours and i < 3:
+        if x.dtype is uint8 and i < 3:
+            lines += packed.lines(name, len(bindings), features_of(x.layout.shape[3]), 1 + i)
+            bound, at = e.bind(x)
+        elif fours and i < 3:
             lines += quads.lines(name, len(bindings), x.dtype, True, half)
             (bound,), at, _ = quads.bind(e, x, x.layout)
         else:
@@ -225,6 +252,12 @@ def _operands(
                 0 if n == 1 else s for n, s in zip(sizes, strides, strict=True)
             ]
     return lines, bindings, parameters
+
+
+def _values(v: Operand) -> int:
+    """Features of the values."""
+    size = v.layout.shape[3]
+    return features_of(size) if v.dtype is uint8 else size
 
 
 def _by_rows(
@@ -275,7 +308,7 @@ def _row(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     q, k, v = given(*inputs[:3])
     lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES, fours=True)
     batch, heads, _, features = q.layout.shape
-    kv_heads, values = k.layout.shape[1], v.layout.shape[3]
+    kv_heads, values = k.layout.shape[1], out.layout.shape[3]
     file, more = attention_row.kernel(e, heads // kv_heads, features, values, out.dtype)
     bound, parameters[8] = e.bind(out)
     enables = {s for s in lines if s.startswith("enable ")}  # each is wanted once
@@ -337,5 +370,31 @@ def cache_write(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
                grid(-(-values.layout.numel // 64)))  # fmt: skip
 
 
-LOWERINGS = {"attention": attention, "cache_write": cache_write}
+def pack_rows(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
+    """Rows of floats as bytes with scales, a word at a time."""
+    (x,) = given(*inputs)
+    if out.layout.numel == 0:
+        return
+    shape, strides = x.layout.shape, x.layout.strides
+    bound, at = e.bind(x)
+    target = words_view(out)
+    assert target is not None, "packed rows are whole words"
+    made, start = e.bind(target)
+    sizes, steps = e.walk(shape[:-1], [strides[:-1]])
+    parameters = [0] * 24
+    parameters[:6] = [
+        target.layout.numel, start, at, shape[-1], target.layout.shape[-1], strides[-1]
+    ]  # fmt: skip
+    fill(parameters, 8, sizes, *steps)
+    walk = walk_lines(len(sizes), {"at": 16})
+    kernel = Kernel(
+        compose("map", access.reader("x", 0, x.dtype), access.writer(1, target.dtype),
+                f"fn places(i: u32) -> u32 {{ var at = P(2u); {walk} return at; }}",
+                text("pack_rows")),
+        "rw", "pack_rows",
+    )  # fmt: skip
+    e.dispatch(kernel, [bound, made], parameters, grid(-(-target.layout.numel // 64)))
+
+
+LOWERINGS = {"attention": attention, "cache_write": cache_write, "pack_rows": pack_rows}
 IN_PLACE = frozenset({"cache_write"})

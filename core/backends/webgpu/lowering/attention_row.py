@@ -15,12 +15,12 @@ MOST_FOLD, MOST_FEATURES, _SCORES = 8, 128, 1024
 forced: list[str] = []
 
 
-def suits(q: Operand, k: Operand, v: Operand) -> bool:
+def suits(q: Operand, k: Operand, v: Operand, values: int) -> bool:
     """Whether the kernels support these operands: one query, contiguous features in fours."""
     return (
         q.layout.shape[2] == 1
         and q.layout.shape[1] // k.layout.shape[1] <= MOST_FOLD
-        and max(x.layout.shape[3] for x in (q, v)) <= MOST_FEATURES
+        and max(q.layout.shape[3], values) <= MOST_FEATURES
         and all(_in_fours(x) for x in (q, k, v))
     )
 

@@ -1,0 +1,167 @@
+"""Importance of weight columns: sums of squares of what linear layers are multiplied by.
+
+A quantizer weighs the error of each column by it. The sums are those of llama.cpp (tools/imatrix);
+`core/io/weights/imatrix.py` reads and writes its files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import nn, ops
+from rushlight.core.io.weights.imatrix import write_imatrix, write_legacy_imatrix
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families import family_of
+from rushlight.models.generation.generate import CausalLM
+from rushlight.models.gguf.architecture import Architecture, decoder_names
+from rushlight.models.layers.mlp import ExpertStack, TransposedLinear
+from rushlight.models.model import Model
+from rushlight.models.perplexity import Perplexity, Progress, causal, perplexity
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """What a text showed of a model's weights, by their names in GGUF.
+
+    sums: (1, columns), of experts (experts, columns), float64: the sums of squares of the inputs.
+    counts: (1,) or (experts,): the tokens in each sum. quality: the model's perplexity there.
+    """
+
+    sums: dict[str, Array]
+    counts: dict[str, Array]
+    context: int
+    quality: Perplexity
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        datasets: Sequence[str] = (),
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        """Write a GGUF file, or llama.cpp's older format if the name ends in .dat.
+
+        datasets: names of the texts. FileExistsError unless `overwrite`.
+        """
+        if str(path).endswith(".dat"):
+            write_legacy_imatrix(
+                path, self.sums, self.counts, self.quality.windows,
+                dataset=datasets[0] if datasets else "", overwrite=overwrite,
+            )  # fmt: skip
+            return
+        sums = {n: s if len(s) > 1 else s[0] for n, s in self.sums.items()}
+        write_imatrix(
+            path, sums, self.counts, self.quality.windows, chunk_size=self.context,
+            datasets=datasets, overwrite=overwrite,
+        )  # fmt: skip
+
+
+def importance(
+    model: Model,
+    text: str | Sequence[int],
+    *,
+    context: int = 512,
+    linear: str = "fast",
+    progress: Progress | None = None,
+) -> Importance:
+    """The importance of the columns of every linear layer, over windows of a text.
+
+    Each layer's inputs are squared and summed over all tokens, as llama.cpp does; of a mixture of
+    experts over the tokens that choose an expert. The head is left out, as there. text, context,
+    linear: as in `perplexity`, which evaluates the windows. ValueError for a family without names
+    in GGUF, and as `perplexity`.
+    """
+    with _watched(causal(model)) as found:
+
+        def told(done: int, total: int) -> None:
+            found.read()
+            if progress is not None:
+                progress(done, total)
+
+        quality = perplexity(model, text, context=context, linear=linear, progress=told)
+    return Importance(found.sums, found.counts, context, quality)
+
+
+class _Watch:
+    """Sums that are pending on the device, and those that were read."""
+
+    def __init__(self) -> None:
+        self.pending: dict[str, list[Tensor]] = {}
+        self.sums: dict[str, Array] = {}
+        self.counts: dict[str, Array] = {}
+
+    def forward(self, name: str, module: nn.Module) -> Callable[..., Tensor]:
+        """The module's forward function that also sums squares of its input."""
+        usual = module.forward
+        experts = module.weight.shape[0] if isinstance(module, ExpertStack) else 0
+
+        def forward(x: Tensor, *index: Tensor) -> Tensor:
+            rows = x.reshape(-1, x.shape[-1]).float().square()
+            # (rows, columns + 1): the last column counts the rows.
+            rows = ops.cat([rows, ops.ones(rows.shape[0], 1, device=x.device)], 1)
+            if experts:
+                empty = ops.zeros(experts, rows.shape[1], device=x.device)
+                found = empty.index_add(0, index[0].reshape(-1), rows)
+            else:
+                found = rows.sum(0, keepdim=True)
+            self.pending.setdefault(name, []).append(found)
+            out: Tensor = usual(x, *index)
+            return out
+
+        return forward
+
+    def read(self) -> None:
+        """Add what is pending to the sums, by one read."""
+        parts = [(name, t) for name, found in self.pending.items() for t in found]
+        self.pending = {}
+        flat = ops.cat([t.reshape(-1) for _, t in parts]).numpy().astype(np.float64)
+        at = 0
+        for name, t in parts:
+            values = flat[at : at + t.numel()].reshape(t.shape)
+            at += t.numel()
+            self.sums[name] = self.sums.get(name, 0) + values[:, :-1]
+            self.counts[name] = self.counts.get(name, 0) + values[:, -1]
+
+
+@contextmanager
+def _watched(model: CausalLM) -> Iterator[_Watch]:
+    """A watch over the model's linear layers that have names in GGUF, while the block runs."""
+    watch, names = _Watch(), gguf_names(model)
+    modules = [
+        (names[path], module)
+        for path, module in model.named_modules()
+        if isinstance(module, (nn.Linear, TransposedLinear, ExpertStack)) and path in names
+    ]
+    try:
+        for name, module in modules:
+            vars(module)["forward"] = watch.forward(name, module)
+        yield watch
+    finally:
+        for _, module in modules:
+            vars(module).pop("forward", None)
+
+
+def gguf_names(model: CausalLM) -> dict[str, str]:
+    """The name in GGUF of the weight of every module of the layers, by the module's path."""
+    architecture = getattr(family_of(model.config.model_type, "model_type"), "GGUF", None)
+    if not isinstance(architecture, Architecture):
+        raise ValueError(f"importance: {model.config.model_type} has no names in GGUF")
+    known = decoder_names(architecture.decoder, architecture.attention, architecture.mlp)
+    parts = {ours: theirs for theirs, ours in known.items() if "{}" in theirs}
+    found = {}
+    for path, _ in model.named_modules():
+        number = re.search(r"\.(\d+)\.", path)
+        part = parts.get(path[: number.start(1)] + "{}" + path[number.end(1) :]) if number else None
+        if part is not None and number is not None:
+            found[path] = f"{part.format(number[1])}.weight"
+    return found
