@@ -398,6 +398,15 @@ def test_commands(tmp_path: Path, tiny: Path, capsys: pytest.CaptureFixture[str]
     assert not [*tmp_path.glob("*.part")]
 
 
+@pytest.mark.parametrize("shape", [(0, 256), (2, 0, 256), (0, 2, 256), (3, 0)])
+def test_tensors_of_nothing(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    metadata = {"general.architecture": "llama"}
+    save_gguf({"w.weight": rl.zeros(shape)}, tmp_path / "a.gguf", metadata)
+    quantize(tmp_path / "a.gguf", tmp_path / "b.gguf", "q4_k_m")
+    found = load_gguf(tmp_path / "b.gguf")[0]["w.weight"]
+    assert found.shape == shape and found.dtype is rl.q4_k
+
+
 def test_mistakes_in_python(tmp_path: Path, tiny: Path) -> None:
     wrong: tuple[dict[str, Any], ...] = ({}, {"type": "q4_0", "bits": 4})
     for arguments in wrong:
