@@ -258,7 +258,10 @@ def _moved(
     module, _, kind = name.rpartition(".")
     layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", module)
     number = layer[1] if layer else ""
-    part = theirs[module.replace(f".{number}.", ".{}.", 1) if layer else module]
+    general = module.replace(f".{number}.", ".{}.", 1) if layer else module
+    if general not in theirs:
+        raise LoadError(f"{name!r:.100} has no name in GGUF; the model cannot be written")
+    part = theirs[general]
     stored = f"{part.format(number)}.{kind}"
     transform = architecture.transforms.get(module.rpartition(".")[2])
     small = len(weight.shape) < 2 or part.endswith("ffn_gate_inp")

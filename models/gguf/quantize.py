@@ -166,7 +166,7 @@ def _pieces(weight: Weight, dtype: DType, importance: Array | None) -> Iterator[
     """The bytes of a weight as `dtype`, a few rows at a time."""
     tensor = weight.read()
     data = np.ascontiguousarray(tensor.stored()).reshape(-1).view(np.uint8)
-    if weight.dtype is dtype:
+    if weight.dtype is dtype or not data.size:
         yield data.data
         return
     columns = weight.shape[-1] if weight.shape else 1

@@ -224,6 +224,25 @@ def test_llama_cpp_loads_every_type(tmp_path: Path, tiny: Path, llama_cpp: Any, 
         assert np.abs(model.logits(ids) - ours).max() < 0.1 * np.abs(ours).max()
 
 
+def test_the_file_is_that_of_llama_cpp(tmp_path: Path, tiny: Path, llama_cpp: Any) -> None:
+    """Its own quantizer writes the same metadata and types; values of q8_0 are a step apart."""
+    for kind in ("q4_k_m", "q8_0"):
+        quantize(tiny, tmp_path / "ours.gguf", kind, overwrite=True)
+        llama_cpp.quantize(tiny, tmp_path / "theirs.gguf", FILE_TYPES[kind][0])
+        (ours, given), (theirs, expected) = (
+            load_gguf(tmp_path / name) for name in ("ours.gguf", "theirs.gguf")
+        )
+        assert given.keys() == expected.keys()
+        assert all(np.array_equal(given[key], expected[key]) for key in given)
+        assert {n: (t.dtype, t.shape) for n, t in ours.items()} == {
+            n: (t.dtype, t.shape) for n, t in theirs.items()
+        }
+    for n, t in theirs.items():
+        values = t.dequantize().numpy()
+        apart = np.abs(ours[n].dequantize().numpy() - values).max()
+        assert apart <= 1.01 * np.abs(values).max() / 127, n
+
+
 def test_an_importance_matrix_lowers_the_error_where_it_counts(tmp_path: Path, tiny: Path) -> None:
     given, _ = load_gguf(tiny)
     weights = {n: t.numpy() for n, t in given.items() if n.startswith("blk") and t.ndim == 2}
@@ -377,6 +396,15 @@ def test_commands(tmp_path: Path, tiny: Path, capsys: pytest.CaptureFixture[str]
         assert run([*wrong]) == 2
         assert words in capsys.readouterr().err
     assert not [*tmp_path.glob("*.part")]
+
+
+@pytest.mark.parametrize("shape", [(0, 256), (2, 0, 256), (0, 2, 256), (3, 0)])
+def test_tensors_of_nothing(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    metadata = {"general.architecture": "llama"}
+    save_gguf({"w.weight": rl.zeros(shape)}, tmp_path / "a.gguf", metadata)
+    quantize(tmp_path / "a.gguf", tmp_path / "b.gguf", "q4_k_m")
+    found = load_gguf(tmp_path / "b.gguf")[0]["w.weight"]
+    assert found.shape == shape and found.dtype is rl.q4_k
 
 
 def test_mistakes_in_python(tmp_path: Path, tiny: Path) -> None:

@@ -18,7 +18,7 @@ from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import gguf_tokenizer
 from rushlight.core.io.text.gguf_vocab import BYTE, CONTROL, PREFIX, UNKNOWN, USER_DEFINED
 from rushlight.core.io.text.gguf_words import CONTRACTIONS, GPT2, IGNORE_MERGES, PATTERNS
-from rushlight.core.io.text.tokenizer import load_tokenizer
+from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 
 _NORMAL, _UNUSED = 1, 5
 _DEPTH = 32
@@ -42,6 +42,7 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
     """
     if "tokenizer.json" not in files:
         return {f"{PREFIX}model": "none"}
+    original = load_tokenizer(files["tokenizer.json"])  # which checks its parts
     file = _object("tokenizer.json", files["tokenizer.json"])
     config = _object("tokenizer_config.json", files.get("tokenizer_config.json", b"{}"))
     model = file.get("model")
@@ -71,7 +72,7 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
     found[f"{PREFIX}tokens"] = tokens
     found[f"{PREFIX}token_type"] = np.array(types, np.int32)
     found |= _special(file, config, files, ids)
-    _compare(files["tokenizer.json"], found)
+    _compare(original, found)
     return found
 
 
@@ -185,9 +186,9 @@ def _around(processor: Any) -> tuple[list[str], list[str]]:
     return sides
 
 
-def _compare(tokenizer_json: bytes, metadata: Mapping[str, Any]) -> None:
+def _compare(ours: Tokenizer, metadata: Mapping[str, Any]) -> None:
     """Raise FormatError unless both tokenizers give the same ids."""
-    ours, theirs = load_tokenizer(tokenizer_json), gguf_tokenizer(metadata)
+    theirs = gguf_tokenizer(metadata)
     for text in (_SAMPLE, " leading", "word"):
         if ours.encode(text).ids != theirs.encode(text).ids:
             raise FormatError(

@@ -130,18 +130,34 @@ def test_published_vocabularies_survive(llama_cpp_models: Path, name: str) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": {"type": "WordPiece"}}, "models of type 'WordPiece' cannot be written to GGUF"),
-        ({"model": {"vocab": []}}, "of type 'BPE' cannot be written"),
-        ({"pre_tokenizer": {"type": "Metaspace"}}, "pre-tokenizer 'Metaspace' has no form in GGUF"),
+        (
+            {"model": {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##",
+                       "max_input_chars_per_word": 100}},
+            "models of type 'WordPiece' cannot be written to GGUF",
+        ),
+        ({"model": {"vocab": []}}, "tokenizer.json: "),
+        (
+            {"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "split": True,
+                               "prepend_scheme": "always"}},
+            "pre-tokenizer 'Metaspace' has no form in GGUF",
+        ),
         ({"pre_tokenizer": split("x+")}, r"has no name for a pre-tokenizer of \('x\+',\)"),
         (
             {"normalizer": {"type": "Lowercase"}},
             "it would give other tokens, as for .Hello, world!",
         ),
-        ({"added_tokens": [{"id": 99, "content": "x"}]}, "'x' has id 99; the model has 40 rows"),
+        ({"model": {"merges": ["h x"]}}, "tokenizer.json: "),
+        ({"model": {"merges": None}}, "tokenizer.json: "),
+        ({"added_tokens": [{"id": 99}]}, "tokenizer.json: "),
+        ({"post_processor": {"type": "TemplateProcessing", "single": 3}}, "tokenizer.json: "),
     ],
-)
+)  # fmt: skip
 def test_what_gguf_cannot_say_is_named(changes: dict[str, Any], message: str) -> None:
     given = file([GPT2_STEP], **{k: v for k, v in changes.items() if k == "model"})
     with pytest.raises(rl.FormatError, match=message):
         written(given | {k: v for k, v in changes.items() if k != "model"})
+
+
+def test_more_tokens_than_rows_are_named() -> None:
+    with pytest.raises(rl.FormatError, match="has id 10; the model has 10 rows"):
+        written(file([GPT2_STEP]), rows=10)
