@@ -27,19 +27,16 @@ from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty
-from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
+from rushlight.models.gguf.rotary import rope_of
 from rushlight.models.gguf.weights import Weight, file_weights
-from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.rotary import RotarySpec
 from rushlight.models.loading import require_config, small_json
 from rushlight.models.model import Model
 
-_ROPE, _LONG, _SHORT = FACTORS
 _EXPERT = re.compile(r"(.*\.experts\.)(\d{1,9})\.(.*)")
 
 
@@ -92,7 +89,7 @@ def as_gguf(
     found = _weights(family, model, weights, moved | {"num_key_value_heads": heads})
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
-    keys, factors = _rope(family.GGUF_TYPES[0], model)
+    keys, factors = rope_of(family.GGUF_TYPES[0], model)
     metadata, found = metadata | keys, [*found, *factors]
     _check_reads_back(family, model, metadata, found)
     return metadata, found
@@ -103,7 +100,7 @@ def _check_reads_back(
 ) -> None:
     """Raise LoadError unless the file would give the same model, which GGUF may not be able to say.
 
-    The rotary positions are compared without their scaling, which `_rope` writes or refuses.
+    The rotary positions are compared without their scaling, which `rope_of` writes or refuses.
     """
     plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in metadata.items()}
     given = {k: v for k, v in plain.items() if not k.startswith("tokenizer.")}
@@ -171,48 +168,6 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
         found[f"{kind}.rope.freq_base"] = spec.theta
         found[f"{kind}.rope.dimension_count"] = spec.dim
     return found
-
-
-def _rope(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
-    """The scaling of rotary positions: keys, or divisors of the frequencies.
-
-    Layers with a window never have one, where they have positions of their own.
-    """
-    spec = _rotary(model, windows=False)
-    if spec is None:
-        return {}, []
-    rope, key = model.rotary.ropes[spec], f"{kind}.rope.scaling"
-    plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
-
-    def divisors(name: str, frequencies: Sequence[float]) -> Weight:
-        factors = (plain / np.array(frequencies)).astype(np.float32)
-        return Weight(name, float32, factors.shape, partial(tensor, factors))
-
-    if rope.long:
-        return {
-            f"{key}.original_context_length": np.uint32(rope.limit),
-            f"{key}.attn_factor": np.float32(rope.amplitude),
-        }, [divisors(_LONG, rope.long), divisors(_SHORT, rope.frequencies)]
-    if rope.amplitude != 1 or rope.stretch:
-        kinds = json.loads(spec.scaling or "{}")
-        raise LoadError(
-            f"rotary positions scaled by {kinds.get('rope_type', kinds.get('type'))!r:.40} cannot "
-            "be written as GGUF; supported: default, linear, llama3, longrope"
-        )
-    factors = (plain / np.array(rope.frequencies)).astype(np.float32)
-    if (factors != factors[0]).any():
-        return {}, [divisors(_ROPE, rope.frequencies)]
-    if factors[0] != 1:
-        return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}, []
-    return {}, []
-
-
-def _rotary(model: Model, windows: bool) -> RotarySpec | None:
-    """The rotary positions of the layers with windows, or of those without, or else of any."""
-    layers = [layer.attention for layer in model.spec.layers]
-    specs = [a for a in layers if isinstance(a, AttentionSpec) and a.rotary is not None]
-    chosen = [a for a in specs if (a.window is not None) == windows] or specs
-    return chosen[0].rotary if chosen else None
 
 
 def _weights(

@@ -70,6 +70,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
     )),
     "qwen2": ("Qwen2ForCausalLM", _sized("qwen2", tie_word_embeddings=True)),
+    "qwen2-yarn": ("Qwen2ForCausalLM", _sized("qwen2", rope_parameters=_YARN)),
     "qwen2-windows": ("Qwen2ForCausalLM", _sized(
         "qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1,
         rope_parameters=_YARN,

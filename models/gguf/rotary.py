@@ -1,0 +1,86 @@
+"""Rotary positions as a GGUF file has them: keys, and divisors of the frequencies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.nn.rope import Rope
+from rushlight.core.tensor.convert import tensor
+from rushlight.models.gguf.names import FACTORS
+from rushlight.models.gguf.weights import Weight
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.model import Model
+
+_ROPE, _LONG, _SHORT = FACTORS
+
+
+def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
+    """The scaling of rotary positions: keys, or divisors of the frequencies.
+
+    Layers with a window never have one, where they have positions of their own.
+    """
+    spec = rotary_of(model)
+    if spec is None:
+        return {}, []
+    rope, key = model.rotary.ropes[spec], f"{kind}.rope.scaling"
+    plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
+
+    def divisors(name: str, frequencies: Sequence[float]) -> Weight:
+        factors = (plain / np.array(frequencies)).astype(np.float32)
+        return Weight(name, float32, factors.shape, partial(tensor, factors))
+
+    if rope.long:
+        return {
+            f"{key}.original_context_length": np.uint32(rope.limit),
+            f"{key}.attn_factor": np.float32(rope.amplitude),
+        }, [divisors(_LONG, rope.long), divisors(_SHORT, rope.frequencies)]
+    kinds = json.loads(spec.scaling or "{}")
+    if kinds.get("rope_type", kinds.get("type")) == "yarn":
+        return _yarn(key, kinds, rope), []
+    if rope.amplitude != 1 or rope.stretch:
+        raise LoadError(
+            f"rotary positions scaled by {kinds.get('rope_type', kinds.get('type'))!r:.40} cannot "
+            "be written as GGUF; supported: default, linear, llama3, longrope, yarn"
+        )
+    factors = (plain / np.array(rope.frequencies)).astype(np.float32)
+    if (factors != factors[0]).any():
+        return {}, [divisors(_ROPE, rope.frequencies)]
+    if factors[0] != 1:
+        return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}, []
+    return {}, []
+
+
+def _yarn(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
+    """The keys of yarn; LoadError where llama.cpp would scale cos and sin otherwise."""
+    factor = float(scaling["factor"])
+    if not np.isclose(rope.amplitude, 0.1 * np.log(factor) + 1) or not scaling.get(
+        "truncate", True
+    ):
+        raise LoadError(
+            "yarn with attention_factor, mscale or truncate cannot be written as GGUF",
+            hint="use the folder itself",
+        )
+    found: dict[str, Any] = {
+        f"{key}.type": "yarn", f"{key}.factor": np.float32(factor),
+        f"{key}.original_context_length": np.uint32(scaling["original_max_position_embeddings"]),
+    }  # fmt: skip
+    for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
+        if scaling.get(ours):
+            found[f"{key}.{theirs}"] = np.float32(scaling[ours])
+    return found
+
+
+def rotary_of(model: Model) -> RotarySpec | None:
+    """The rotary positions of the layers without a window, or else of any layer."""
+    layers = [layer.attention for layer in model.spec.layers]
+    specs = [a for a in layers if isinstance(a, AttentionSpec) and a.rotary is not None]
+    chosen = [a for a in specs if a.window is None] or specs
+    return chosen[0].rotary if chosen else None
