@@ -6,6 +6,8 @@ import asyncio
 import json
 import math
 import struct
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -280,6 +282,12 @@ def test_odd_vocabularies() -> None:
     assert len(Vocabulary(["y" * 5000], {}).page("", 0, 1)["rows"][0][1]) <= 121
 
 
+def awaited(coroutine: Coroutine[Any, Any, str]) -> str:
+    """What a coroutine returns; other tests' browser may have a loop in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_template_is_shown_and_rendered(tmp_path: Path, listed: bool) -> None:
     path = tmp_path / "m.safetensors"
@@ -295,11 +303,11 @@ def test_a_template_is_shown_and_rendered(tmp_path: Path, listed: bool) -> None:
         def to_py(self) -> list[Any]:
             return list(self)
 
-    made = asyncio.run(found.prompt(Messages([{"role": "user", "content": "Hi"}])))
+    made = awaited(found.prompt(Messages([{"role": "user", "content": "Hi"}])))
     assert made == "<s>[user] Hi"
     bare, _ = inspect(path)
     with pytest.raises(FormatError, match="no chat template"):
-        asyncio.run(bare.prompt(Messages()))
+        awaited(bare.prompt(Messages()))
 
 
 def test_damaged_bytes_of_a_tensor_are_told(mixed_llama: Path) -> None:

@@ -25,6 +25,7 @@ from rushlight.core.tensor.tensor import Tensor
 
 # The first four bytes -> name and supported versions (ggml has no version).
 MAGICS = {b"lmgg": ("ggml", (0,)), b"fmgg": ("ggmf", (1,)), b"tjgg": ("ggjt", (1, 2, 3))}
+_ALIGNMENT = 32  # of ggjt's tensors, in bytes
 _HYPER = "n_vocab", "n_embd", "n_mult", "n_head", "n_layer", "n_rot", "ftype"
 _MOST_TENSORS, _MOST_TOKENS, _LONGEST = 1 << 16, 1 << 20, 1 << 12
 _TOP = {"tok_embeddings": "token_embd", "norm": "output_norm", "output": "output"}
@@ -133,7 +134,7 @@ def _tensors(reader: _Reader, name: str, version: int) -> dict[str, Entry]:
             )
         if count_elements(shape) > MOST_ELEMENTS or shape[-1] % dtype.block:
             raise FormatError(f"{where} of shape {shape} does not fit {dtype.name}")
-        reader.at += -reader.at % 32 if name == "ggjt" else 0
+        reader.at += -reader.at % _ALIGNMENT if name == "ggjt" else 0
         nbytes = dtype.nbytes(math.prod(shape))
         if nbytes > source.size - reader.at:
             raise FormatError(
