@@ -32,7 +32,7 @@ from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
-from rushlight.models.gguf.rotary import rope_of
+from rushlight.models.gguf.rotary import rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights
 from rushlight.models.loading import require_config, small_json
 from rushlight.models.model import Model
@@ -164,7 +164,7 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
     found.setdefault(f"{kind}.attention.head_count_kv", found[f"{kind}.attention.head_count"])
     if f"{kind}.attention.key_length" in found:
         found[f"{kind}.attention.value_length"] = found[f"{kind}.attention.key_length"]
-    for spec in model.rotary.ropes:
+    if spec := rotary_of(model):
         found[f"{kind}.rope.freq_base"] = spec.theta
         found[f"{kind}.rope.dimension_count"] = spec.dim
     return found

@@ -33,9 +33,8 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     plain = llama.describe(c)
     # The first files said "gelu" and meant the approximation by tanh.
-    activation = c.hidden_activation or c.hidden_act.replace("gelu_pytorch_tanh", "gelu")
-    activation = "gelu_pytorch_tanh" if activation == "gelu" else activation
-    mlp = MLPSpec(c.intermediate_size, activation, bias=c.mlp_bias)
+    usual = "gelu_pytorch_tanh" if c.hidden_act == "gelu" else c.hidden_act
+    mlp = MLPSpec(c.intermediate_size, c.hidden_activation or usual, bias=c.mlp_bias)
     return replace(
         plain, layers=tuple(replace(one, mlp=mlp) for one in plain.layers),
         norm=NormSpec("rms", c.rms_norm_eps, offset=1.0), embedding_scale=c.hidden_size**0.5,
