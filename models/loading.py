@@ -26,7 +26,7 @@ log = logging.getLogger("rushlight")
 Progress = Callable[[int, int | None], None]
 
 # A parameter of one expert: the last number in the path is the expert's.
-_EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
+EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
 
 
 def load(
@@ -176,7 +176,7 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
                 name = name.removeprefix(prefix)
             elif prefix + name in wanted:
                 name = prefix + name
-        one = _EXPERT.fullmatch(name) if name not in wanted else None
+        one = EXPERT.fullmatch(name) if name not in wanted else None
         if one is not None and one[1] + one[3] in wanted:
             experts.setdefault(one[1] + one[3], {})[int(one[2])] = tensor
             continue

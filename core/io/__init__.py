@@ -141,15 +141,19 @@ def load_weights(
     The metadata is that of GGUF, else None. Of nested dicts, as trainers save them, the tensors
     have the names of the model's state dict.
     """
+    gguf: Any = None
+    if not isinstance(path, str | os.PathLike):
+        kind = _kind_in(path)
+        whole, gguf = kind in ("gguf", "ggml"), path if kind == "gguf" else None
+    elif whole := states_metadata(path):
+        gguf = path if is_address(path) else gguf_in(Path(path))
+    if not whole:
+        return _state_dict(load(path)), None
+    if gguf is not None:
+        return load_gguf(gguf)
     from rushlight.core.io.weights.ggml import load_ggml
 
-    if not isinstance(path, str | os.PathLike):
-        if (kind := _kind_in(path)) in ("gguf", "ggml"):
-            return load_gguf(path) if kind == "gguf" else load_ggml(path)
-    elif states_metadata(path):
-        gguf = path if is_address(path) else gguf_in(Path(path))
-        return load_ggml(path) if gguf is None else load_gguf(gguf)
-    return _state_dict(load(path)), None
+    return load_ggml(path)
 
 
 def states_metadata(path: str | os.PathLike[str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -34,10 +34,8 @@ from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights
-from rushlight.models.loading import require_config, small_json
+from rushlight.models.loading import EXPERT, require_config, small_json
 from rushlight.models.model import Model
-
-_EXPERT = re.compile(r"(.*\.experts\.)(\d{1,9})\.(.*)")
 
 
 @contextmanager
@@ -76,13 +74,13 @@ def as_gguf(
     files: Mapping[str, bytes], weights: Sequence[Weight], name: str
 ) -> tuple[dict[str, Any], list[Weight]]:
     """(metadata, weights) in GGUF's names from a checkpoint's small files and weights."""
-    weights = _stacked(weights)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
     if not hasattr(family, "GGUF"):
         known = ", ".join(families("GGUF_TYPES"))
         raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
     model = family.build(config, [weight.name for weight in weights])
+    weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
     moved = {**vars(model.config)}
     heads = moved.get("num_key_value_heads") or moved.get("num_attention_heads")
@@ -132,16 +130,18 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, np.float32(value) if isinstance(value, float) else value
 
 
-def _stacked(weights: Sequence[Weight]) -> list[Weight]:
-    """The weights with single experts as one weight of three dimensions."""
+def _stacked(weights: Sequence[Weight], wanted: Set[str], family: ModuleType) -> list[Weight]:
+    """The weights, where the model has a stack of experts as one of three dimensions."""
+    prefix = getattr(family, "BASE_PREFIX", "")
     experts: dict[str, dict[int, Weight]] = {}
     found: list[Weight] = []
     for weight in weights:
-        one = _EXPERT.fullmatch(weight.name)
-        if one is None:
+        one = EXPERT.fullmatch(weight.name)
+        stacked = "" if one is None else one[1] + one[3]
+        if one is None or not {stacked, prefix + stacked} & wanted:
             found.append(weight)
         else:
-            experts.setdefault(one[1] + one[3], {})[int(one[2])] = weight
+            experts.setdefault(stacked, {})[int(one[2])] = weight
     for name, parts in experts.items():
         rows = [parts[number] for number in sorted(parts)]
 

@@ -86,6 +86,13 @@ def test_a_family_says_what_it_serves_and_is_one(row: str, table: ModuleType) ->
     assert len(lines) <= 80
 
 
+def test_a_divisor_of_zero_is_named(table: ModuleType) -> None:
+    config, names = metadata("granite")
+    family = importlib.import_module(families()["granite"])
+    with pytest.raises(rl.FormatError, match="logits_scaling is 0"):
+        family.build({**config, "logits_scaling": 0}, names)
+
+
 def test_logits_agree(row: str, table: ModuleType) -> None:
     m = model(row, table)
     out, padded = golden(row)

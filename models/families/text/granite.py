@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import decoder_builder
@@ -29,10 +30,12 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    if not c.logits_scaling:
+        raise FormatError("config.json: logits_scaling is 0; logits are divided by it")
     plain = each_attention(llama.describe(c), lambda _, a: replace(a, scale=c.attention_multiplier))
     return replace(
         plain, embedding_scale=c.embedding_multiplier, residual_scale=c.residual_multiplier,
-        logits_scale=1 / (c.logits_scaling or 1.0),
+        logits_scale=1 / c.logits_scaling,
     )  # fmt: skip
 
 
