@@ -45,9 +45,10 @@ def load(
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
     download.
     """
-    from rushlight.core.io import is_address, load_weights, states_metadata
+    from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
     from rushlight.core.io.hub.names import resolve
+    from rushlight.core.io.weights.source import is_address
 
     if is_address(path_or_name) and states_metadata(path_or_name):
         tensors, metadata = load_weights(path_or_name)

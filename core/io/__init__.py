@@ -12,7 +12,7 @@ from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.core.io.weights.shards import read_index, weights_in
-from rushlight.core.io.weights.source import Source, open_regular, open_source
+from rushlight.core.io.weights.source import Source, is_address, open_regular, open_source
 from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.tensor import Tensor
 
@@ -162,11 +162,6 @@ def states_metadata(path: str | os.PathLike[str]) -> bool:
         return _names_gguf(path)
     place = Path(path)
     return gguf_in(place) is not None or (place.is_file() and kind_of_file(place) == "ggml")
-
-
-def is_address(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is an http(s) address."""
-    return str(path).startswith(("http://", "https://"))
 
 
 def _names_gguf(address: str | os.PathLike[str]) -> bool:

@@ -222,13 +222,18 @@ class BlobSource:
         self._blob = None
 
 
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is an http(s) address."""
+    return str(path).startswith(("http://", "https://"))
+
+
 def open_source(path: str | os.PathLike[str]) -> Source:
     """The best Source for a path or an http(s) address: a mapped file where possible.
 
     Raises OSError for a missing file, FormatError for a pipe or device, FetchError for an address
     that does not answer.
     """
-    if str(path).startswith(("http://", "https://")):
+    if is_address(path):
         return HttpSource(str(path))
     with contextlib.suppress(ImportError):
         return MmapSource(path)
