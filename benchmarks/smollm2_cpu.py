@@ -16,6 +16,8 @@ browser of its own.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from measure import HERE, markdown, opened, processor_ms, run, served
@@ -63,11 +65,13 @@ def agreement(found: dict[str, list[list[int]]]) -> dict[str, float]:
     return shares
 
 
-def rows_of(samples: dict[str, list[dict[str, Any]]], **facts: Any) -> list[dict[str, Any]]:
-    """A row for prompts and one for answers."""
+def rows_of(
+    samples: dict[str, list[dict[str, Any]]], length: int, **facts: Any
+) -> list[dict[str, Any]]:
+    """A row for prompts of `length` tokens and one for answers."""
     return [
         {"what": label, **facts, **compared(samples, work, what)}
-        for label, what, work in (("prompt", "prefill", PROMPT_TOKENS), ("answer", "decode", 1))
+        for label, what, work in (("prompt", "prefill", length), ("answer", "decode", 1))
     ]
 
 
@@ -75,44 +79,64 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads."""
     from rushlight.core.io.hub.names import resolve
 
-    folder = resolve(NAME)
-    (model,) = folder.glob("*.gguf")
-    results: list[dict[str, Any]] = []
-    kept: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
-    given = prompts(chosen.rounds + 1)
+    (model,) = resolve(NAME).glob("*.gguf")
+    found: dict[str, Any] = {"results": [], "samples": {}, "versions": dict(LLAMA)}
+    given = [ids for ids, _ in prompts(chosen.rounds + 1)]
     for threads in map(int, chosen.threads.split(",")):
-        own, env = python_side("python.py", threads)
-        script = str(HERE / "sides" / "llama.mjs")
-        node = ["node", script, str(threads), str(npm(LLAMA))]
-        commands = {"rushlight": ([*own, "rushlight"], env),
-                    "llama.cpp": (node, {"PATH": node_path()})}  # fmt: skip
-        with sides(commands) as at:
-            ours = at["rushlight"].ask("load", folder=str(folder))
-            first = goldens()["0.ids"].tolist()
-            said = at["rushlight"].ask("generate", ids=first, count=8, linear="exact")["ids"]
-            if said != goldens()["0.greedy"].tolist()[: len(said)]:
-                raise SystemExit(f"tokens differ from the reference's: {said}")
-            ours["linear"] = at["rushlight"].ask("linear", mode=chosen.linear)
-            loads = {"rushlight": ours, "llama.cpp": at["llama.cpp"].ask("load", model=str(model))}
+        rows, found["samples"][str(threads)], versions = beside_llama(
+            model, given, threads, chosen.linear, chosen.rounds, check_exact
+        )
+        found["results"] += rows
+        found["versions"] |= versions
+    return found
 
-            def sample(name: str, turn: int, at: Any = at) -> Any:
-                mode = {"linear": chosen.linear} if name == "rushlight" else {}
-                return at[name].ask("generate", ids=given[turn + 1][0], count=NEW_TOKENS, **mode)
 
-            samples = alternate(list(at), sample, chosen.rounds)
-            agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()})
-            rows = rows_of(samples, threads=threads, linear=ours["linear"], agreed=agreed)
-            for row in rows:
-                row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
-                row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
-                                   for n, side in at.items()}  # fmt: skip
-                print(line(row), flush=True)
-            results += rows
-            kept[str(threads)] = samples
-            for side in at.values():
-                versions |= side.ask("about")
-    return {"results": results, "samples": kept, "versions": {**versions, **LLAMA}}
+def check_exact(side: Any) -> None:
+    """Stop if Rushlight's tokens in `exact` mode differ from the reference's."""
+    first = goldens()["0.ids"].tolist()
+    said = side.ask("generate", ids=first, count=8, linear="exact")["ids"]
+    if said != goldens()["0.greedy"].tolist()[: len(said)]:
+        raise SystemExit(f"tokens differ from the reference's: {said}")
+
+
+def beside_llama(
+    file: Path,
+    given: list[list[int]],
+    threads: int,
+    linear: str,
+    rounds: int,
+    check: Callable[[Any], None] = lambda side: None,
+    **facts: Any,
+) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
+    """Rows, samples and versions of a GGUF file's answers to `given`, beside llama.cpp's."""
+    own, env = python_side("python.py", threads)
+    script = str(HERE / "sides" / "llama.mjs")
+    node = ["node", script, str(threads), str(npm(LLAMA))]
+    commands = {"rushlight": ([*own, "rushlight"], env),
+                "llama.cpp": (node, {"PATH": node_path()})}  # fmt: skip
+    context = max(1024, max(map(len, given)) + NEW_TOKENS)
+    with sides(commands) as at:
+        ours = at["rushlight"].ask("load", folder=str(file))
+        check(at["rushlight"])
+        ours["linear"] = at["rushlight"].ask("linear", mode=linear)
+        theirs = at["llama.cpp"].ask("load", model=str(file), context=context)
+        loads = {"rushlight": ours, "llama.cpp": theirs}
+
+        def sample(name: str, turn: int) -> Any:
+            mode = {"linear": linear} if name == "rushlight" else {}
+            return at[name].ask("generate", ids=given[turn + 1], count=NEW_TOKENS, **mode)
+
+        samples = alternate(list(at), sample, rounds)
+        agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()})
+        facts = {"threads": threads, "linear": ours["linear"], "agreed": agreed, **facts}
+        rows = rows_of(samples, len(given[0]), **facts)
+        for row in rows:
+            row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+            row["added_mb"] = {n: side.peak_mb - loads[n]["before_mb"]
+                               for n, side in at.items()}  # fmt: skip
+            print(line(row), flush=True)
+        versions = {key: value for side in at.values() for key, value in side.ask("about").items()}
+    return rows, samples, versions
 
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
@@ -126,9 +150,24 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     from rushlight.core.io.hub.names import resolve
 
     (model,) = resolve(NAME).glob("*.gguf")
-    folders = {"": chosen.site, "node_modules": npm(WLLAMA), "web": HERE / "web",
-               "model.gguf": model}  # fmt: skip
-    given = prompts(chosen.rounds + 1)
+    rows, samples, versions = beside_wllama(
+        model, prompts(chosen.rounds + 1), CONTENDERS, chosen.site, chosen.linear, chosen.rounds
+    )
+    return {"results": rows, "samples": samples, "versions": versions}
+
+
+def beside_wllama(
+    file: Path,
+    given: list[tuple[list[int], str]],
+    contenders: Sequence[str],
+    site: Path,
+    linear: str,
+    rounds: int,
+    **facts: Any,
+) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
+    """Rows, samples and versions of a GGUF file's answers to `given`, beside wllama's."""
+    folders = {"": site, "node_modules": npm(WLLAMA), "web": HERE / "web",
+               "model.gguf": file}  # fmt: skip
     generate = "([name, ids, text, count]) => bench.generate(name, ids, text, count)"
     open_ = "([names, linear]) => bench.open(names, linear)"
     peaks: dict[str, float] = {}
@@ -147,27 +186,27 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
             page.wait_for_function("window.bench")
             pid = page_process(page)
             page.expose_function("mark", lambda: marks.append(processor_ms(pid) / 1000))
-            about = page.evaluate(open_, [CONTENDERS, chosen.linear])
-            samples = alternate(CONTENDERS, lambda name, turn: ask(page, name, turn), chosen.rounds)
+            about = page.evaluate(open_, [contenders, linear])
+            samples = alternate(contenders, lambda name, turn: ask(page, name, turn), rounds)
             version = page.context.browser.version
-        for name in CONTENDERS:
+        for name in contenders:
             with opened(address) as page:
                 page.wait_for_function("window.bench")
-                about |= page.evaluate(open_, [[name], chosen.linear])
+                about |= page.evaluate(open_, [[name], linear])
                 page.evaluate(generate, [name, *given[0], NEW_TOKENS])
                 peaks[name] = renderer_peak()
     agreed = agreement({n: [s["tokens"] for s in taken] for n, taken in samples.items()})
-    rows = rows_of(samples, linear=about["linear"], agreed=agreed, peak_mb=peaks)
+    facts = {"linear": about["linear"], "agreed": agreed, "peak_mb": peaks, **facts}
+    rows = rows_of(samples, len(given[0][0]), **facts)
     for row in rows:
         print(line(row), flush=True)
-    return {"results": rows, "samples": samples,
-            "versions": {**about, **WLLAMA, "chromium": version}}  # fmt: skip
+    return rows, samples, {**about, **WLLAMA, "chromium": version}
 
 
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     by = row["times_by_processor"]
-    return [row["what"], *([row["threads"]] if "threads" in row else []), row["linear"],
+    return [*(row[fact] for fact in ("model", "what", "threads", "linear") if fact in row),
             *row["per_s"].values(), *row["times"].values(), *by.values(),
             *row["peak_mb"].values()]  # fmt: skip
 
@@ -181,7 +220,8 @@ def table(result: dict[str, Any]) -> str:
     """Tokens per second, and memory."""
     row = result["results"][0]
     names, peers = list(row["per_s"]), list(row["times"])
-    head = ["tokens per second", *(["threads"] if "threads" in row else []), "mode", *names,
+    facts = {"model": "model", "what": "tokens per second", "threads": "threads", "linear": "mode"}
+    head = [*(said for fact, said in facts.items() if fact in row), *names,
             *(f"times {name}" for name in peers),
             *(f"times {name} by processor time" for name in row["times_by_processor"]),
             *(f"{name}, peak MB" for name in names)]  # fmt: skip

@@ -113,7 +113,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """A page of Rushlight, and a process of tinygrad on the same adapter."""
     if not SWIFTSHADER.exists():
         raise SystemExit(f"{CHROMIUM}'s SwiftShader is not at {SWIFTSHADER}")
-    folders = {"": chosen.site, "web": HERE / "web"}
+    folders = {"": chosen.site, "web": HERE / "web", "model.gguf": model_file()}
     given, count = prompts(), chosen.tokens or 5
     marks: list[float] = []  # seconds computed: before, at the first token, after the last
     driver = {name: str(SWIFTSHADER) for name in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES")}

@@ -28,12 +28,12 @@ const now = () => {
 const calls = {
   about: () => ({ llama: llama.llamaCppRelease?.release ?? "", node: process.version }),
 
-  async load({ model }) {
+  async load({ model, context: contextSize }) {
     const before = peak();
     const began = now();
     const loaded = await llama.loadModel({ modelPath: model });
     const context = await loaded.createContext({
-      contextSize: 1024,
+      contextSize,
       batchSize: 512,
       threads: { ideal: threads, min: threads },
       flashAttention: true,

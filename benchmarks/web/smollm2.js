@@ -1,4 +1,4 @@
-// The contenders of smollm2_cpu.py in one page, each in a worker of its own: Rushlight, and
+// The contenders of smollm2_cpu.py and billion.py in one page, each in a worker of its own: Rushlight, and
 // llama.cpp (wllama's build) on one thread and on two. smollm2_webgpu.py uses Rushlight alone.
 
 export {};
@@ -54,7 +54,7 @@ const contenders = {
   async rushlight(linear, device) {
     const { createRushlight } = await import(new URL("./rushlight/client.js", location.href).href);
     const rl = await createRushlight();
-    const model = await rl.load("./models/smollm2-135m-instruct/", { device, linear });
+    const model = await rl.load("./model.gguf", { device, linear });
     about = { ...(await rl.info()), linear: model.linear ?? "exact" };
     return async (ids, _, count, token) => {
       /** @type {unknown} */
