@@ -31,7 +31,7 @@ LLAMA: dict[str, Any] = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 49152,
     "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
     "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 4096,
-    "tie_word_embeddings": True, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+    "tie_word_embeddings": False, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
     "hidden_act": "silu",
 }  # fmt: skip
 # Of 2.5 billion weights about one is used for a token: 8 of 32 experts.
@@ -63,7 +63,7 @@ def write(config: dict[str, Any], kind: str, out: Path) -> None:
     known = {"general.quantization_version": np.uint32(2),
              "general.file_type": np.uint32(FILE_TYPES[kind][0])}  # fmt: skip
     rng = np.random.default_rng(0)
-    pools: dict[DType, Any] = {}
+    pools: dict[tuple[DType, float], Any] = {}
     rows = [
         Row(w.name, chosen[w.name], w.shape, partial(_drawn, w, chosen[w.name], pools, rng))
         for w in weights
@@ -75,21 +75,25 @@ def _refuse() -> Tensor:
     raise RuntimeError("random weights are drawn, not read")
 
 
-def _drawn(weight: Weight, dtype: DType, pools: dict[DType, Any], rng: Any) -> Iterator[Any]:
+def _drawn(
+    weight: Weight, dtype: DType, pools: dict[tuple[DType, float], Any], rng: Any
+) -> Iterator[Any]:
     """The bytes of a weight: ones for norms, else a normal distribution."""
     count = math.prod(weight.shape)
     if len(weight.shape) == 1:
         yield np.ones(count, np.float32).data
         return
-    deviation = 1 / math.sqrt(2048)
+    added = weight.name.endswith(("attn_output.weight", "ffn_down.weight", "ffn_down_exps.weight"))
+    deviation = 1.0 if "token_embd" in weight.name else (0.05 if added else 1.0) / math.sqrt(2048)
     for first in range(0, count, PIECE):
         size = min(PIECE, count - first)
         if dtype.kind != "q":
             values = rng.standard_normal(size, np.float32) * deviation
             yield np.ascontiguousarray(values.astype(dtype.numpy)).data
             continue
-        if dtype not in pools:
+        if (dtype, deviation) not in pools:
             values = rng.standard_normal((512, 2048), np.float32) * deviation
-            pools[dtype] = encode(dtype, values).reshape(-1, dtype.nbytes(dtype.block))
-        pool = pools[dtype]
+            blocks = encode(dtype, values).reshape(-1, dtype.nbytes(dtype.block))
+            pools[dtype, deviation] = blocks
+        pool = pools[dtype, deviation]
         yield pool[rng.integers(0, len(pool), size // dtype.block)].reshape(-1).data

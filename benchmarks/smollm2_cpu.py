@@ -49,8 +49,8 @@ def prompts(count: int) -> list[tuple[list[int], str]]:
     return found[:count]
 
 
-def agreement(found: dict[str, list[list[int]]]) -> dict[str, float]:
-    """The share of greedy tokens before the first difference, for each peer."""
+def agreement(found: dict[str, list[list[int]]], least: float) -> dict[str, float]:
+    """The share of greedy tokens before the first difference, for each peer; at least `least`."""
     own = found["rushlight"]
     shares = {}
     for name, theirs in found.items():
@@ -60,8 +60,8 @@ def agreement(found: dict[str, list[list[int]]]) -> dict[str, float]:
         for a, b in zip(own, theirs, strict=True):
             same += next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
         shares[name] = same / sum(map(len, own))
-        if not shares[name] >= AGREE:
-            raise SystemExit(f"tokens agree with {name}'s for {shares[name]:.0%}, not {AGREE:.0%}")
+        if not shares[name] >= least:
+            raise SystemExit(f"tokens agree with {name}'s for {shares[name]:.0%}, not {least:.0%}")
     return shares
 
 
@@ -106,6 +106,7 @@ def beside_llama(
     linear: str,
     rounds: int,
     check: Callable[[Any], None] = lambda side: None,
+    agree: float = AGREE,
     **facts: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
     """Rows, samples and versions of a GGUF file's answers to `given`, beside llama.cpp's."""
@@ -127,7 +128,7 @@ def beside_llama(
             return at[name].ask("generate", ids=given[turn + 1], count=NEW_TOKENS, **mode)
 
         samples = alternate(list(at), sample, rounds)
-        agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()})
+        agreed = agreement({n: [s["ids"] for s in taken] for n, taken in samples.items()}, agree)
         facts = {"threads": threads, "linear": ours["linear"], "agreed": agreed, **facts}
         rows = rows_of(samples, len(given[0]), **facts)
         for row in rows:
@@ -163,6 +164,7 @@ def beside_wllama(
     site: Path,
     linear: str,
     rounds: int,
+    agree: float = AGREE,
     **facts: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
     """Rows, samples and versions of a GGUF file's answers to `given`, beside wllama's."""
@@ -195,7 +197,7 @@ def beside_wllama(
                 about |= page.evaluate(open_, [[name], linear])
                 page.evaluate(generate, [name, *given[0], NEW_TOKENS])
                 peaks[name] = renderer_peak()
-    agreed = agreement({n: [s["tokens"] for s in taken] for n, taken in samples.items()})
+    agreed = agreement({n: [s["tokens"] for s in taken] for n, taken in samples.items()}, agree)
     facts = {"linear": about["linear"], "agreed": agreed, "peak_mb": peaks, **facts}
     rows = rows_of(samples, len(given[0][0]), **facts)
     for row in rows:
