@@ -13,6 +13,12 @@
 #define QC_ONE (QC_STEPS + 128)
 #define QC_TOGETHER 8 // chunks that are unpacked at once
 
+#if defined(__wasm__)
+#define QC_UNROLL
+#else
+#define QC_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 static void qc_one(const float *x, int64_t columns, uint8_t *to) {
     for (int64_t first = 0; first < columns; first += QC_SIZE, to += QC_ONE) {
         float *d = (float *)(to + QC_STEPS);
@@ -38,49 +44,48 @@ static void qc_one(const float *x, int64_t columns, uint8_t *to) {
     }
 }
 
-// The products of `n` chunks with rounded activations; elements add up to the sum.
-RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
+// Adds the products of a chunk with rounded activations; the elements of both sums add up to it.
+RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, vf sum[2]) {
     (void)fine; // sums of four, if DOT32, have a scale each
-    vf sum[2] = {0};
-    for (; n > 0; n--, c++, x += QC_ONE) {
-        const float *d = (const float *)(x + QC_STEPS);
-        float by[16] __attribute__((aligned(64)));
-        for (int i = 0; i < 16; i += VF) {
-            vstore(by + i, vload(c->s + i) * vload(d + i));
-            if (least) sum[0] = vfma(vload(c->m + i), vload(d + 16 + i), sum[0]);
-        }
-#if DOT32
-        for (int k = 0; k < QC_SIZE; k += 8 * VF)
-            for (int t = 0; t < 2; t++) {
-                int at = k + t * 4 * VF;
-                vb w = bload(c->q + at);
-                vi low = {0};
-#if BIAS8
-                if (!least) w ^= BIAS8, low = viload(x + 512 + at);
-#endif
-                vi high = dot((vi){0}, w, bload(x + at));
-                vi total = dot(low, w, bload(x + 256 + at)) + (high << 8);
-#if VF == 16
-                v4 v = v4load(by + at / 16);
-                vf each = __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3,
-                                                  3, 3);
-#else
-                vf each = vsplat(by[at / 16]);
-#endif
-                sum[t] = vfma(__builtin_convertvector(total, vf), each, sum[t]);
-            }
-#else
-        for (int k = 0; k < QC_SIZE; k += fine ? 32 : 64)
-            for (int t = 0; t < 2; t++) {
-                const int unit = fine ? 16 : 32;
-                int at = k + t * unit;
-                vi total = madd16(widen8(c->q + at), (vs)bload(x + 2 * at));
-                for (int i = at + 2 * VF; i < at + unit; i += 2 * VF)
-                    total += madd16(widen8(c->q + i), (vs)bload(x + 2 * i));
-                sum[t] = vfma(__builtin_convertvector(total, vf), vsplat(by[at / 16]), sum[t]);
-            }
-#endif
+    const float *d = (const float *)(x + QC_STEPS);
+    float by[16] __attribute__((aligned(64)));
+    QC_UNROLL for (int i = 0; i < 16; i += VF) {
+        vstore(by + i, vload(c->s + i) * vload(d + i));
+        if (least) sum[0] = vfma(vload(c->m + i), vload(d + 16 + i), sum[0]);
     }
+#if DOT32
+    QC_UNROLL for (int k = 0; k < QC_SIZE / (4 * VF); k++) {
+        int at = k * 4 * VF;
+        vb w = bload(c->q + at);
+        vi low = {0};
+#if BIAS8
+        if (!least) w ^= BIAS8, low = viload(x + 512 + at);
+#endif
+        vi high = dot((vi){0}, w, bload(x + at));
+        vi total = dot(low, w, bload(x + 256 + at)) + (high << 8);
+#if VF == 16
+        v4 v = v4load(by + at / 16);
+        vf each = __builtin_shufflevector(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+#else
+        vf each = vsplat(by[at / 16]);
+#endif
+        sum[k % 2] = vfma(__builtin_convertvector(total, vf), each, sum[k % 2]);
+    }
+#else
+    const int unit = fine ? 16 : 32;
+    QC_UNROLL for (int k = 0; k < QC_SIZE / unit; k++) {
+        int at = k * unit;
+        vi total = madd16(widen8(c->q + at), (vs)bload(x + 2 * at));
+        for (int i = at + 2 * VF; i < at + unit; i += 2 * VF)
+            total += madd16(widen8(c->q + i), (vs)bload(x + 2 * i));
+        sum[k % 2] = vfma(__builtin_convertvector(total, vf), vsplat(by[at / 16]), sum[k % 2]);
+    }
+#endif
+}
+
+RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
+    vf sum[2] = {0};
+    for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, x, c, sum);
     return sum[0] + sum[1];
 }
 
@@ -89,6 +94,35 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
     if (q_least(type)) return qc_each_fast(1, 0, x, c, n);
     return qc_is_fine(type) ? qc_each_fast(0, 1, x, c, n) : qc_each_fast(0, 0, x, c, n);
 }
+
+#if !defined(__wasm__)
+#define QC_AHEAD 8192
+// Of the types that most files have a chunk is unpacked into registers.
+#define QC_REGISTERS(TYPE, name)                                                                   \
+    case RL_##TYPE:                                                                                \
+        for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
+            q_chunk c;                                                                             \
+            for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
+                __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
+            qc_##name(p, &c);                                                                      \
+            qc_add(q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), x, &c, sum);                         \
+        }                                                                                          \
+        break;
+
+// The products of `n` whole chunks at `p`; elements add up to the sum. The type must have a case.
+Q_APART vf qc_stream(int type, const uint8_t *x, const uint8_t *p, int64_t n) {
+    vf sum[2] = {0};
+    switch (type) {
+        QC_REGISTERS(Q4_K, q4_k)
+        QC_REGISTERS(Q5_K, q5_k)
+        QC_REGISTERS(Q6_K, q6_k)
+        QC_REGISTERS(IQ4_XS, iq4_xs)
+        QC_REGISTERS(IQ4_NL, iq4_nl)
+        QC_REGISTERS(MXFP4, mxfp4)
+    }
+    return sum[0] + sum[1];
+}
+#endif
 
 // The same with `count` float activations.
 Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
@@ -114,9 +148,18 @@ Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
 static void qc_vector(const q_weight *w, const uint8_t *rounded, const float *x, const uint8_t *p,
                       int64_t row, int64_t rows, const float *bias, float *out) {
     int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE;
+    int64_t whole = 0; // chunks that are unpacked into registers
+#if !defined(__wasm__)
+    if (rounded && (w->type == RL_Q4_K || w->type == RL_Q5_K || w->type == RL_Q6_K ||
+                    w->type == RL_IQ4_XS || w->type == RL_IQ4_NL || w->type == RL_MXFP4))
+        whole = w->columns / QC_SIZE;
+#endif
     for (int64_t r = 0; r < rows; r++, p += row) {
         vf sum = {0};
-        for (int64_t first = 0; first < chunks; first += QC_TOGETHER) {
+#if !defined(__wasm__)
+        if (whole) sum = qc_stream(w->type, rounded, p, whole);
+#endif
+        for (int64_t first = whole; first < chunks; first += QC_TOGETHER) {
             q_chunk c[QC_TOGETHER];
             int64_t n = rl_min(QC_TOGETHER, chunks - first), at = first * QC_SIZE;
             qc_load(w, p, first, n, c);
