@@ -134,20 +134,30 @@ RL_INLINE void qc_halves(const int8_t table[16], const uint8_t *p, int8_t *to) {
 }
 
 RL_INLINE void qc_iq4_nl(const uint8_t *p, q_chunk *c) {
-    for (int b = 0; b < 8; b++, p += 18) {
-        qc_halves(QC_CURVE, p + 2, c->q + 32 * b);
-        qc_both(c, b, qc_half(p));
-    }
+#if defined(__F16C__) || defined(__aarch64__)
+    typedef _Float16 h8 __attribute__((vector_size(16)));
+    typedef float f8 __attribute__((vector_size(32)));
+    uint16_t d[8];
+    for (int b = 0; b < 8; b++) rl_copy(d + b, p + 18 * b, 2);
+    h8 half;
+    rl_copy(&half, d, 16);
+    f8 s = __builtin_convertvector(half, f8);
+    for (int b = 0; b < 8; b++) qc_both(c, b, s[b]);
+#else
+    for (int b = 0; b < 8; b++) qc_both(c, b, qc_half(p + 18 * b));
+#endif
+    for (int b = 0; b < 8; b++) qc_halves(QC_CURVE, p + 18 * b + 2, c->q + 32 * b);
 }
 
 RL_INLINE void qc_iq4_xs(const uint8_t *p, q_chunk *c) {
-    float d = qc_half(p);
     uint32_t low = word(p + 4), high = p[2] | (uint32_t)p[3] << 8;
-    for (int b = 0; b < 8; b++) {
-        qc_halves(QC_CURVE, p + 8 + 16 * b, c->q + 32 * b);
-        int scale = (int)((low >> 4 * b & 15) | (high >> 2 * b & 3) << 4) - 32;
-        qc_both(c, b, d * (float)scale);
-    }
+    const uint32_t four = 0x0f0f0f0f;
+    high = (high | high << 8) & 0x00ff00ff, high = (high | high << 4) & four; // two pairs a byte
+    b16 v = qc_words((low & four) | (high & 0x03030303) << 4,
+                     (low >> 4 & four) | (high & 0x0c0c0c0c) << 2, 0, 0);
+    v = __builtin_shufflevector(v, v, 0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7);
+    qc_scale(v - 32, qc_half(p), c->s);
+    for (int b = 0; b < 8; b++) qc_halves(QC_CURVE, p + 8 + 16 * b, c->q + 32 * b);
 }
 
 RL_INLINE void qc_mxfp4(const uint8_t *p, q_chunk *c) {
