@@ -13,7 +13,7 @@
 #define QC_ONE (QC_STEPS + 128)
 #define QC_TOGETHER 8 // chunks that are unpacked at once
 
-#if defined(__wasm__)
+#if defined(__wasm__) || !defined(__clang__)
 #define QC_UNROLL
 #else
 #define QC_UNROLL _Pragma("GCC unroll 16")
