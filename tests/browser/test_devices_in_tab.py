@@ -136,3 +136,44 @@ rl.device("webgpu").reset()
         own.close()
     assert "webgpu: the device was lost" in said[0] and "reset()" in said[0]
     assert said[1] == [2, 2, 2]
+
+
+# A device that is lost between the end of a mapping and the copy of its bytes.
+UNMAPPED = """
+from pyodide.code import run_js
+import rushlight as rl
+from rushlight.core.basis.errors import DeviceLostError
+run_js('''
+  const { requestDevice } = GPUAdapter.prototype, { mapAsync } = GPUBuffer.prototype;
+  GPUAdapter.prototype.requestDevice = async function (...given) {
+    return (globalThis.opened = await requestDevice.apply(this, given));
+  };
+  globalThis.cut = () => {
+    GPUBuffer.prototype.mapAsync = async function (...given) {
+      await mapAsync.apply(this, given);
+      GPUBuffer.prototype.mapAsync = mapAsync;
+      opened.destroy();
+    };
+  };
+''')
+said = []
+for way in ("numpy_async", "numpy"):
+    await rl.device_async("webgpu")
+    x = rl.ones(3, device="webgpu") + 1
+    run_js("cut()")
+    try:
+        found = getattr(x, way)()
+        said.append(str(await found if way == "numpy_async" else found))
+    except DeviceLostError as error:
+        said.append(str(error))
+    rl.device("webgpu").reset()
+said
+"""
+
+
+def test_a_device_that_is_lost_during_a_read_is_named(
+    pages: Any, serve: Any, python_place: Path, site: Path
+) -> None:
+    python = pages.start_python(serve(python_place, plain=True).url, site)
+    for said in python(UNMAPPED):
+        assert "webgpu: the device was lost" in said and "reset()" in said

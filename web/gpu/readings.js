@@ -99,7 +99,13 @@ export class Readings {
   /** Copies the data of a read to an address. @param {number} handle @param {number} address */
   take(handle, address) {
     const { buffer, size } = /** @type {Reading} */ (this.begun.get(handle));
-    this.port.heap.set(new Uint8Array(buffer.getMappedRange(0, size)), address);
+    try {
+      this.port.heap.set(new Uint8Array(buffer.getMappedRange(0, size)), address);
+    } catch (error) {
+      // Only a lost device unmaps a buffer that was mapped. It reports the loss a little later.
+      this.port.lost ||= "it went away during a read";
+      throw error;
+    }
   }
 
   /** Ends a read, complete or not. @param {number} handle */
