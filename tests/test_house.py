@@ -542,15 +542,12 @@ PARAMETERS = {
 }
 NAMES = {
     "astype": "to",
-    "concatenate": "cat",
-    "concat": "cat",
     "expand_dims": "unsqueeze",
     "matrix_multiply": "matmul",
     "reduce_sum": "sum",
     "reduce_mean": "mean",
     "power": "pow",
     "absolute": "abs",
-    "swapaxes": "transpose",
     "statedict": "state_dict",
     "ndims": "ndim",
     "f32": "float32",

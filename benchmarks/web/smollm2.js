@@ -1,5 +1,6 @@
-// The contenders of smollm2_cpu.py and billion.py in one page, each in a worker of its own: Rushlight, and
-// llama.cpp (wllama's build) on one thread and on two. smollm2_webgpu.py uses Rushlight alone.
+// The contenders of smollm2_cpu.py and billion.py in one page, each in a worker of its own:
+// Rushlight, and llama.cpp (wllama's build) on one thread and on two. smollm2_webgpu.py uses
+// Rushlight alone.
 
 export {};
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
 from rushlight.core.ops.common import Scalar
-from rushlight.core.ops.creation import arange, full
+from rushlight.core.ops.creation import arange, empty, full
 from rushlight.core.ops.declare import method, public
 
 if TYPE_CHECKING:
@@ -100,3 +102,15 @@ def _below(x: Tensor, diagonal: int) -> Tensor:
     rows = arange(x.shape[-2], device=x.device).unsqueeze(1)
     cols = arange(x.shape[-1], device=x.device)
     return cols - rows <= diagonal
+
+
+def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str) -> Tensor:
+    """A tensor of nested lists or an array: bool, int64, or float32 unless `dtype` is float64."""
+    values = np.asarray(data)
+    wanted = None if dtype is None else as_dtype(dtype)
+    kind = bool_ if values.dtype.kind == "b" else int64
+    if values.dtype.kind == "f" or (wanted is not None and wanted.is_floating_point):
+        kind = float64 if wanted is float64 else float32
+    raw = np.array(values, kind.numpy, order="C")
+    made: Tensor = type(empty(0)).from_buffer(raw.reshape(-1).view(np.uint8), kind, raw.shape)
+    return made.to(dtype=kind if wanted is None else wanted, device=device)

@@ -1,11 +1,65 @@
 """Types of the public functions and of the methods. Written by tools/stubs.py (`make format`)."""
 
+from rushlight.core.functional.array.diagonals import (
+    diag as _op_diag, diag_embed as _op_diag_embed, diagflat as _op_diagflat, diagonal as
+    _op_diagonal, diagonal_scatter as _op_diagonal_scatter, trace as _op_trace, vander as _op_vander
+)
+from rushlight.core.functional.array.joining import (
+    dsplit as _op_dsplit, hsplit as _op_hsplit, split_with_sizes as _op_split_with_sizes,
+    tensor_split as _op_tensor_split, tile as _op_tile, vsplit as _op_vsplit
+)
+from rushlight.core.functional.array.moving import (
+    adjoint as _op_adjoint, expand_as as _op_expand_as, fliplr as _op_fliplr, flipud as _op_flipud,
+    movedim as _op_movedim, new_empty as _op_new_empty, new_full as _op_new_full, new_ones as
+    _op_new_ones, new_tensor as _op_new_tensor, new_zeros as _op_new_zeros, ravel as _op_ravel,
+    reshape_as as _op_reshape_as, rot90 as _op_rot90, sum_to_size as _op_sum_to_size, swapaxes as
+    _op_swapaxes, type_as as _op_type_as, view_as as _op_view_as
+)
+from rushlight.core.functional.array.selecting import (
+    argwhere as _op_argwhere, fill as _op_fill, index_copy as _op_index_copy, index_fill as
+    _op_index_fill, index_put as _op_index_put, masked_scatter as _op_masked_scatter, msort as
+    _op_msort, put as _op_put, select as _op_select, select_scatter as _op_select_scatter,
+    slice_scatter as _op_slice_scatter, take as _op_take, take_along_dim as _op_take_along_dim
+)
 from rushlight.core.functional.clamping import (
     clamp as _op_clamp, clamp_ as _op_clamp_
 )
 from rushlight.core.functional.creation import (
     full_like as _op_full_like, ones_like as _op_ones_like, tril as _op_tril, triu as _op_triu,
     zeros_like as _op_zeros_like
+)
+from rushlight.core.functional.math.integers import (
+    bitwise_left_shift as _op_bitwise_left_shift, bitwise_right_shift as _op_bitwise_right_shift,
+    gcd as _op_gcd, lcm as _op_lcm
+)
+from rushlight.core.functional.math.matrices import (
+    addbmm as _op_addbmm, addmm as _op_addmm, addmv as _op_addmv, addr as _op_addr, baddbmm as
+    _op_baddbmm, bmm as _op_bmm, cross as _op_cross, dist as _op_dist, dot as _op_dot, inner as
+    _op_inner, kron as _op_kron, matrix_power as _op_matrix_power, mm as _op_mm, mv as _op_mv, outer
+    as _op_outer, vdot as _op_vdot
+)
+from rushlight.core.functional.math.pointwise import (
+    acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, allclose as _op_allclose,
+    asinh as _op_asinh, atan2 as _op_atan2, atanh as _op_atanh, clamp_max as _op_clamp_max,
+    clamp_min as _op_clamp_min, clip as _op_clip, copysign as _op_copysign, deg2rad as _op_deg2rad,
+    equal as _op_equal, exp2 as _op_exp2, float_power as _op_float_power, fmax as _op_fmax, fmin as
+    _op_fmin, fmod as _op_fmod, frac as _op_frac, heaviside as _op_heaviside, hypot as _op_hypot,
+    isclose as _op_isclose, isneginf as _op_isneginf, isposinf as _op_isposinf, isreal as
+    _op_isreal, ldexp as _op_ldexp, lerp as _op_lerp, logaddexp as _op_logaddexp, logaddexp2 as
+    _op_logaddexp2, logit as _op_logit, nan_to_num as _op_nan_to_num, positive as _op_positive,
+    rad2deg as _op_rad2deg, rsub as _op_rsub, signbit as _op_signbit, sinc as _op_sinc, true_divide
+    as _op_true_divide, xlogy as _op_xlogy
+)
+from rushlight.core.functional.math.scans import (
+    cummax as _op_cummax, cummin as _op_cummin, cumprod as _op_cumprod, diff as _op_diff,
+    logcumsumexp as _op_logcumsumexp
+)
+from rushlight.core.functional.math.statistics import (
+    aminmax as _op_aminmax, bincount as _op_bincount, corrcoef as _op_corrcoef, count_nonzero as
+    _op_count_nonzero, cov as _op_cov, histc as _op_histc, kthvalue as _op_kthvalue, median as
+    _op_median, mode as _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as
+    _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile, unique as _op_unique,
+    unique_consecutive as _op_unique_consecutive
 )
 from rushlight.core.functional.picking import (
     masked_select as _op_masked_select, masked_select_async as _op_masked_select_async, max as
@@ -28,8 +82,8 @@ from rushlight.core.ops.binary import (
     _op_floor_divide, ge as _op_ge, gt as _op_gt, le as _op_le, logical_and as _op_logical_and,
     logical_or as _op_logical_or, logical_xor as _op_logical_xor, lt as _op_lt, masked_fill as
     _op_masked_fill, maximum as _op_maximum, minimum as _op_minimum, mul as _op_mul, ne as _op_ne,
-    pow as _op_pow, rdiv as _op_rdiv, remainder as _op_remainder, rfloordiv as _op_rfloordiv, rmod
-    as _op_rmod, rpow as _op_rpow, rsub as _op_rsub, sub as _op_sub
+    pow as _op_pow, rdiv as _op_rdiv, remainder as _op_remainder, reversed_sub as _op_reversed_sub,
+    rfloordiv as _op_rfloordiv, rmod as _op_rmod, rpow as _op_rpow, sub as _op_sub
 )
 from rushlight.core.ops.indexing import (
     gather as _op_gather, index_add as _op_index_add, index_select as _op_index_select, nonzero as
@@ -72,14 +126,69 @@ from rushlight.core.ops.unary import (
     as _op_sin, sinh as _op_sinh, sqrt as _op_sqrt, square as _op_square, tan as _op_tan, tanh as
     _op_tanh, trunc as _op_trunc
 )
+from rushlight.core.functional.array.diagonals import (
+    diag, diag_embed, diagflat, diagonal, diagonal_scatter, trace, tril_indices, triu_indices,
+    vander
+)
+from rushlight.core.functional.array.joining import (
+    atleast_1d, atleast_2d, atleast_3d, block_diag, cartesian_prod, column_stack, combinations,
+    concat, concatenate, dsplit, dstack, hsplit, hstack, meshgrid, row_stack, split_with_sizes,
+    tensor_split, tile, vsplit, vstack
+)
+from rushlight.core.functional.array.moving import (
+    adjoint, broadcast_shapes, fliplr, flipud, logspace, moveaxis, movedim, ravel, rot90,
+    scalar_tensor, swapaxes, swapdims
+)
+from rushlight.core.functional.array.selecting import (
+    argwhere, fill, index_copy, index_fill, index_put, masked_scatter, msort, put, select,
+    select_scatter, slice_scatter, take, take_along_dim
+)
 from rushlight.core.functional.clamping import (
     clamp, clamp_
 )
 from rushlight.core.functional.convolution import (
-    avg_pool2d, conv1d, max_pool2d
+    conv1d
 )
 from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
+)
+from rushlight.core.functional.math.integers import (
+    bitwise_left_shift, bitwise_right_shift, gcd, lcm
+)
+from rushlight.core.functional.math.matrices import (
+    addbmm, addmm, addmv, addr, baddbmm, bmm, cdist, chain_matmul, cross, dist, dot, einsum, inner,
+    kron, matrix_power, mm, mv, outer, tensordot, vdot
+)
+from rushlight.core.functional.math.pointwise import (
+    acosh, addcdiv, addcmul, allclose, asinh, atan2, atanh, clamp_max, clamp_min, clip, copysign,
+    deg2rad, equal, exp2, float_power, fmax, fmin, fmod, frac, heaviside, hypot, isclose, isneginf,
+    isposinf, isreal, ldexp, lerp, logaddexp, logaddexp2, logit, nan_to_num, positive, rad2deg,
+    rsub, signbit, sinc, true_divide, xlogy
+)
+from rushlight.core.functional.math.scans import (
+    cummax, cummin, cumprod, cumulative_trapezoid, diff, logcumsumexp, trapezoid, trapz
+)
+from rushlight.core.functional.math.statistics import (
+    aminmax, bincount, bucketize, corrcoef, count_nonzero, cov, histc, isin, kthvalue, median, mode,
+    nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, unique,
+    unique_consecutive, var_mean
+)
+from rushlight.core.functional.network.activations import (
+    celu, prelu, selu
+)
+from rushlight.core.functional.network.folding import (
+    channel_shuffle, pixel_shuffle, pixel_unshuffle
+)
+from rushlight.core.functional.network.layers import (
+    conv3d, conv_transpose1d, embedding_bag
+)
+from rushlight.core.functional.network.losses import (
+    cosine_embedding_loss, ctc_loss, hinge_embedding_loss, kl_div, margin_ranking_loss,
+    poisson_nll_loss, triplet_margin_loss
+)
+from rushlight.core.functional.network.pooling import (
+    adaptive_avg_pool1d, adaptive_max_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d,
+    max_pool3d
 )
 from rushlight.core.functional.picking import (
     masked_select, masked_select_async, max, min, sort
@@ -149,24 +258,46 @@ from rushlight.core.ops.unary import (
 )
 
 __all__ = [
-    "abs", "acos", "add", "add_", "all", "amax", "amin", "any", "arange", "argmax", "argmin",
-    "argsort", "asin", "atan", "attention", "avg_pool2d", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "broadcast_tensors", "broadcast_to", "cast", "cat", "ceil",
-    "chunk", "clamp", "clamp_", "clone", "contiguous", "conv1d", "conv2d", "conv_transpose2d",
-    "copy_", "cos", "cosh", "cumsum", "custom_op", "div", "div_", "dropout", "embedding", "empty",
-    "empty_like", "eq", "erf", "exp", "expand", "expm1", "eye", "fill_", "flatten", "flip", "floor",
-    "floor_divide", "full", "full_like", "gather", "ge", "gelu", "gt", "index_add", "index_select",
-    "isfinite", "isinf", "isnan", "layer_norm", "le", "linear", "linear_experts", "linspace", "log",
-    "log10", "log1p", "log2", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logsumexp", "lt", "masked_fill", "masked_select", "masked_select_async",
-    "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "mul", "mul_", "narrow",
-    "ne", "neg", "nonzero", "nonzero_async", "norm", "ones", "ones_like", "pad", "permute", "pow",
-    "prod", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reciprocal", "relu",
-    "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rope", "round",
-    "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "sort",
-    "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "sub_", "sum", "t", "tan", "tanh",
-    "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unfold", "unsqueeze",
-    "var", "view", "where", "zero_", "zeros", "zeros_like"
+    "abs", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_", "addbmm",
+    "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin",
+    "aminmax", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan",
+    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d",
+    "avg_pool2d", "baddbmm", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "broadcast_shapes",
+    "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cast", "cat", "cdist",
+    "ceil", "celu", "chain_matmul", "channel_shuffle", "chunk", "clamp", "clamp_", "clamp_max",
+    "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate",
+    "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "copy_",
+    "copysign", "corrcoef", "cos", "cosh", "cosine_embedding_loss", "count_nonzero", "cov", "cross",
+    "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op",
+    "deg2rad", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "dist",
+    "div", "div_", "dot", "dropout", "dsplit", "dstack", "einsum", "embedding", "embedding_bag",
+    "empty", "empty_like", "eq", "equal", "erf", "exp", "exp2", "expand", "expm1", "eye", "fill",
+    "fill_", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax",
+    "fmin", "fmod", "frac", "full", "full_like", "gather", "gcd", "ge", "gelu", "gt", "heaviside",
+    "hinge_embedding_loss", "histc", "hsplit", "hstack", "hypot", "index_add", "index_copy",
+    "index_fill", "index_put", "index_select", "inner", "isclose", "isfinite", "isin", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue", "layer_norm", "lcm",
+    "ldexp", "le", "lerp", "linear", "linear_experts", "linspace", "log", "log10", "log1p", "log2",
+    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "margin_ranking_loss",
+    "masked_fill", "masked_scatter", "masked_select", "masked_select_async", "matmul",
+    "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median",
+    "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "mv",
+    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "nonzero",
+    "nonzero_async", "norm", "ones", "ones_like", "outer", "pad", "permute", "pixel_shuffle",
+    "pixel_unshuffle", "poisson_nll_loss", "positive", "pow", "prelu", "prod", "put", "quantile",
+    "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "ravel",
+    "reciprocal", "relu", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll",
+    "rope", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter",
+    "scatter_add", "searchsorted", "select", "select_scatter", "selu", "sigmoid", "sign", "signbit",
+    "silu", "sin", "sinc", "sinh", "slice_scatter", "softmax", "sort", "split", "split_with_sizes",
+    "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "sub_", "sum", "swapaxes",
+    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile",
+    "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices",
+    "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten",
+    "unfold", "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot",
+    "view", "vsplit", "vstack", "where", "xlogy", "zero_", "zeros", "zeros_like"
 ]
 
 from rushlight.core.tensor.op import Meta
@@ -186,6 +317,7 @@ class Declared(Meta):
     __isub__ = _op_sub_
     __itruediv__ = _op_div_
     __le__ = _op_le
+    __lshift__ = _op_bitwise_left_shift
     __lt__ = _op_lt
     __matmul__ = _op_matmul
     __mod__ = _op_remainder
@@ -201,7 +333,8 @@ class Declared(Meta):
     __rmul__ = _op_mul
     __ror__ = _op_bitwise_or
     __rpow__ = _op_rpow
-    __rsub__ = _op_rsub
+    __rshift__ = _op_bitwise_right_shift
+    __rsub__ = _op_reversed_sub
     __rtruediv__ = _op_rdiv
     __rxor__ = _op_bitwise_xor
     __setitem__ = _op_setitem
@@ -210,106 +343,214 @@ class Declared(Meta):
     __xor__ = _op_bitwise_xor
     abs = _op_abs
     acos = _op_acos
+    acosh = _op_acosh
     add = _op_add
     add_ = _op_add_
+    addbmm = _op_addbmm
+    addcdiv = _op_addcdiv
+    addcmul = _op_addcmul
+    addmm = _op_addmm
+    addmv = _op_addmv
+    addr = _op_addr
+    adjoint = _op_adjoint
     all = _op_all
+    allclose = _op_allclose
     amax = _op_amax
     amin = _op_amin
+    aminmax = _op_aminmax
     any = _op_any
+    arctan2 = _op_atan2
     argmax = _op_argmax
     argmin = _op_argmin
     argsort = _op_argsort
+    argwhere = _op_argwhere
     asin = _op_asin
+    asinh = _op_asinh
     atan = _op_atan
+    atan2 = _op_atan2
+    atanh = _op_atanh
+    baddbmm = _op_baddbmm
+    bincount = _op_bincount
     bitwise_and = _op_bitwise_and
+    bitwise_left_shift = _op_bitwise_left_shift
     bitwise_not = _op_bitwise_not
     bitwise_or = _op_bitwise_or
+    bitwise_right_shift = _op_bitwise_right_shift
     bitwise_xor = _op_bitwise_xor
+    bmm = _op_bmm
     broadcast_to = _op_broadcast_to
     ceil = _op_ceil
     chunk = _op_chunk
     clamp = _op_clamp
     clamp_ = _op_clamp_
+    clamp_max = _op_clamp_max
+    clamp_min = _op_clamp_min
+    clip = _op_clip
     clone = _op_clone
     contiguous = _op_contiguous
     copy_ = _op_copy_
+    copysign = _op_copysign
+    corrcoef = _op_corrcoef
     cos = _op_cos
     cosh = _op_cosh
+    count_nonzero = _op_count_nonzero
+    cov = _op_cov
+    cross = _op_cross
+    cummax = _op_cummax
+    cummin = _op_cummin
+    cumprod = _op_cumprod
     cumsum = _op_cumsum
+    deg2rad = _op_deg2rad
+    diag = _op_diag
+    diag_embed = _op_diag_embed
+    diagflat = _op_diagflat
+    diagonal = _op_diagonal
+    diagonal_scatter = _op_diagonal_scatter
+    diff = _op_diff
+    dist = _op_dist
     div = _op_div
     div_ = _op_div_
+    dot = _op_dot
+    dsplit = _op_dsplit
     eq = _op_eq
+    equal = _op_equal
     erf = _op_erf
     exp = _op_exp
+    exp2 = _op_exp2
     expand = _op_expand
+    expand_as = _op_expand_as
     expm1 = _op_expm1
+    fill = _op_fill
     fill_ = _op_fill_
     flatten = _op_flatten
     flip = _op_flip
+    fliplr = _op_fliplr
+    flipud = _op_flipud
+    float_power = _op_float_power
     floor = _op_floor
     floor_divide = _op_floor_divide
+    fmax = _op_fmax
+    fmin = _op_fmin
+    fmod = _op_fmod
+    frac = _op_frac
     full_like = _op_full_like
     gather = _op_gather
+    gcd = _op_gcd
     ge = _op_ge
     gelu = _op_gelu
     gt = _op_gt
+    heaviside = _op_heaviside
+    histc = _op_histc
+    hsplit = _op_hsplit
+    hypot = _op_hypot
     index_add = _op_index_add
+    index_copy = _op_index_copy
+    index_fill = _op_index_fill
+    index_put = _op_index_put
     index_select = _op_index_select
+    inner = _op_inner
+    isclose = _op_isclose
     isfinite = _op_isfinite
     isinf = _op_isinf
     isnan = _op_isnan
+    isneginf = _op_isneginf
+    isposinf = _op_isposinf
+    isreal = _op_isreal
+    kron = _op_kron
+    kthvalue = _op_kthvalue
+    lcm = _op_lcm
+    ldexp = _op_ldexp
     le = _op_le
+    lerp = _op_lerp
     log = _op_log
     log10 = _op_log10
     log1p = _op_log1p
     log2 = _op_log2
     log_softmax = _op_log_softmax
+    logaddexp = _op_logaddexp
+    logaddexp2 = _op_logaddexp2
+    logcumsumexp = _op_logcumsumexp
     logical_and = _op_logical_and
     logical_not = _op_logical_not
     logical_or = _op_logical_or
     logical_xor = _op_logical_xor
+    logit = _op_logit
     logsumexp = _op_logsumexp
     lt = _op_lt
     masked_fill = _op_masked_fill
+    masked_scatter = _op_masked_scatter
     masked_select = _op_masked_select
     masked_select_async = _op_masked_select_async
     matmul = _op_matmul
+    matrix_power = _op_matrix_power
     max = _op_max
     maximum = _op_maximum
     mean = _op_mean
+    median = _op_median
     min = _op_min
     minimum = _op_minimum
+    mm = _op_mm
+    mode = _op_mode
+    moveaxis = _op_movedim
+    movedim = _op_movedim
+    msort = _op_msort
     mul = _op_mul
     mul_ = _op_mul_
+    mv = _op_mv
+    nan_to_num = _op_nan_to_num
+    nanmean = _op_nanmean
+    nanmedian = _op_nanmedian
+    nanquantile = _op_nanquantile
+    nansum = _op_nansum
     narrow = _op_narrow
     ne = _op_ne
     neg = _op_neg
+    new_empty = _op_new_empty
+    new_full = _op_new_full
+    new_ones = _op_new_ones
+    new_tensor = _op_new_tensor
+    new_zeros = _op_new_zeros
     nonzero = _op_nonzero
     nonzero_async = _op_nonzero_async
     norm = _op_norm
     ones_like = _op_ones_like
+    outer = _op_outer
     permute = _op_permute
+    positive = _op_positive
     pow = _op_pow
     prod = _op_prod
+    put = _op_put
+    quantile = _op_quantile
+    rad2deg = _op_rad2deg
+    ravel = _op_ravel
     reciprocal = _op_reciprocal
     relu = _op_relu
     remainder = _op_remainder
     repeat = _op_repeat
     repeat_interleave = _op_repeat_interleave
     reshape = _op_reshape
+    reshape_as = _op_reshape_as
     roll = _op_roll
+    rot90 = _op_rot90
     round = _op_round
     rsqrt = _op_rsqrt
+    rsub = _op_rsub
     scatter = _op_scatter
     scatter_add = _op_scatter_add
+    select = _op_select
+    select_scatter = _op_select_scatter
     sigmoid = _op_sigmoid
     sign = _op_sign
+    signbit = _op_signbit
     silu = _op_silu
     sin = _op_sin
+    sinc = _op_sinc
     sinh = _op_sinh
+    slice_scatter = _op_slice_scatter
     softmax = _op_softmax
     sort = _op_sort
     split = _op_split
+    split_with_sizes = _op_split_with_sizes
     sqrt = _op_sqrt
     square = _op_square
     squeeze = _op_squeeze
@@ -317,20 +558,37 @@ class Declared(Meta):
     sub = _op_sub
     sub_ = _op_sub_
     sum = _op_sum
+    sum_to_size = _op_sum_to_size
+    swapaxes = _op_swapaxes
+    swapdims = _op_swapaxes
     t = _op_t
+    take = _op_take
+    take_along_dim = _op_take_along_dim
     tan = _op_tan
     tanh = _op_tanh
+    tensor_split = _op_tensor_split
+    tile = _op_tile
     topk = _op_topk
+    trace = _op_trace
     transpose = _op_transpose
     tril = _op_tril
     triu = _op_triu
+    true_divide = _op_true_divide
     trunc = _op_trunc
+    type_as = _op_type_as
     unbind = _op_unbind
     unflatten = _op_unflatten
     unfold = _op_unfold
+    unique = _op_unique
+    unique_consecutive = _op_unique_consecutive
     unsqueeze = _op_unsqueeze
+    vander = _op_vander
     var = _op_var
+    vdot = _op_vdot
     view = _op_view
+    view_as = _op_view_as
+    vsplit = _op_vsplit
     where = _op__where
+    xlogy = _op_xlogy
     zero_ = _op_zero_
     zeros_like = _op_zeros_like

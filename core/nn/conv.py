@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rushlight.core import ops
-from rushlight.core.functional.convolution import avg_pool2d, conv1d, max_pool2d
+from rushlight.core.functional.convolution import conv1d
+from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -140,7 +141,8 @@ class MaxPool2d(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., h, w) -> (..., h', w')."""
-        return max_pool2d(x, self.kernel_size, self.stride, self.padding)
+        found: Tensor = max_pool2d(x, self.kernel_size, self.stride, self.padding)
+        return found
 
 
 class AvgPool2d(_Pool):

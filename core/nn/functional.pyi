@@ -1,13 +1,44 @@
 """Types of rl.nn.functional. Written by tools/stubs.py (`make format`)."""
 
+from rushlight.core.functional.array.selecting import (
+    one_hot
+)
 from rushlight.core.functional.convolution import (
-    avg_pool2d, conv1d, max_pool2d
+    conv1d
 )
 from rushlight.core.functional.lookup import (
     embedding
 )
 from rushlight.core.functional.losses import (
     binary_cross_entropy_with_logits, cross_entropy, l1_loss, mse_loss, nll_loss
+)
+from rushlight.core.functional.network.activations import (
+    bilinear, celu, cosine_similarity, elu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish,
+    hardtanh, leaky_relu, logsigmoid, mish, pairwise_distance, prelu, relu6, rrelu,
+    scaled_dot_product_attention, selu, softmin, softplus, softshrink, softsign, tanhshrink,
+    threshold
+)
+from rushlight.core.functional.network.folding import (
+    channel_shuffle, fold, interpolate, pad, pixel_shuffle, pixel_unshuffle, unfold, upsample,
+    upsample_bilinear, upsample_nearest
+)
+from rushlight.core.functional.network.layers import (
+    alpha_dropout, conv3d, conv_transpose1d, dropout1d, dropout2d, dropout3d, embedding_bag,
+    instance_norm, local_response_norm
+)
+from rushlight.core.functional.network.losses import (
+    binary_cross_entropy, cosine_embedding_loss, ctc_loss, gaussian_nll_loss, hinge_embedding_loss,
+    huber_loss, kl_div, margin_ranking_loss, multi_margin_loss, multilabel_margin_loss,
+    multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss,
+    triplet_margin_loss, triplet_margin_with_distance_loss
+)
+from rushlight.core.functional.network.pooling import (
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
+    adaptive_max_pool2d, adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, lp_pool1d,
+    lp_pool2d, max_pool1d, max_pool2d, max_pool3d
+)
+from rushlight.core.functional.network.resampling import (
+    affine_grid, grid_sample
 )
 from rushlight.core.functional.normalization import (
     batch_norm, group_norm
@@ -27,9 +58,6 @@ from rushlight.core.ops.experts import (
 from rushlight.core.ops.matmul import (
     linear
 )
-from rushlight.core.ops.movement import (
-    pad
-)
 from rushlight.core.ops.norm import (
     layer_norm, log_softmax, rms_norm, softmax
 )
@@ -38,8 +66,22 @@ from rushlight.core.ops.unary import (
 )
 
 __all__ = [
-    "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "conv_transpose2d", "cross_entropy", "dropout", "embedding", "gelu", "group_norm", "l1_loss",
-    "layer_norm", "linear", "linear_experts", "log_softmax", "max_pool2d", "mse_loss", "nll_loss",
-    "normalize", "pad", "relu", "rms_norm", "sigmoid", "silu", "softmax", "tanh"
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "cosine_embedding_loss", "cosine_similarity",
+    "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu",
+    "embedding", "embedding_bag", "fold", "gaussian_nll_loss", "gelu", "glu", "grid_sample",
+    "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss",
+    "layer_norm", "leaky_relu", "linear", "linear_experts", "local_response_norm", "log_softmax",
+    "logsigmoid", "lp_pool1d", "lp_pool2d", "margin_ranking_loss", "max_pool1d", "max_pool2d",
+    "max_pool3d", "mish", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
+    "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6", "rms_norm",
+    "rrelu", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
+    "upsample", "upsample_bilinear", "upsample_nearest"
 ]

@@ -221,7 +221,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
 
 
 @method("__rsub__")
-def rsub(b: TensorLike, a: TensorLike) -> Tensor:
+def reversed_sub(b: TensorLike, a: TensorLike) -> Tensor:
     """a - b, with the operands exchanged."""
     return _sub(a, b)
 

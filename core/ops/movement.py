@@ -15,7 +15,7 @@ from rushlight.core.basis.layout import (
     normalize_dims,
 )
 from rushlight.core.ops.common import Scalar, check_fits
-from rushlight.core.ops.declare import method, network, public
+from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -285,7 +285,6 @@ PAD = Op("pad", infer=_infer_pad, grads=(rule(_pad_grad),))
 
 
 @public
-@network
 def pad(
     x: Tensor, pad: Sequence[int], mode: str = "constant", value: Scalar | None = None
 ) -> Tensor:

@@ -39,6 +39,13 @@ def N(*shape, seed=1, low=-2.0, high=2.0, dtype=None, grad=False):
         values.append(low + (high - low) * ((state >> 10) % 2048) / 2048)
     x = T.tensor(values, dtype=dtype or T.float32).reshape(shape)
     return x.requires_grad_() if grad else x
+
+
+def G(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = call(*given)
+    (found * N(*found.shape, seed=7)).sum().backward()
+    return (found.detach(), *[x.grad for x in given])
 """
 
 
@@ -347,6 +354,16 @@ def bits(x: torch.Tensor) -> list[int]:
     return found
 
 
+def composites() -> list[Case]:
+    """Functions that are written in primitives, with their gradients."""
+    return [case(code, "several") for code in listed("composites")]
+
+
+def networks() -> list[Case]:
+    """Layers and losses as functions, with their gradients."""
+    return [case(code, "several") for code in listed("networks")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
@@ -390,7 +407,7 @@ def main() -> None:
     """Write every file."""
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, attentions, convolutions)
-    for group in (*groups, functions):
+    for group in (*groups, functions, composites, networks):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
     write("rounding", {"torch": torch.__version__, "cases": rounding()})

@@ -97,7 +97,7 @@ def test_a_composite_gives_what_its_reference_gives(
 def _untested(names: set[str], samples: ModuleType, goldens: str) -> list[str]:
     """Those of `names` without a sample, a golden case or a test elsewhere."""
     known = {*samples.SAMPLES, *samples.ELSEWHERE}
-    return [n for n in sorted(names - known) if not re.search(rf"[TF.]\.?{n}\(", goldens)]
+    return [n for n in sorted(names - known) if not re.search(rf"\.{n}\b", goldens)]
 
 
 def test_every_composite_is_tested(composite_samples: ModuleType) -> None:

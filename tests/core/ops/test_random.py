@@ -217,3 +217,20 @@ def test_numpys_own_generator_is_never_touched(device: str) -> None:
     rl.randperm(9, device=device)
     rl.dropout(rl.ones(9, device=device))
     assert state() == before
+
+
+def test_random_activations(device: str) -> None:
+    rl.manual_seed(8)
+    x = rl.ones(200, 50, device=device)
+    F = rl.nn.functional
+    dropped = F.alpha_dropout(rl.randn(200, 50, device=device), 0.3, True).cpu()
+    assert abs(dropped.mean().item()) < 0.05 and abs(dropped.std().item() - 1) < 0.05
+    slopes = F.rrelu(-x, 0.1, 0.3, True).cpu().numpy()
+    assert -0.3 <= slopes.min() < -0.28 and -0.12 < slopes.max() <= -0.1
+    logits = rl.tensor([0.0, 1.0, 2.0], device=device).expand(4000, 3)
+    drawn = F.gumbel_softmax(logits, hard=True).cpu().numpy()
+    assert np.array_equal(drawn.sum(-1), np.ones(4000, np.float32))
+    expected = np.exp([0.0, 1.0, 2.0]) / np.exp([0.0, 1.0, 2.0]).sum()
+    np.testing.assert_allclose(drawn.mean(0), expected, atol=0.03)
+    channels = F.dropout2d(rl.ones(100, 20, 2, 2, device=device), 0.5).cpu().numpy()
+    assert {*np.unique(channels.reshape(2000, 4).mean(1)).tolist()} == {0.0, 2.0}

@@ -1,0 +1,1 @@
+"""Composites that arrange elements: joining, splitting, diagonals, selecting, moving dims."""

@@ -1,0 +1,154 @@
+"""Diagonals, and the indices of triangles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.creation import of_data
+from rushlight.core.ops.binary import where
+from rushlight.core.ops.creation import arange, zeros
+from rushlight.core.ops.declare import method, public
+
+if TYPE_CHECKING:
+    from rushlight.core.backends import Device
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _length(n: int, m: int, offset: int) -> int:
+    return max(0, min(n + min(offset, 0), m - max(offset, 0)))
+
+
+@public
+@method()
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of the diagonals of two dims as the last dim; `offset` > 0 is above the main one.
+
+    Unlike torch's it does not share memory with x.
+    """
+    a, b = (normalize_dim("diagonal", d, x.shape) for d in (dim1, dim2))
+    if a == b:
+        raise ValueError(f"diagonal: dims {dim1} and {dim2} must differ")
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+    n, m = x.shape[a], x.shape[b]
+    count = _length(n, m, offset)
+    shape = [x.shape[d] for d in rest]
+    flat = x.permute(*rest, a, b).reshape(*shape, n * m)
+    first = max(offset, 0) + max(-offset, 0) * m
+    at = arange(count, device=x.device) * (m + 1) + first
+    return flat.index_select(len(rest), at)
+
+
+@public
+@method()
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dim of x as the diagonals of two new dims."""
+    rank = x.ndim + 1
+    a, b = (d % rank if -rank <= d < rank else rank for d in (dim1, dim2))
+    if a == b or rank in (a, b):
+        raise ValueError(f"diag_embed: dims {dim1} and {dim2} are not two of {rank}")
+    if a > b:
+        a, b, offset = b, a, -offset
+    n = x.shape[-1] + abs(offset)
+    rows = arange(n, device=x.device)
+    on = (rows.unsqueeze(1) + offset) == rows
+    wide = x if not offset else _padded(x, offset)
+    square = where(on, wide.unsqueeze(-1), 0).to(x.dtype)
+    rest = iter(range(x.ndim - 1))
+    return square.permute(*(-2 if d == a else -1 if d == b else next(rest) for d in range(rank)))
+
+
+def _padded(x: Tensor, offset: int) -> Tensor:
+    """A row of the matrix for each element: those without one are zeros."""
+    from rushlight.core.ops.movement import pad
+
+    return pad(x, (0, offset) if offset > 0 else (-offset, 0))
+
+
+@public
+@method()
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
+    if x.ndim not in (1, 2):
+        raise ValueError(f"diag: x is {x.shape}; it must have 1 or 2 dims")
+    return diag_embed(x, diagonal) if x.ndim == 1 else _diagonal(x, diagonal)
+
+
+_diagonal = diagonal
+
+
+@public
+@method()
+def diagflat(x: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with the elements of x as its diagonal."""
+    return diag_embed(x.reshape(x.numel()), offset)
+
+
+@public
+@method()
+def trace(x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    if x.ndim != 2:
+        raise ValueError(f"trace: x is {x.shape}; it must have 2 dims")
+    return diagonal(x).sum()
+
+
+@public
+@method()
+def diagonal_scatter(
+    x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """A copy of x with `src` as its diagonals."""
+    a, b = (normalize_dim("diagonal_scatter", d, x.shape) for d in (dim1, dim2))
+    n, m = x.shape[a], x.shape[b]
+    count = _length(n, m, offset)
+    if src.shape[-1:] != (count,):
+        raise ValueError(f"diagonal_scatter: src is {src.shape}; the diagonal has {count}")
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+    shape = [x.shape[d] for d in rest]
+    flat = x.permute(*rest, a, b).reshape(*shape, n * m)
+    first = max(offset, 0) + max(-offset, 0) * m
+    at = (arange(count, device=x.device) * (m + 1) + first).expand(*shape, count)
+    found = flat.scatter(-1, at, src).reshape(*shape, n, m)
+    order = [*rest, a, b]
+    return found.permute(*(order.index(d) for d in range(x.ndim)))
+
+
+def _triangle(
+    row: int, col: int, offset: int, upper: bool, dtype: DType | str, device: Device | str
+) -> Tensor:
+    found = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
+    if not found[0].size:
+        return zeros(2, 0, dtype=as_dtype(dtype), device=device)
+    return of_data(np.stack(found), dtype=as_dtype(dtype), device=device)
+
+
+@public
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
+    device: Device | str = "cpu",
+) -> Tensor:  # fmt: skip
+    """Rows and columns (2, count) of the elements on and below a diagonal."""
+    return _triangle(row, col, offset, False, dtype, device)
+
+
+@public
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
+    device: Device | str = "cpu",
+) -> Tensor:  # fmt: skip
+    """Rows and columns (2, count) of the elements on and above a diagonal."""
+    return _triangle(row, col, offset, True, dtype, device)
+
+
+@public
+@method()
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """Powers of a vector as columns, the highest first unless `increasing`."""
+    count = x.numel() if N is None else N
+    powers = arange(count, device=x.device)
+    powers = powers if increasing else powers.flip(0)
+    return x.unsqueeze(-1) ** powers

@@ -1,0 +1,1 @@
+"""Composites of numbers: elementwise functions, products of matrices, scans, statistics."""

@@ -1,0 +1,334 @@
+"""Products of vectors and matrices under torch's names, and einsum."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.creation import eye
+from rushlight.core.functional.pieces import stack
+from rushlight.core.ops.common import TensorLike
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.matmul import matmul
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _check(name: str, dims: int, **tensors: Tensor) -> None:
+    for what, x in tensors.items():
+        if x.ndim != dims:
+            raise ValueError(f"{name}: {what} is {x.shape}; it must have {dims} dims")
+
+
+def _product(name: str, a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype is not b.dtype:
+        raise TypeError(f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()")
+    return matmul(a, b)
+
+
+@public
+@method()
+def mm(x: Tensor, mat2: Tensor) -> Tensor:
+    """The product of matrices (n, k) and (k, m): (n, m)."""
+    _check("mm", 2, x=x, mat2=mat2)
+    return _product("mm", x, mat2)
+
+
+@public
+@method()
+def bmm(x: Tensor, mat2: Tensor) -> Tensor:
+    """Products of (b, n, k) and (b, k, m): (b, n, m)."""
+    _check("bmm", 3, x=x, mat2=mat2)
+    if x.shape[0] != mat2.shape[0]:
+        raise ValueError(f"bmm: {x.shape} and {mat2.shape} differ in the number of matrices")
+    return _product("bmm", x, mat2)
+
+
+@public
+@method()
+def mv(x: Tensor, vec: Tensor) -> Tensor:
+    """A matrix (n, k) times a vector (k,): (n,)."""
+    _check("mv", 2, x=x)
+    _check("mv", 1, vec=vec)
+    return _product("mv", x, vec)
+
+
+@public
+@method()
+def dot(x: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of products of two vectors of one length, 0-d."""
+    _check("dot", 1, x=x, tensor=tensor)
+    if x.shape != tensor.shape:
+        raise ValueError(f"dot: lengths {x.shape[0]} and {tensor.shape[0]} differ")
+    return _product("dot", x, tensor)
+
+
+@public
+@method()
+def vdot(x: Tensor, other: Tensor) -> Tensor:
+    """`dot`; numbers here are real."""
+    return dot(x, other)
+
+
+@public
+@method()
+def outer(x: Tensor, vec2: Tensor) -> Tensor:
+    """All products of two vectors: (n, m)."""
+    _check("outer", 1, x=x, vec2=vec2)
+    return x.unsqueeze(1) * vec2
+
+
+@public
+@method()
+def inner(x: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dims; plain products where one is 0-d."""
+    if not x.ndim or not other.ndim:
+        return x * other
+    return tensordot(x, other, ([-1], [-1]))
+
+
+def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:  # nan and inf in x do not count
+        return product.expand(*product.shape)
+    return (x if beta == 1 else x * beta) + product
+
+
+@public
+@method()
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * x + alpha * mat1 @ mat2."""
+    return _added(x, mm(mat1, mat2), beta, alpha)
+
+
+@public
+@method()
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * x + alpha * mat @ vec."""
+    return _added(x, mv(mat, vec), beta, alpha)
+
+
+@public
+@method()
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * x + alpha * outer(vec1, vec2)."""
+    return _added(x, outer(vec1, vec2), beta, alpha)
+
+
+@public
+@method()
+def baddbmm(
+    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """beta * x + alpha * bmm(batch1, batch2)."""
+    return _added(x, bmm(batch1, batch2), beta, alpha)
+
+
+@public
+@method()
+def addbmm(
+    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """beta * x + alpha * the sum of bmm(batch1, batch2) over the batch."""
+    return _added(x, bmm(batch1, batch2).sum(0), beta, alpha)
+
+
+@public
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of several matrices, from the left."""
+    return list(accumulate(matrices, mm))[-1]
+
+
+@public
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sums of products over `dims`: a number of last dims of a and first of b, or two lists."""
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: dims is {dims}; {a.shape} and {b.shape} have fewer")
+        left = list(range(a.ndim - dims, a.ndim))
+        right = list(range(dims))
+    else:
+        left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
+        left = [normalize_dim("tensordot", d, a.shape) for d in left]
+        right = [normalize_dim("tensordot", d, b.shape) for d in right]
+    if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
+        raise ValueError(f"tensordot: dims {left} of {a.shape} and {right} of {b.shape} differ")
+    free_a = [d for d in range(a.ndim) if d not in left]
+    free_b = [d for d in range(b.ndim) if d not in right]
+    count = 1
+    for d in left:
+        count *= a.shape[d]
+    shape = [a.shape[d] for d in free_a] + [b.shape[d] for d in free_b]
+    rows, columns = 1, 1
+    for d in free_a:
+        rows *= a.shape[d]
+    for d in free_b:
+        columns *= b.shape[d]
+    x = a.permute(*free_a, *left).reshape(rows, count)
+    y = b.permute(*right, *free_b).reshape(count, columns)
+    return _product("tensordot", x, y).reshape(*shape)
+
+
+def _labels(equation: str, count: int) -> tuple[list[str], str | None]:
+    """The operands' letters, and those of the result if they are given."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    letters = {*string.ascii_letters, ",", "."}
+    if len(parts) != count or not {*left, *right} <= letters:
+        raise ValueError(f"einsum: {equation!r} does not describe {count} operands")
+    return parts, right if arrow else None
+
+
+def _operand(x: Tensor, part: str, rank: int, order: str) -> tuple[Tensor, str]:
+    """Repeated letters as diagonals, and the dims of "..." as letters from `order`."""
+    from rushlight.core.functional.array.diagonals import diagonal
+
+    if "..." in part:
+        own = x.ndim - len(part.replace("...", ""))
+        part = part.replace("...", order[rank - own : rank] if own > 0 else "")
+    if len(part) != x.ndim:
+        raise ValueError(f"einsum: {part!r} does not fit the shape {x.shape}")
+    for letter in dict.fromkeys(part):
+        while part.count(letter) > 1:
+            i = part.index(letter)
+            j = part.index(letter, i + 1)
+            x = diagonal(x, 0, i, j)
+            part = part[:i] + part[i + 1 : j] + part[j + 1 :] + letter
+    return x, part
+
+
+@public
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products by letters: "bij,bjk->bik". Without "->" the letters that occur once.
+
+    "..." stands for dims that broadcast; a letter that is named twice takes a diagonal. Operands
+    are multiplied from left to right, two at a time, as products of matrices.
+    """
+    given: Sequence[Tensor] = operands[0] if isinstance(operands[0], list | tuple) else operands
+    parts, wanted = _labels(equation, len(given))
+    ranks = [x.ndim - len(p.replace("...", "")) for x, p in zip(given, parts, strict=True)
+             if "..." in p]  # fmt: skip
+    rank = max(ranks, default=0)
+    used = set("".join(parts)) | set(wanted or "")
+    order = "".join([c for c in string.ascii_letters if c not in used][:rank])
+    every = [_operand(x, p, rank, order) for x, p in zip(given, parts, strict=True)]
+    letters = "".join(p for _, p in every)
+    if wanted is None:
+        said = "".join(parts)
+        own = sorted(c for c in set(letters) - set(order) if said.count(c) == 1)
+        wanted = order + "".join(own)
+    wanted = wanted.replace("...", order)
+    if len(set(wanted)) != len(wanted) or not set(wanted) <= set(letters):
+        raise ValueError(f"einsum: {equation!r} names a letter of the result twice or not before")
+    x, mine = every[0]
+    for i, (y, other) in enumerate(every[1:], 1):
+        later = set(wanted).union(*(p for _, p in every[i + 1 :]))
+        x, mine = _pair(x, mine, y, other, later)
+    gone = [d for d, c in enumerate(mine) if c not in wanted]
+    x = x.sum(gone) if gone else x
+    mine = "".join(c for c in mine if c in wanted)
+    return x.permute(*(mine.index(c) for c in wanted)) if wanted else x
+
+
+def _pair(x: Tensor, mine: str, y: Tensor, other: str, later: set[str]) -> tuple[Tensor, str]:
+    """The product of two operands; letters that nothing needs later are summed."""
+    for letters, which in ((mine, 0), (other, 1)):
+        rest = other if which == 0 else mine
+        gone = [d for d, c in enumerate(letters) if c not in later and c not in rest]
+        if gone and which == 0:
+            x, mine = x.sum(gone), "".join(c for d, c in enumerate(letters) if d not in gone)
+        elif gone:
+            y, other = y.sum(gone), "".join(c for d, c in enumerate(letters) if d not in gone)
+    size = dict(zip(mine, x.shape, strict=True))
+    for c, n in zip(other, y.shape, strict=True):
+        if size.setdefault(c, n) == 1:
+            size[c] = n
+        if n not in (1, size[c]):
+            raise ValueError(f"einsum: {c!r} is {size[c]} in one operand and {n} in another")
+    batch = [c for c in mine if c in other and c in later]
+    summed = [c for c in mine if c in other and c not in later]
+    left = [c for c in mine if c not in other]
+    right = [c for c in other if c not in mine]
+
+    def arranged(t: Tensor, letters: str, groups: tuple[list[str], ...]) -> Tensor:
+        t = t.expand(*(size[c] for c in letters))
+        t = t.permute(*(letters.index(c) for group in groups for c in group))
+        shape = []
+        for group in groups[1:] if batch else groups[1:]:
+            count = 1
+            for c in group:
+                count *= size[c]
+            shape.append(count)
+        return t.reshape(*(size[c] for c in batch), *shape)
+
+    a = arranged(x, mine, (batch, left, summed))
+    b = arranged(y, other, (batch, summed, right))
+    out = _product("einsum", a, b)
+    return out.reshape(*(size[c] for c in [*batch, *left, *right])), "".join(
+        [*batch, *left, *right]
+    )
+
+
+@public
+@method()
+def kron(x: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: blocks of `other` times each element of x."""
+    rank = max(x.ndim, other.ndim)
+    a = x.reshape(*[1] * (rank - x.ndim), *x.shape)
+    b = other.reshape(*[1] * (rank - other.ndim), *other.shape)
+    wide = a.reshape(*(n for s in a.shape for n in (s, 1)))
+    product = wide * b.reshape(*(n for s in b.shape for n in (1, s)))
+    return product.reshape(*(i * j for i, j in zip(a.shape, b.shape, strict=True)))
+
+
+@public
+@method()
+def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product of vectors of three elements along `dim`."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(x.shape) if n == 3), -1)
+    d = normalize_dim("cross", dim, x.shape)
+    if x.shape[d] != 3 or other.shape[d] != 3:
+        raise ValueError(f"cross: dim {dim} of {x.shape} and {other.shape} must have 3 elements")
+    a, b = x.unbind(d), other.unbind(d)
+    parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return stack(parts, d)
+
+
+@public
+@method()
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """Square matrices (..., n, n) to an integer power, at least 0, by repeated squaring."""
+    if n < 0:
+        raise ValueError(f"matrix_power: n is {n}; negative powers need an inverse")
+    result: Tensor | None = None
+    while n:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        x = matmul(x, x) if n else x
+    if result is None:
+        return eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
+    return result
+
+
+@public
+@method()
+def dist(x: Tensor, other: TensorLike, p: float = 2) -> Tensor:
+    """The p-norm of x - other."""
+    return (x - other).norm(p)
+
+
+@public
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:
+    """p-norm distances of the rows of (..., n, k) and (..., m, k): (..., n, m)."""
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)

@@ -1,0 +1,377 @@
+"""Elementwise functions of one and two tensors, under torch's names."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.limits import finfo
+from rushlight.core.functional.clamping import clamp
+from rushlight.core.ops.binary import (
+    add,
+    div,
+    maximum,
+    minimum,
+    mul,
+    pow,
+    remainder,
+    where,
+)
+from rushlight.core.ops.common import TensorLike, floating, is_tensor, operands
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.unary import (
+    abs,
+    atan,
+    exp,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    sign,
+    sin,
+    trunc,
+)
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+@public
+@method()
+def exp2(x: Tensor) -> Tensor:
+    """2 ** x; integers become float32."""
+    return exp(floating("exp2", x) * math.log(2))
+
+
+@public
+@method()
+def deg2rad(x: Tensor) -> Tensor:
+    """Degrees as radians; integers become float32."""
+    return floating("deg2rad", x) * (math.pi / 180)
+
+
+@public
+@method()
+def rad2deg(x: Tensor) -> Tensor:
+    """Radians as degrees; integers become float32."""
+    return floating("rad2deg", x) * (180 / math.pi)
+
+
+@public
+@method()
+def positive(x: Tensor) -> Tensor:
+    """The tensor itself; TypeError for booleans."""
+    if x.dtype.name == "bool":
+        raise TypeError("positive: bool is not supported")
+    return x
+
+
+@public
+@method()
+def frac(x: Tensor) -> Tensor:
+    """x - trunc(x); floating dtypes."""
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"frac: {x.dtype.name} is not a floating dtype")
+    return x - trunc(x).detach()
+
+
+@public
+@method()
+def asinh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic sine: sign(x) log(|x| + sqrt(x^2 + 1)), without cancellation."""
+    x = floating("asinh", x)
+    a = abs(x)
+    # log1p(a + a^2 / (1 + sqrt(a^2 + 1))) keeps small x; large x would overflow in the square.
+    large = a > 1e4
+    b = a.masked_fill(large, 1.0)
+    small = log1p(b + b.square() / (1 + (b.square() + 1).sqrt()))
+    found = where(large, log(a.masked_fill(~large, 1.0)) + math.log(2), small)
+    return where(x < 0, -found, where(x == 0, x, found))
+
+
+@public
+@method()
+def acosh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic cosine: log(x + sqrt(x^2 - 1)); nan below 1."""
+    x = floating("acosh", x)
+    large = x > 1e4
+    y = x.masked_fill(large, 2.0) - 1
+    small = log1p(y + (y * (y + 2)).sqrt())
+    return where(large, log(x.masked_fill(~large, 1.0)) + math.log(2), small)
+
+
+@public
+@method()
+def atanh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic tangent: (log1p(x) - log1p(-x)) / 2; nan beyond 1."""
+    x = floating("atanh", x)
+    return (log1p(x) - log1p(-x)) / 2
+
+
+@public
+@method("atan2", "arctan2")
+def atan2(x: TensorLike, other: TensorLike) -> Tensor:
+    """The angle of the point (other, x), in (-pi, pi]; zeros keep their signs as in C."""
+    y, x_ = (floating("atan2", v) for v in operands("atan2", x, other))
+    steep = abs(y) > abs(x_)
+    both = (y == 0) & (x_ == 0)
+    infinite = isinf(y) & isinf(x_)
+    over = where(steep, y, x_).masked_fill(both, 1.0)
+    ratio = where(steep, x_, y) / over
+    ratio = where(infinite, sign(x_) * sign(y), ratio)
+    base = atan(ratio)
+    flat = where(signbit(x_), base + where(signbit(y), -math.pi, math.pi), base)
+    zero = where(signbit(x_), where(signbit(y), -math.pi, math.pi) + 0 * base, ratio * 0 + y)
+    found = where(steep, where(y < 0, -math.pi / 2, math.pi / 2) - base, flat)
+    return where(both, zero, found).to(y.dtype)
+
+
+@public
+@method()
+def signbit(x: Tensor) -> Tensor:
+    """Whether the sign is set, of -0.0 too; bool."""
+    if not x.dtype.is_floating_point:
+        return x < 0
+    return (x < 0) | ((x == 0) & (x.detach().reciprocal() < 0))
+
+
+@public
+@method()
+def copysign(x: TensorLike, other: TensorLike) -> Tensor:
+    """|x| with the sign of `other`."""
+    a, b = (floating("copysign", v) for v in operands("copysign", x, other))
+    return where(signbit(b) ^ signbit(a), -a, a)
+
+
+@public
+@method()
+def hypot(x: TensorLike, other: TensorLike) -> Tensor:
+    """sqrt(x^2 + other^2) without overflow."""
+    a, b = (abs(floating("hypot", v)) for v in operands("hypot", x, other))
+    most, least = maximum(a, b), minimum(a, b)
+    scale = where((most == 0) | isinf(most), 1.0, most.detach())
+    found = scale * ((most / scale).square() + (least / scale).square()).sqrt()
+    return where(isinf(a) | isinf(b), math.inf, found).to(a.dtype)
+
+
+@public
+@method()
+def fmod(x: TensorLike, other: TensorLike) -> Tensor:
+    """The rest of x / other rounded to zero, with the sign of x."""
+    a, b = operands("fmod", x, other)
+    rest = remainder(a, b)
+    wrong = (rest != 0) & ((a < 0) ^ (b < 0))
+    return where(wrong, rest - b, rest)
+
+
+@public
+@method()
+def fmax(x: TensorLike, other: TensorLike) -> Tensor:
+    """The larger of both; the other one where one is nan."""
+    a, b = operands("fmax", x, other)
+    return where(isnan(a), b, where(isnan(b), a, maximum(a, b)))
+
+
+@public
+@method()
+def fmin(x: TensorLike, other: TensorLike) -> Tensor:
+    """The smaller of both; the other one where one is nan."""
+    a, b = operands("fmin", x, other)
+    return where(isnan(a), b, where(isnan(b), a, minimum(a, b)))
+
+
+@public
+@method()
+def heaviside(x: Tensor, values: Tensor) -> Tensor:
+    """0 where x < 0, 1 where x > 0, `values` where x is 0."""
+    a, b = operands("heaviside", x, values)
+    return where(isnan(a), a, where(a == 0, b, (a > 0).to(a.dtype)))
+
+
+@public
+@method()
+def logaddexp(x: Tensor, other: Tensor) -> Tensor:
+    """log(exp(x) + exp(other)) without overflow."""
+    a, b = (floating("logaddexp", v) for v in operands("logaddexp", x, other))
+    most = maximum(a, b)
+    same = (a == b) & isinf(a)
+    return where(same, a, most + log1p(exp(-abs(where(same, 0.0, a - b)))))
+
+
+@public
+@method()
+def logaddexp2(x: Tensor, other: Tensor) -> Tensor:
+    """log2(2 ** x + 2 ** other) without overflow."""
+    ln2 = math.log(2)
+    return logaddexp(floating("logaddexp2", x) * ln2, floating("logaddexp2", other) * ln2) / ln2
+
+
+@public
+@method()
+def xlogy(x: TensorLike, other: TensorLike) -> Tensor:
+    """x log(other), and 0 where x is 0 and other is not nan."""
+    a, b = (floating("xlogy", v) for v in operands("xlogy", x, other))
+    zero = (a == 0) & ~isnan(b)
+    return where(zero, 0.0, a * log(where(zero, 1.0, b))).to(a.dtype)
+
+
+@public
+@method()
+def sinc(x: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    x = floating("sinc", x)
+    zero = x == 0
+    # pi * x is exact enough as (x mod 2) * pi: large x keep their phase.
+    turned = sin(remainder(x, 2) * math.pi)
+    square = 1 - (x * math.pi).square() / 6  # the gradient at 0
+    return where(zero, square, turned / where(zero, 1.0, x * math.pi)).to(x.dtype)
+
+
+@public
+@method()
+def logit(x: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)); `eps` limits x to [eps, 1 - eps]."""
+    x = floating("logit", x)
+    x = x if eps is None else clamp(x, eps, 1 - eps)
+    return log(x / (1 - x))
+
+
+@public
+@method()
+def nan_to_num(
+    x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """nan, inf and -inf replaced; by default 0 and the ends of the dtype's range."""
+    if not x.dtype.is_floating_point:
+        return x.clone()
+    most = finfo(x.dtype).max
+    x = where(isnan(x), nan, x).to(x.dtype)
+    x = where(x == math.inf, most if posinf is None else posinf, x).to(x.dtype)
+    return where(x == -math.inf, -most if neginf is None else neginf, x).to(x.dtype)
+
+
+@public
+@method()
+def isposinf(x: Tensor) -> Tensor:
+    """Whether x is inf; bool."""
+    return x == math.inf if x.dtype.is_floating_point else x.zeros_like(dtype="bool")
+
+
+@public
+@method()
+def isneginf(x: Tensor) -> Tensor:
+    """Whether x is -inf; bool."""
+    return x == -math.inf if x.dtype.is_floating_point else x.zeros_like(dtype="bool")
+
+
+@public
+@method()
+def isreal(x: Tensor) -> Tensor:
+    """Whether x has no imaginary part: True everywhere."""
+    return x.ones_like(dtype="bool")
+
+
+@public
+@method()
+def isclose(
+    x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Whether |x - other| <= atol + rtol |other|; bool."""
+    a, b = operands("isclose", x, other)
+    near = a == b
+    if a.dtype.is_floating_point:
+        finite = isfinite(a) & isfinite(b)
+        near = near | (finite & (abs(a - b) <= atol + rtol * abs(b)))
+        return near | (isnan(a) & isnan(b)) if equal_nan else near
+    wide = (a.to(int64) - b.to(int64)).abs().to(float32)
+    return near | (wide <= atol + rtol * abs(b.to(float32)))
+
+
+@public
+@method()
+def allclose(
+    x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close (`isclose`); reads the result."""
+    return bool(isclose(x, other, rtol, atol, equal_nan).all().item())
+
+
+@public
+@method()
+def equal(x: Tensor, other: Tensor) -> bool:
+    """Whether both have one shape and equal elements; reads the result."""
+    return x.shape == other.shape and bool((x == other).all().item())
+
+
+@public
+@method()
+def lerp(x: Tensor, end: Tensor, weight: TensorLike) -> Tensor:
+    """x + weight (end - x)."""
+    return x + (end - x) * weight
+
+
+@public
+@method()
+def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """x + value * tensor1 * tensor2."""
+    return x + (tensor1 * tensor2 if value == 1 else tensor1 * tensor2 * value)
+
+
+@public
+@method()
+def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """x + value * tensor1 / tensor2; floating dtypes."""
+    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
+        raise TypeError("addcdiv: integers are not divided; convert them to a floating dtype")
+    return x + (tensor1 / tensor2 if value == 1 else tensor1 / tensor2 * value)
+
+
+@public
+@method("rsub")
+def rsub(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
+    """other - alpha * x."""
+    return add(other, mul(x, -alpha))
+
+
+@public
+@method()
+def float_power(x: TensorLike, exponent: TensorLike) -> Tensor:
+    """x ** exponent in float64; webgpu, which has none, refuses."""
+    return pow(*(v.to("float64") if is_tensor(v) else v for v in (x, exponent)))  # type: ignore[union-attr]
+
+
+@public
+@method()
+def ldexp(x: Tensor, other: Tensor) -> Tensor:
+    """x * 2 ** other; integers become float32."""
+    return floating("ldexp", x) * pow(2.0, other)
+
+
+@public
+@method("true_divide")
+def true_divide(x: Tensor, other: TensorLike) -> Tensor:
+    """x / other; integers give float32."""
+    return div(x, other)
+
+
+@public
+@method()
+def clamp_min(x: Tensor, min: TensorLike) -> Tensor:
+    """`clamp` with a lower bound alone."""
+    return clamp(x, min)
+
+
+@public
+@method()
+def clamp_max(x: Tensor, max: TensorLike) -> Tensor:
+    """`clamp` with an upper bound alone."""
+    return clamp(x, None, max)
+
+
+@public
+@method()
+def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """`clamp` under NumPy's name."""
+    return clamp(x, min, max)

@@ -1,0 +1,387 @@
+"""Order statistics, statistics without nan, counts and unique elements."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rushlight.core.basis.dtype import DType, as_dtype, int32, int64
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.picking import sort
+from rushlight.core.functional.reductions import mean, std, var
+from rushlight.core.ops.binary import where
+from rushlight.core.ops.common import TensorLike, is_tensor
+from rushlight.core.ops.creation import full, zeros
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.reduce import Dims, ValuesIndices, amax, amin, sum
+from rushlight.core.ops.unary import isnan
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest."""
+
+    min: Tensor
+    max: Tensor
+
+
+def _at(found: ValuesIndices, x: Tensor, d: int, k: int, keepdim: bool) -> ValuesIndices:
+    values, indices = found.values.narrow(d, k, 1), found.indices.narrow(d, k, 1)
+    if keepdim:
+        return ValuesIndices(values, indices)
+    return ValuesIndices(values.squeeze(d), indices.squeeze(d))
+
+
+@public
+@method()
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The k-th smallest along `dim`, counted from 1, and its index."""
+    if x.ndim == 0:
+        x, dim, keepdim = x.reshape(1), 0, False
+    d = normalize_dim("kthvalue", dim, x.shape)
+    if not 1 <= k <= x.shape[d]:
+        raise ValueError(f"kthvalue: k is {k}; dim {dim} has {x.shape[d]} elements")
+    return _at(sort(x, d), x, d, k - 1, keepdim)
+
+
+def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
+    if x.ndim == 0:
+        return ValuesIndices(x.clone(), x.zeros_like(dtype=int64))
+    d = normalize_dim("median", dim, x.shape)
+    n = x.shape[d]
+    if not n:
+        raise ValueError(f"median: shape {x.shape} has no elements along dim {dim}")
+    found = sort(x, d)
+    if not x.dtype.is_floating_point:
+        return _at(found, x, d, (n - 1) // 2, keepdim)
+    gone = isnan(x).sum(d, True)
+    # nan sorts last, so the last element is nan where any is.
+    usual = gone.zeros_like() + (n - 1) // 2
+    place = ((n - 1 - gone).clamp(min=0) // 2) if skip else where(gone > 0, n - 1, usual)
+    values, indices = found.values.gather(d, place), found.indices.gather(d, place)
+    if keepdim:
+        return ValuesIndices(values, indices)
+    return ValuesIndices(values.squeeze(d), indices.squeeze(d))
+
+
+@public
+@method()
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median of all elements, or (values, indices) along `dim`; nan if any is nan."""
+    return _median(x.reshape(-1), 0, False, False).values if dim is None else _median(
+        x, dim, keepdim, False)  # fmt: skip
+
+
+@public
+@method()
+def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of the elements that are not nan."""
+    return _median(x.reshape(-1), 0, False, True).values if dim is None else _median(
+        x, dim, keepdim, True)  # fmt: skip
+
+
+@public
+@method()
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The most frequent value along `dim`, the smallest of equally frequent ones, and an index."""
+    if x.ndim == 0:
+        return ValuesIndices(x.clone(), x.zeros_like(dtype=int64))
+    d = normalize_dim("mode", dim, x.shape)
+    found = sort(x, d)
+    v = found.values.detach()
+    equal = v.unsqueeze(d + 1) == v.unsqueeze(d)
+    place = equal.sum(d + 1).argmax(d, True)
+    # The last of the equal ones, as torch's cpu gives it.
+    count = equal.sum(d + 1).gather(d, place)
+    place = place + count - 1
+    values, indices = found.values.gather(d, place), found.indices.gather(d, place)
+    if keepdim:
+        return ValuesIndices(values, indices)
+    return ValuesIndices(values.squeeze(d), indices.squeeze(d))
+
+
+def _quantile(
+    name: str, x: Tensor, q: TensorLike, dim: int | None, keepdim: bool, interpolation: str,
+    skip: bool,
+) -> Tensor:  # fmt: skip
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype")
+    ways = ("linear", "lower", "higher", "midpoint", "nearest")
+    if interpolation not in ways:
+        raise ValueError(f"{name}: interpolation is {interpolation!r}; supported: {ways}")
+    rank = x.ndim
+    if dim is None:
+        x, d = x.reshape(-1), 0
+    else:
+        d = normalize_dim(name, dim, x.shape)
+    x = x.reshape(1) if x.ndim == 0 else x
+    n = x.shape[d]
+    if not n:
+        raise ValueError(f"{name}: shape {x.shape} has no elements along dim {dim}")
+    points = q if is_tensor(q) else full((), q, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
+    sorted_ = x.gather(d, x.detach().argsort(d)).transpose(d, -1)
+    gone = isnan(sorted_).sum(-1, True)
+    last = (n - 1 - gone).clamp(min=0).to(x.dtype)
+    at = points.reshape(-1) * last  # type: ignore[union-attr]
+    low, high = at.floor(), at.ceil()
+    if interpolation == "lower":
+        high = low
+    elif interpolation == "higher":
+        low = high
+    elif interpolation == "nearest":
+        low = high = at.round()
+    a, b = sorted_.gather(-1, low.to(int64)), sorted_.gather(-1, high.to(int64))
+    share = (at - low) if interpolation != "midpoint" else (at - low).sign() * 0.5
+    found = a + (b - a) * share
+    if not skip:
+        found = where(gone > 0, math.nan, found).to(x.dtype)
+    found = found.transpose(d, -1)
+    count = found.shape[d]
+    found = found.permute(d, *(i for i in range(found.ndim) if i != d))
+    if keepdim:
+        rest = [1] * rank if dim is None else [1 if i == d else n for i, n in enumerate(x.shape)]
+        found = found.reshape(count, *rest)
+    return found if is_tensor(q) and q.ndim else found.reshape(*found.shape[1:])  # type: ignore[union-attr]
+
+
+@public
+@method()
+def quantile(
+    x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """The q-th quantiles (0 to 1) along `dim` or of all; a 1-d `q` adds a first dim."""
+    return _quantile("quantile", x, q, dim, keepdim, interpolation, False)
+
+
+@public
+@method()
+def nanquantile(
+    x: Tensor, q: TensorLike, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    """`quantile` of the elements that are not nan."""
+    return _quantile("nanquantile", x, q, dim, keepdim, interpolation, True)
+
+
+@public
+@method()
+def nansum(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
+) -> Tensor:
+    """`sum` with nan as zero."""
+    x = x if not x.dtype.is_floating_point else where(isnan(x), 0.0, x).to(x.dtype)
+    return sum(x, dim, keepdim, dtype=dtype)
+
+
+@public
+@method()
+def nanmean(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
+) -> Tensor:
+    """`mean` of the elements that are not nan."""
+    x = x if dtype is None else x.to(as_dtype(dtype))
+    return nansum(x, dim, keepdim) / (~isnan(x)).sum(dim, keepdim).to(x.dtype)
+
+
+@public
+@method()
+def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+    """The number of elements that are not zero, int64."""
+    return (x != 0).sum(dim)
+
+
+@public
+@method()
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """(min, max) over `dim` or of all."""
+    return MinMax(amin(x, dim, keepdim), amax(x, dim, keepdim))
+
+
+@public
+def var_mean(
+    x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """(variance, mean) over `dim`."""
+    return var(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+
+
+@public
+def std_mean(
+    x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) over `dim`."""
+    return std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+
+
+@public
+@method()
+def cov(
+    x: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Covariances of the rows of x (variables, observations)."""
+    if x.ndim > 2:
+        raise ValueError(f"cov: x is {x.shape}; it must have at most 2 dims")
+    rows = x.reshape(1, -1) if x.ndim < 2 else x
+    weights = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weights = given if weights is None else weights * given
+    if weights is None:
+        count: Any = rows.shape[1] - correction
+        centred = rows - rows.mean(1, True)
+        found = centred @ centred.T / max(count, 0)
+    else:
+        weights = weights.to(rows.dtype)
+        total = weights.sum()
+        centred = rows - (rows * weights).sum(1, True) / total
+        used = total if aweights is None else (weights * aweights).sum() / total
+        count = total - correction * (1.0 if aweights is None else used)
+        found = (centred * weights) @ centred.T / count.clamp(min=0)
+    result: Tensor = found.reshape() if x.ndim < 2 else found
+    return result
+
+
+@public
+@method()
+def corrcoef(x: Tensor) -> Tensor:
+    """Correlations of the rows of x (variables, observations), within [-1, 1]."""
+    found = cov(x)
+    if found.ndim == 0:
+        return found / found
+    scale = found.diagonal().sqrt()
+    return (found / scale.unsqueeze(1) / scale).clamp(-1, 1)
+
+
+@public
+@method()
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest."""
+    if x.ndim != 1 or x.dtype.kind not in "ui":
+        raise ValueError(f"bincount: x is {x.dtype.name} {x.shape}; it must be 1-d integers")
+    if x.numel() and int(x.amin().item()) < 0:
+        raise ValueError("bincount: x has negative numbers")
+    count = max(minlength, int(x.amax().item()) + 1 if x.numel() else 0)
+    ones = x.ones_like(dtype=int64) if weights is None else weights
+    return zeros(count, dtype=ones.dtype, device=x.device).index_add(0, x.to(int64), ones)
+
+
+@public
+@method()
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Counts in `bins` equal parts of [min, max], of the range of x where both are 0."""
+    if min == max == 0 and x.numel():
+        min, max = float(x.amin().item()), float(x.amax().item())
+    if min == max:
+        min, max = min - 1, max + 1
+    flat = x.reshape(-1)
+    place = ((flat - min) * bins / (max - min)).floor().clamp(0, bins - 1)
+    inside = (flat >= min) & (flat <= max)
+    place = where(inside, place, 0.0).to(int64)
+    counts = zeros(bins, dtype=x.dtype, device=x.device)
+    return counts.index_add(0, place, inside.to(x.dtype))
+
+
+def _tensor(value: Any, like: Tensor) -> Tensor:
+    made: Tensor = value
+    return made if is_tensor(value) else full((), value, dtype=like.dtype, device=like.device)
+
+
+@public
+def searchsorted(
+    sorted_sequence: Tensor, input: TensorLike, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where each of `input` would stand in sorted rows: before equal ones, after if `right`."""
+    after = right if side is None else side == "right"
+    rows = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
+    x = _tensor(input, rows)
+    if rows.ndim > 1 and rows.shape[:-1] != x.shape[:-1]:
+        raise ValueError(f"searchsorted: {rows.shape} and {x.shape} differ before the last dim")
+    n = rows.shape[-1]
+    # Halving: a place moves right where the element there is smaller.
+    low = x.zeros_like(dtype=int64)
+    high = low + n
+    for _ in range(n.bit_length()):
+        middle = (low + high) // 2
+        at = middle.clamp(max=max(n - 1, 0))
+        found = rows[at] if rows.ndim == 1 else rows.gather(-1, at)
+        less = (found <= x) if after else (found < x)
+        if rows.dtype.is_floating_point:
+            less = less | (~isnan(found) & isnan(x)) | (isnan(found) & isnan(x) & after)
+        moves = less & (low < high)
+        stays = ~less & (low < high)
+        low, high = where(moves, middle + 1, low), where(stays, middle, high)
+    return low.to(int32) if out_int32 else low
+
+
+@public
+def bucketize(
+    input: TensorLike, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """`searchsorted` in one row of boundaries."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@public
+def isin(
+    elements: TensorLike, test_elements: TensorLike, *, assume_unique: bool = False,
+    invert: bool = False,
+) -> Tensor:  # fmt: skip
+    """Whether each element is among `test_elements`; bool."""
+    given: Any = elements if is_tensor(elements) else test_elements
+    x, among = (_tensor(v, given) for v in (elements, test_elements))
+    found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
+def _counted(
+    flat: Tensor, starts: Tensor, inverse: bool, counts: bool, at: Tensor | None, shape: Any
+) -> Any:
+    group = starts.to(int64).cumsum(0) - 1
+    first = starts.nonzero().reshape(-1)
+    found: list[Tensor] = [flat[first]]
+    if inverse:
+        own = group if at is None else zeros(
+            len(group), dtype=int64, device=flat.device).scatter(0, at, group)  # fmt: skip
+        found.append(own.reshape(*shape))
+    if counts:
+        n = full((1,), len(group), dtype=int64, device=flat.device)
+        ends = cat([first, n])
+        found.append(ends[1:] - ends[:-1])
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@public
+@method()
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None
+) -> Any:
+    """The elements of flat x without repetitions in a row; reads how many there are."""
+    if dim is not None:
+        raise ValueError(f"unique_consecutive: dim={dim} is not supported; supported: None")
+    flat = x.reshape(-1)
+    one = full((min(1, flat.numel()),), True, dtype="bool", device=x.device)
+    starts = cat([one, flat[1:] != flat[:-1]])
+    return _counted(flat, starts, return_inverse, return_counts, None, x.shape)
+
+
+@public
+@method()
+def unique(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: None = None,
+) -> Any:  # fmt: skip
+    """The different elements of x in order; optionally where each went, and how often it occurs."""
+    if dim is not None:
+        raise ValueError(f"unique: dim={dim} is not supported; supported: None")
+    flat = x.reshape(-1)
+    at = flat.argsort(0)
+    flat = flat[at]
+    one = full((min(1, flat.numel()),), True, dtype="bool", device=x.device)
+    starts = cat([one, flat[1:] != flat[:-1]])
+    return _counted(flat, starts, return_inverse, return_counts, at, x.shape)

@@ -1,0 +1,1 @@
+"""Composites of networks: activations, losses, pooling, folding, resampling."""

@@ -1,0 +1,255 @@
+"""Activations under torch's names; `inplace` is accepted and writes over the input."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.ops.common import floating
+from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.inplace import copy_
+from rushlight.core.ops.norm import softmax
+from rushlight.core.ops.random import rand
+from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, sigmoid, tanh
+
+if TYPE_CHECKING:
+    from rushlight.core.backends import Generator
+    from rushlight.core.tensor.tensor import Tensor
+
+_ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def _done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+    return copy_(x, out) if inplace else out
+
+
+@network
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x, and negative_slope * x below zero."""
+    return _done(input, where(input > 0, input, input * negative_slope), inplace)
+
+
+@public
+@network
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x, and weight * x below zero; one weight, or one per channel (dim 1)."""
+    if weight.numel() != 1 and input.ndim > 1:
+        weight = weight.reshape(*[-1 if d == 1 else 1 for d in range(input.ndim)])
+    elif weight.numel() == 1:
+        weight = weight.reshape()
+    return where(input > 0, input, input * weight)
+
+
+@network
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    inplace: bool = False,
+) -> Tensor:  # fmt: skip
+    """`leaky_relu` with a random slope per element in training, the mean slope otherwise."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = rand(*input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
+    return _done(input, where(input > 0, input, input * slope), inplace)
+
+
+@network
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016)."""
+    below = alpha * expm1(minimum(input, 0.0))
+    return _done(input, where(input > 0, input, below), inplace)
+
+
+@public
+@network
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`elu` scaled so that means and variances keep (Klambauer et al., 2017)."""
+    return _done(input, elu(input, _ALPHA) * _SCALE, inplace)
+
+
+@public
+@network
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017)."""
+    below = alpha * expm1(minimum(input, 0.0) / alpha)
+    return _done(input, where(input > 0, input, below), inplace)
+
+
+@network
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """x limited to [min_val, max_val]; at a bound there is no gradient."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
+    out = where(input <= min_val, min_val, where(input >= max_val, max_val, input))
+    return _done(input, out.to(input.dtype), inplace)
+
+
+@network
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+@network
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """(x + 3) / 6 limited to [0, 1]."""
+    return _done(input, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+
+
+@network
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x times `hardsigmoid` (Howard et al., 2019)."""
+    return _done(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+
+
+@network
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    x = input * beta
+    linear = x > threshold
+    smooth = maximum(x, 0.0) * 1 + log1p(exp(-abs(x)))
+    safe = where(linear, 0.0, x)
+    smooth = where(safe > 0, safe + log1p(exp(-safe.abs())), log1p(exp(-safe.abs())))
+    return where(linear, input, smooth / beta).to(input.dtype)
+
+
+@network
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x)) without overflow."""
+    return where(input < 0, input, 0.0) - log1p(exp(-where(input < 0, -input, input)))
+
+
+@network
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x)) (Misra, 2020)."""
+    return _done(input, input * tanh(softplus(input)), inplace)
+
+
+@network
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return input / (1 + abs(input))
+
+
+@network
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return input - tanh(input)
+
+
+@network
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved by lambd towards zero, zero where it is nearer."""
+    if lambd < 0:
+        raise ValueError(f"softshrink: lambd is {lambd}; it must not be negative")
+    zero = input * 0.0
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, zero))
+
+
+@network
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x, and zero where |x| <= lambd."""
+    return where(abs(input) <= lambd, 0.0, input).to(input.dtype)
+
+
+@network
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where it is above `threshold`, else `value`."""
+    return _done(input, where(input <= threshold, value, input).to(input.dtype), inplace)
+
+
+@network
+def softmin(input: Tensor, dim: int = -1) -> Tensor:
+    """softmax of -x."""
+    return softmax(-input, dim)
+
+
+@network
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a * sigmoid(b) of the two halves of `dim` (Dauphin et al., 2017)."""
+    d = normalize_dim("glu", dim, input.shape)
+    if input.ndim == 0 or input.shape[d] % 2:
+        raise ValueError(f"glu: dim {dim} of {input.shape} is not even")
+    a, b = input.chunk(2, d)
+    return a * sigmoid(b)
+
+
+@network
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot rows with its gradient."""
+    logits = floating("gumbel_softmax", logits)
+    u = rand(*logits.shape, dtype=logits.dtype, device=logits.device, generator=generator)
+    noise = -log(-log(u.clamp(1e-20, 1 - 6e-8)))
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.detach().argmax(dim, True)
+    return soft.detach().zeros_like().scatter(dim, index, 1.0) - soft.detach() + soft
+
+
+@network
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `dim`; norms are at least eps."""
+    a, b = (floating("cosine_similarity", x) for x in (x1, x2))
+    na, nb = a.norm(2, dim, True), b.norm(2, dim, True)
+    return ((a / na.clamp(min=eps)) * (b / nb.clamp(min=eps))).sum(dim)
+
+
+@network
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dim."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim)
+
+
+@network
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k)."""
+    left = input1 @ weight.permute(1, 0, 2).reshape(weight.shape[1], -1)
+    left = left.reshape(*input1.shape[:-1], weight.shape[0], weight.shape[2])
+    out = (left * input2.unsqueeze(-2)).sum(-1)
+    return out if bias is None else out + bias
+
+
+@network
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(q k^T * scale + mask) v over (..., length, features); scale is 1 / sqrt(features).
+
+    attn_mask: bool (True is seen) or added numbers, broadcast to (..., queries, keys). Rows that
+    see nothing are zeros. enable_gqa: heads (dim -3) of q may be a multiple of those of k and v.
+    """
+    from rushlight.core.functional.random import dropout
+
+    if enable_gqa and query.ndim > 2 and key.shape[-3] != query.shape[-3]:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query * factor) @ key.transpose(-2, -1)
+    if is_causal:
+        if attn_mask is not None:
+            raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
+        attn_mask = scores.detach().ones_like(dtype="bool").tril()
+    if attn_mask is not None and attn_mask.dtype.name == "bool":
+        seen = attn_mask.expand(*scores.shape)
+        scores = scores.masked_fill(~seen, -math.inf)
+        none = (~seen).all(-1, True)
+        weights = softmax(scores.masked_fill(none, 0.0), -1).masked_fill(none, 0.0)
+    else:
+        weights = softmax(scores if attn_mask is None else scores + attn_mask, -1)
+    return (dropout(weights, dropout_p) if dropout_p else weights) @ value

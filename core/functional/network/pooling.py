@@ -1,0 +1,257 @@
+"""Pooling over windows of one to three dims, fixed and adaptive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.functional.creation import of_data
+from rushlight.core.functional.pieces import stack
+from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.movement import pad as _pad
+from rushlight.core.tensor.autograd import no_grad
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+Size = int | Sequence[int]
+
+
+def each(name: str, value: Any, rank: int) -> tuple[int, ...]:
+    """One number per dim; ValueError for another count."""
+    found = (value,) * rank if isinstance(value, int) else tuple(value)
+    found = found * rank if len(found) == 1 else found
+    if len(found) != rank:
+        raise ValueError(f"{name}: {tuple(value)} must be one number or {rank}")
+    return found
+
+
+def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
+    span = n + 2 * p - d * (k - 1) - 1
+    out = (-(-span // s) if ceil_mode else span // s) + 1
+    # The last window must begin within the input or its left padding.
+    return out - 1 if ceil_mode and (out - 1) * s >= n + p else out
+
+
+def _windows(
+    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    rank: int, fill: float,
+) -> tuple[Tensor, list[tuple[int, ...]]]:  # fmt: skip
+    """(..., *out, *kernel), and per dim (kernel, stride, padding, dilation, out, size)."""
+    if x.ndim not in (rank + 1, rank + 2):
+        raise ValueError(f"{name}: x is {x.shape}; it must have {rank + 1} or {rank + 2} dims")
+    k = each(name, kernel, rank)
+    s = k if stride is None or stride == () or stride == [] else each(name, stride, rank)
+    p, d = each(name, padding, rank), each(name, dilation, rank)
+    rows: list[tuple[int, ...]] = []
+    pads = []
+    for i in range(rank):
+        n = x.shape[i - rank]
+        if 2 * p[i] > k[i]:
+            raise ValueError(f"{name}: padding {p[i]} is more than half of the window {k[i]}")
+        out = _length(n, k[i], s[i], p[i], d[i], ceil_mode)
+        if out < 1:
+            raise ValueError(f"{name}: the window {k} is larger than x {x.shape}")
+        more = max(0, (out - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i])
+        rows.append((k[i], s[i], p[i], d[i], out, n))
+        pads.append((p[i], more))
+    flat = [n for pair in reversed(pads) for n in pair]
+    x = _pad(x, flat, value=fill) if any(flat) else x
+    for size, step, _, apart, out, _ in rows:
+        # The window's dim goes last, so the pooled dims keep their places.
+        dim = x.ndim - rank
+        x = x.unfold(dim, size, step, dilation=apart).narrow(dim, 0, out)
+    return x, rows
+
+
+def _max(
+    name: str, x: Tensor, rank: int, kernel: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    low = float("-inf") if x.dtype.is_floating_point else -(2 ** (8 * x.dtype.itemsize - 1))
+    windows, rows = _windows(name, x, kernel, stride, padding, dilation, ceil_mode, rank, low)
+    flat = windows.reshape(*windows.shape[:-rank], -1)
+    at = flat.detach().argmax(-1, True)
+    values = flat.gather(-1, at).squeeze(-1)
+    with no_grad():
+        return values, _places(at.squeeze(-1), rows)
+
+
+def _places(at: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
+    """Flat indices in the input of places within windows."""
+    from rushlight.core.ops.creation import arange
+
+    rank, found, rest = len(rows), None, at
+    for i in range(rank - 1, -1, -1):
+        k, s, p, d, out, _ = rows[i]
+        inner = rest % k
+        rest = rest // k
+        begin = (arange(out, device=at.device) * s - p).reshape(*[-1] + [1] * (rank - 1 - i))
+        place = begin + inner * d
+        scale = 1
+        for _, _, _, _, _, n in rows[i + 1 :]:
+            scale *= n
+        found = place * scale if found is None else found + place * scale
+    assert found is not None
+    return found
+
+
+def _max_pool(rank: int) -> Any:
+    name = f"max_pool{rank}d"
+
+    def call(
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+        dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        values, at = _max(name, input, rank, kernel_size, stride, padding, dilation, ceil_mode)
+        return (values, at) if return_indices else values
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = (
+        f"The largest of each window of the last {rank} dims; with `return_indices` (values, flat "
+        "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond."
+    )
+    return public(network(call))
+
+
+max_pool1d = _max_pool(1)
+max_pool2d = _max_pool(2)
+max_pool3d = _max_pool(3)
+
+
+def _average(
+    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor: int | None, rank: int,
+) -> Tensor:  # fmt: skip
+    windows, rows = _windows(name, x, kernel, stride, padding, 1, ceil_mode, rank, 0.0)
+    total = windows.sum(list(range(-rank, 0)))
+    if divisor is not None:
+        return total / divisor
+    for i, (k, s, p, _, out, n) in enumerate(rows):
+        # ceil_mode's windows beyond the padding do not count what lies there.
+        low, high = (-p, n + p) if count_include_pad else (0, n)
+        counts = [min(j * s - p + k, high) - max(j * s - p, low) for j in range(out)]
+        if set(counts) == {k}:
+            total = total / k
+            continue
+        shape = [-1] + [1] * (rank - 1 - i)
+        total = total / of_data(counts, dtype=x.dtype, device=x.device).reshape(*shape)
+    return total
+
+
+@public
+@network
+def avg_pool1d(
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of the last dim; padding counts as zeros by default."""
+    return _average("avg_pool1d", input, kernel_size, stride, padding, ceil_mode,
+                    count_include_pad, None, 1)  # fmt: skip
+
+
+@public
+@network
+def avg_pool2d(
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of the last two dims; padding counts as zeros by default."""
+    return _average("avg_pool2d", input, kernel_size, stride, padding, ceil_mode,
+                    count_include_pad, divisor_override, 2)  # fmt: skip
+
+
+@network
+def avg_pool3d(
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of the last three dims; padding counts as zeros by default."""
+    return _average("avg_pool3d", input, kernel_size, stride, padding, ceil_mode,
+                    count_include_pad, divisor_override, 3)  # fmt: skip
+
+
+@network
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """(sum x^p)^(1/p) of each window of the last dim."""
+    (k,) = each("lp_pool1d", kernel_size, 1)
+    mean = avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu() * k) ** (1.0 / norm_type)
+
+
+@network
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """(sum x^p)^(1/p) of each window of the last two dims."""
+    kh, kw = each("lp_pool2d", kernel_size, 2)
+    mean = avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu() * (kh * kw)) ** (1.0 / norm_type)
+
+
+def _adaptive(name: str, x: Tensor, size: Any, rank: int, reduce: Any) -> Tensor:
+    """`reduce` of parts of nearly equal size, dim by dim."""
+    given = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
+    if x.ndim not in (rank + 1, rank + 2) or len(given) != rank:
+        raise ValueError(f"{name}: x {x.shape} and output_size {size} do not fit")
+    for i, want in enumerate(given):
+        d = x.ndim - rank + i
+        n = x.shape[d]
+        want = n if want is None else want
+        if n % want == 0:
+            shape = (*x.shape[:d], want, n // want, *x.shape[d + 1 :])
+            x = reduce(x.reshape(*shape), d + 1)
+            continue
+        parts = [(j * n // want, -(-(j + 1) * n // want)) for j in range(want)]
+        x = stack([reduce(x.narrow(d, a, b - a), d) for a, b in parts], d)
+    return x
+
+
+def _mean(x: Tensor, d: int) -> Tensor:
+    return x.mean(d)
+
+
+def _most(x: Tensor, d: int) -> Tensor:
+    return x.gather(d, x.detach().argmax(d, True)).squeeze(d)
+
+
+@public
+@network
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of `output_size` parts of the last dim."""
+    return _adaptive("adaptive_avg_pool1d", input, output_size, 1, _mean)
+
+
+@network
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of parts of the last two dims; None keeps a dim."""
+    return _adaptive("adaptive_avg_pool2d", input, output_size, 2, _mean)
+
+
+@network
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of parts of the last three dims; None keeps a dim."""
+    return _adaptive("adaptive_avg_pool3d", input, output_size, 3, _mean)
+
+
+@public
+@network
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """The largest of `output_size` parts of the last dim."""
+    return _adaptive("adaptive_max_pool1d", input, output_size, 1, _most)
+
+
+@network
+def adaptive_max_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """The largest of parts of the last two dims; None keeps a dim."""
+    return _adaptive("adaptive_max_pool2d", input, output_size, 2, _most)
+
+
+@network
+def adaptive_max_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """The largest of parts of the last three dims; None keeps a dim."""
+    return _adaptive("adaptive_max_pool3d", input, output_size, 3, _most)
