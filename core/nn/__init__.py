@@ -12,18 +12,62 @@ from rushlight.core.nn.activations import (
     Softmax,
     Tanh,
 )
-from rushlight.core.nn.containers import ModuleDict, ModuleList, Sequential
-from rushlight.core.nn.conv import AvgPool2d, Conv1d, Conv2d, ConvTranspose2d, MaxPool2d
-from rushlight.core.nn.embedding import Embedding
-from rushlight.core.nn.linear import Linear
+from rushlight.core.nn.containers import (
+    ModuleDict,
+    ModuleList,
+    ParameterDict,
+    ParameterList,
+    Sequential,
+)
+from rushlight.core.nn.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+)
+from rushlight.core.nn.embedding import Embedding, EmbeddingBag
+from rushlight.core.nn.layers.criteria import *  # noqa: F403
+from rushlight.core.nn.layers.criteria import __all__ as _criteria
+from rushlight.core.nn.layers.folding import *  # noqa: F403
+from rushlight.core.nn.layers.folding import __all__ as _folding
+from rushlight.core.nn.layers.nonlinear import *  # noqa: F403
+from rushlight.core.nn.layers.nonlinear import __all__ as _nonlinear
+from rushlight.core.nn.layers.pooling import *  # noqa: F403
+from rushlight.core.nn.layers.pooling import __all__ as _pooling
+from rushlight.core.nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from rushlight.core.nn.layers.transformer import (
+    MultiheadAttention,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+from rushlight.core.nn.linear import Bilinear, Linear
 from rushlight.core.nn.losses import CrossEntropyLoss, MSELoss
 from rushlight.core.nn.module import Module, Parameter
-from rushlight.core.nn.norm import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from rushlight.core.nn.norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
 
 __all__ = [
-    "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose2d",
-    "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GELU", "GroupNorm", "Identity",
-    "LayerNorm", "Linear", "MSELoss", "MaxPool2d", "Module", "ModuleDict", "ModuleList",
-    "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh",
-    "functional", "init", "utils",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
+    "ConvTranspose1d", "ConvTranspose2d", "CrossEntropyLoss", "Dropout", "Embedding",
+    "EmbeddingBag", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d",
+    "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
+    "LocalResponseNorm", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
+    "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "ReLU",
+    "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "functional",
+    "init", "utils", *_criteria, *_folding, *_nonlinear, *_pooling,
 ]  # fmt: skip

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
-from rushlight.core.nn.module import Module
+from rushlight.core.nn.module import Module, Parameter
 
 M = TypeVar("M", bound=Module)
+
+
+def checked(container: Module, module: Any) -> Any:
+    """The module; TypeError for anything else, which a container would lose."""
+    if not isinstance(module, Module):
+        raise TypeError(
+            f"{type(container).__name__}: {module!r:.100} is not a Module; use the layer of the "
+            "same name, such as nn.ReLU() for a function relu"
+        )
+    return module
 
 
 class _Numbered(Module, Generic[M]):
@@ -15,7 +25,7 @@ class _Numbered(Module, Generic[M]):
 
     def append(self, module: M) -> _Numbered[M]:
         """Add a module at the end; gives the container itself."""
-        self.register_module(str(len(self)), module)
+        self.register_module(str(len(self)), checked(self, module))
         return self
 
     def extend(self, modules: Iterable[M]) -> _Numbered[M]:
@@ -45,7 +55,30 @@ class _Numbered(Module, Generic[M]):
         return part.extend(found)
 
     def __setitem__(self, index: int, module: M) -> None:
-        setattr(self, self._own_modules()[index][0], module)
+        setattr(self, self._own_modules()[index][0], checked(self, module))
+
+    def __delitem__(self, index: int | slice) -> None:
+        kept = self._items()
+        del kept[index]
+        self._renumber(kept)
+
+    def insert(self, index: int, module: M) -> _Numbered[M]:
+        """Put a module before `index`; gives the container itself."""
+        items = self._items()
+        items.insert(index, checked(self, module))
+        self._renumber(items)
+        return self
+
+    def pop(self, index: int = -1) -> M:
+        """Take a module out."""
+        found = self._items()[index]
+        del self[index]
+        return found
+
+    def _renumber(self, items: list[M]) -> None:
+        for name, _ in self._own_modules():
+            delattr(self, name)
+        self.extend(items)
 
 
 class ModuleList(_Numbered[M]):
@@ -79,9 +112,9 @@ class Sequential(_Numbered[Module]):
         for i, module in enumerate(modules):
             if isinstance(module, Mapping):
                 for name, child in module.items():
-                    self.register_module(name, child)
+                    self.register_module(name, checked(self, child))
             else:
-                self.register_module(str(i), module)
+                self.register_module(str(i), checked(self, module))
 
     def forward(self, x: Any) -> Any:
         """The last module's result."""
@@ -105,7 +138,7 @@ class ModuleDict(Module):
         return dict(self._own_modules())[name]
 
     def __setitem__(self, name: str, module: Module) -> None:
-        self.register_module(name, module)
+        self.register_module(name, checked(self, module))
 
     def __delitem__(self, name: str) -> None:
         delattr(self, name)
@@ -130,3 +163,79 @@ class ModuleDict(Module):
     def items(self) -> Iterable[tuple[str, Module]]:
         """Names with their modules."""
         return self._own_modules()
+
+
+class ParameterList(Module):
+    """Parameters named by their index; tensors become parameters."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a parameter at the end; gives the list itself."""
+        self.register_module(str(len(self)), _parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add parameters at the end; gives the list itself."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def __len__(self) -> int:
+        return len(self._own_parameters())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([p for _, p in self._own_parameters()])
+
+    def __getitem__(self, index: int) -> Any:
+        return self._own_parameters()[index][1]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._own_parameters()[index][0], _parameter(value))
+
+
+class ParameterDict(Module):
+    """Parameters by name, in insertion order; tensors become parameters."""
+
+    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+        self.update(parameters or {})
+
+    def update(self, parameters: Mapping[str, Any]) -> None:
+        """Add or replace parameters."""
+        for name, value in parameters.items():
+            self[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self._own_parameters())[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.register_module(name, _parameter(value))
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in dict(self._own_parameters())
+
+    def __len__(self) -> int:
+        return len(self._own_parameters())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return [name for name, _ in self._own_parameters()]
+
+    def values(self) -> Iterable[Any]:
+        """The parameters."""
+        return [p for _, p in self._own_parameters()]
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names with their parameters."""
+        return self._own_parameters()
+
+
+def _parameter(value: Any) -> Any:
+    return value if isinstance(value, Parameter) else Parameter(value)

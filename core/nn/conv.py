@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rushlight.core import ops
 from rushlight.core.functional.convolution import conv1d
-from rushlight.core.functional.network.pooling import avg_pool2d, max_pool2d
+from rushlight.core.functional.network.folding import pad
+from rushlight.core.functional.network.layers import conv3d, conv_transpose1d
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -28,20 +29,28 @@ class _Conv(Module):
         out_channels: int,
         kernel_size: Size,
         stride: Size = 1,
-        padding: Size = 0,
+        padding: Size | str = 0,
         dilation: Size = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
     ) -> None:
         name = type(self).__name__
+        modes = ("zeros",) if self.transposed else ("zeros", "reflect", "replicate", "circular")
+        if padding_mode not in modes:
+            raise ValueError(f"{name}: padding_mode {padding_mode!r} is not supported; supported: "
+                             f"{', '.join(modes)}")  # fmt: skip
+        self.padding_mode = padding_mode
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(
                 f"{name}: groups={groups} does not divide {in_channels} and {out_channels}"
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride, self.padding, self.dilation = (
-            _tuple(v, self.rank) for v in (kernel_size, stride, padding, dilation)
+        self.kernel_size, self.stride, self.dilation = (
+            _tuple(v, self.rank) for v in (kernel_size, stride, dilation)
         )
+        self._same = padding if isinstance(padding, str) else ""
+        self.padding = _tuple(0 if isinstance(padding, str) else padding, self.rank)
         first, second = out_channels, in_channels // groups
         if self.transposed:
             first, second = in_channels, out_channels // groups
@@ -51,6 +60,19 @@ class _Conv(Module):
     def reset_parameters(self) -> None:
         """Uniform in +-1 / sqrt(fan_in)."""
         init.default_(self.weight, self.bias)
+
+    def _padded(self, x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+        """The input with what the convolution does not pad itself, and what it does."""
+        none = (0,) * self.rank
+        if self._same:
+            pads = _same_pads(type(self).__name__, self._same, self.kernel_size, self.stride,
+                              self.dilation)  # fmt: skip
+        elif self.padding_mode == "zeros":
+            return x, self.padding
+        else:
+            pads = [p for n in reversed(self.padding) for p in (n, n)]
+        mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
+        return (pad(x, pads, mode) if any(pads) else x), none
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
@@ -75,10 +97,13 @@ class Conv1d(_Conv):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, in_channels, length) -> (n, out_channels, length')."""
-        return conv1d(
-            x, self.weight, self.bias, self.stride[0], self.padding[0], self.dilation[0],
+        x, padding = self._padded(x)
+        rows = x if x.ndim == 3 else x.unsqueeze(0)
+        out = conv1d(
+            rows, self.weight, self.bias, self.stride[0], padding[0], self.dilation[0],
             self.groups,
         )  # fmt: skip
+        return out if rows is x else out.squeeze(0)
 
 
 class Conv2d(_Conv):
@@ -86,15 +111,45 @@ class Conv2d(_Conv):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, in_channels, h, w) -> (n, out_channels, h', w')."""
-        return ops.conv2d(
-            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        x, padding = self._padded(x)
+        rows = x if x.ndim == 4 else x.unsqueeze(0)
+        out = ops.conv2d(
+            rows, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
+        return out if rows is x else out.squeeze(0)
 
 
-class ConvTranspose2d(_Conv):
-    """The gradient of Conv2d as a layer: (n, in_channels, h, w) -> (n, out_channels, h', w').
+class Conv3d(_Conv):
+    """Cross-correlation over three dims: (n, in_channels, d, h, w) -> (n, out_channels, ...)."""
 
-    h' = (h - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+    rank = 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, in_channels, d, h, w) -> (n, out_channels, d', h', w')."""
+        x, padding = self._padded(x)
+        return conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+def _same_pads(
+    name: str, padding: str, kernel: tuple[int, ...], stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> list[int]:  # fmt: skip
+    if padding == "valid":
+        return [0] * (2 * len(kernel))
+    if padding != "same" or any(s != 1 for s in stride):
+        raise ValueError(
+            f"{name}: padding {padding!r} with stride {stride} is not supported; supported: "
+            'numbers, "valid", and "same" with stride 1'
+        )
+    totals = [d * (k - 1) for k, d in zip(reversed(kernel), reversed(dilation), strict=True)]
+    return [p for total in totals for p in (total // 2, total - total // 2)]
+
+
+class _ConvTranspose(_Conv):
+    """The gradient of a convolution as a layer.
+
+    A size becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding
+    + 1.
     """
 
     transposed = True
@@ -114,7 +169,24 @@ class ConvTranspose2d(_Conv):
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias
         )
-        self.output_padding = _tuple(output_padding, 2)
+        self.output_padding = _tuple(output_padding, self.rank)
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The gradient of Conv1d as a layer: (n, in_channels, length) -> (n, out_channels, length')."""
+
+    rank = 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, in_channels, length) -> (n, out_channels, length')."""
+        return conv_transpose1d(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The gradient of Conv2d as a layer: (n, in_channels, h, w) -> (n, out_channels, h', w')."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, in_channels, h, w) -> (n, out_channels, h', w')."""
@@ -122,32 +194,3 @@ class ConvTranspose2d(_Conv):
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
             self.groups, self.dilation,
         )  # fmt: skip
-
-
-class _Pool(Module):
-    """Base of the pooling layers."""
-
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
-        self.kernel_size, self.padding = kernel_size, padding
-        self.stride = kernel_size if stride is None else stride
-
-    def extra_repr(self) -> str:
-        """The window."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class MaxPool2d(_Pool):
-    """The largest element of each window: (..., h, w) -> (..., h', w')."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., h, w) -> (..., h', w')."""
-        found: Tensor = max_pool2d(x, self.kernel_size, self.stride, self.padding)
-        return found
-
-
-class AvgPool2d(_Pool):
-    """The mean of each window, padding counted as zeros: (..., h, w) -> (..., h', w')."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., h, w) -> (..., h', w')."""
-        return avg_pool2d(x, self.kernel_size, self.stride, self.padding)

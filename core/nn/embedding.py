@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.core.functional.lookup import embedding
+from rushlight.core.functional.network.layers import embedding_bag
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -39,3 +40,29 @@ class Embedding(Module):
         """Sizes, and the padding row."""
         pad = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{pad}"
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of rows of a table; see `embedding_bag`."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, mode: str = "mean",
+        include_last_offset: bool = False, padding_idx: int | None = None,
+    ) -> None:  # fmt: skip
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
+        self.weight = parameter(num_embeddings, embedding_dim)
+
+    def reset_parameters(self) -> None:
+        """Normal numbers."""
+        init.normal_(self.weight)
+
+    def forward(
+        self, input: Tensor, offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Integers (n, k), or (count,) with offsets (n,) -> (n, embedding_dim)."""
+        return embedding_bag(
+            input, self.weight, offsets, self.mode, per_sample_weights, self.include_last_offset,
+            self.padding_idx,
+        )  # fmt: skip

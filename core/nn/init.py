@@ -9,6 +9,7 @@ import math
 
 from rushlight.core import ops
 from rushlight.core.backends import Generator
+from rushlight.core.functional.creation import eye
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 
@@ -123,6 +124,28 @@ def xavier_uniform_(
     """Uniform numbers of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal with standard deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot, 2010)."""
+    std = gain * math.sqrt(2.0 / sum(fans(tensor)))
+    return normal_(tensor, 0.0, std, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal with standard deviation gain / sqrt(fan), of fan_in or fan_out (He, 2015)."""
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f'kaiming_normal_: mode is {mode!r}; it must be "fan_in" or "fan_out"')
+    fan = fans(tensor)[mode == "fan_out"]
+    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(fan), generator)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity, of a matrix."""
+    return _write(tensor, eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def kaiming_uniform_(

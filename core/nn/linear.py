@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from rushlight.core import ops
+from rushlight.core.functional.network.activations import bilinear
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -35,3 +38,26 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+class Bilinear(Module):
+    """x1 W_k x2 + b_k for each output k."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True
+    ) -> None:
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features = out_features
+        self.weight = parameter(out_features, in1_features, in2_features)
+        self.bias = parameter(out_features) if bias else None
+
+    def reset_parameters(self) -> None:
+        """Uniform in +-1 / sqrt(in1_features)."""
+        bound = 1 / math.sqrt(self.in1_features)
+        for p in (self.weight, self.bias):
+            if p is not None:
+                init.uniform_(p, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """(..., in1_features) and (..., in2_features) -> (..., out_features)."""
+        return bilinear(input1, input2, self.weight, self.bias)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rushlight.core import ops
 from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.functional.network.layers import instance_norm, local_response_norm
 from rushlight.core.functional.normalization import batch_norm, group_norm
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
@@ -196,6 +197,62 @@ class BatchNorm2d(_BatchNorm):
     """Batch normalisation of (n, channels, h, w) (Ioffe and Szegedy, 2015)."""
 
     ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (n, channels, d, h, w) (Ioffe and Szegedy, 2015)."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_BatchNorm):
+    """Each channel of each row normalized over its own elements (Ulyanov et al., 2016)."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, num_features, ...) -> the same; also without n."""
+        if x.ndim not in self.ranks:
+            dims = " or ".join(map(str, self.ranks))
+            raise ValueError(f"{type(self).__name__}: x is {x.shape}; it must have {dims} dims")
+        rows = x if x.ndim == max(self.ranks) else x.unsqueeze(0)
+        own = self.training or self.running_mean is None
+        out = instance_norm(rows, self.running_mean, self.running_var, self.weight, self.bias,
+                            own, self.momentum or 0.0, self.eps)  # fmt: skip
+        return out if rows is x else out.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (n, channels, length)."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (n, channels, h, w)."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (n, channels, d, h, w)."""
+
+    ranks = (4, 5)
+
+
+class LocalResponseNorm(Module):
+    """`local_response_norm` with fixed options (Krizhevsky et al., 2012)."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(n, channels, ...) -> the same."""
+        return local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
 def _identity(weight: Tensor | None, bias: Tensor | None) -> None:

@@ -46,6 +46,26 @@ def G(call, *given):
     found = call(*given)
     (found * N(*found.shape, seed=7)).sum().backward()
     return (found.detach(), *[x.grad for x in given])
+
+
+def set_numbers(module):
+    getattr(module, "init_", lambda: None)()
+    with T.no_grad():
+        for i, (_, p) in enumerate(module.named_parameters()):
+            p.copy_(N(*p.shape, seed=i + 11, low=-0.6, high=0.6))
+
+
+def M(module, *given):
+    set_numbers(module)
+    module.to(given[0].device)
+    given = [x.detach().requires_grad_() if "float" in str(x.dtype) else x for x in given]
+    found = module(*given)
+    while isinstance(found, tuple):
+        found = found[0]
+    (found * N(*found.shape, seed=7)).sum().backward()
+    grads = [x.grad for x in given if "float" in str(x.dtype) and x.grad is not None]
+    own = [p.grad for p in module.parameters()][:2]
+    return (found.detach(), *grads, *own)
 """
 
 
@@ -364,6 +384,11 @@ def networks() -> list[Case]:
     return [case(code, "several") for code in listed("networks")]
 
 
+def modules() -> list[Case]:
+    """Layers with numbers of their own: results, and gradients of inputs and two parameters."""
+    return [case(code, "several") for code in listed("modules")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
@@ -407,7 +432,7 @@ def main() -> None:
     """Write every file."""
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, attentions, convolutions)
-    for group in (*groups, functions, composites, networks):
+    for group in (*groups, functions, composites, networks, modules):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
     write("rounding", {"torch": torch.__version__, "cases": rounding()})

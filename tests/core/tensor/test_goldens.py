@@ -115,7 +115,7 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 
 
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "attentions",
-          "convolutions", "functions", "composites", "networks")  # fmt: skip
+          "convolutions", "functions", "composites", "networks", "modules")  # fmt: skip
 
 
 @pytest.mark.parametrize("group", GROUPS)

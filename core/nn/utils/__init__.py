@@ -28,3 +28,12 @@ def clip_grad_norm_(
         for g in grads:
             g.detach().mul_(scale.to(g.dtype))
     return total
+
+
+def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -> None:
+    """Limit every element of the gradients to [-clip_value, clip_value], in place."""
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    with autograd.no_grad():
+        for p in given:
+            if p.grad is not None:
+                p.grad.detach().clamp_(-clip_value, clip_value)

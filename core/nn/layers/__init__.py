@@ -1,0 +1,1 @@
+"""Layers beyond the basic ones: recurrence, transformers, pooling, folding, losses."""

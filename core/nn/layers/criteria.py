@@ -1,0 +1,251 @@
+"""Losses as layers with fixed options; the functions say what they compute."""
+
+from __future__ import annotations
+
+from rushlight.core.functional.losses import (
+    binary_cross_entropy_with_logits,
+    l1_loss,
+    nll_loss,
+)
+from rushlight.core.functional.network.losses import (
+    binary_cross_entropy,
+    cosine_embedding_loss,
+    ctc_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from rushlight.core.nn.layers.fixed import Fixed
+from rushlight.core.tensor.tensor import Tensor
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
+    "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+]  # fmt: skip
+
+
+class L1Loss(Fixed):
+    """`l1_loss` with a fixed reduction."""
+
+    function = staticmethod(l1_loss)
+
+    def __init__(self, reduction: str = "mean") -> None:
+        self._fix(reduction=reduction)
+
+
+class NLLLoss(Fixed):
+    """`nll_loss` of log-probabilities; the class weights are a buffer."""
+
+    function = staticmethod(nll_loss)
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        self.register_buffer("weight", weight)
+        self._fix(ignore_index=ignore_index, reduction=reduction)
+        self._given += ("weight",)
+
+
+class BCELoss(Fixed):
+    """`binary_cross_entropy` of probabilities; the weights are a buffer."""
+
+    function = staticmethod(binary_cross_entropy)
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        self.register_buffer("weight", weight)
+        self._fix(reduction=reduction)
+        self._given += ("weight",)
+
+
+class BCEWithLogitsLoss(Fixed):
+    """`binary_cross_entropy_with_logits`; the weights are buffers."""
+
+    function = staticmethod(binary_cross_entropy_with_logits)
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+        self._fix(reduction=reduction)
+        self._given += (
+            "weight",
+            "pos_weight",
+        )
+
+
+class SmoothL1Loss(Fixed):
+    """`smooth_l1_loss` with fixed options."""
+
+    function = staticmethod(smooth_l1_loss)
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        self._fix(reduction=reduction, beta=beta)
+
+
+class HuberLoss(Fixed):
+    """`huber_loss` with fixed options."""
+
+    function = staticmethod(huber_loss)
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        self._fix(reduction=reduction, delta=delta)
+
+
+class KLDivLoss(Fixed):
+    """`kl_div` with fixed options."""
+
+    function = staticmethod(kl_div)
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        self._fix(reduction=reduction, log_target=log_target)
+
+
+class PoissonNLLLoss(Fixed):
+    """`poisson_nll_loss` with fixed options."""
+
+    function = staticmethod(poisson_nll_loss)
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        eps: float = 1e-8,
+        reduction: str = "mean",
+    ) -> None:
+        self._fix(log_input=log_input, full=full, eps=eps, reduction=reduction)
+
+
+class GaussianNLLLoss(Fixed):
+    """`gaussian_nll_loss` with fixed options."""
+
+    function = staticmethod(gaussian_nll_loss)
+
+    def __init__(self, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        self._fix(full=full, eps=eps, reduction=reduction)
+
+
+class MarginRankingLoss(Fixed):
+    """`margin_ranking_loss` with fixed options."""
+
+    function = staticmethod(margin_ranking_loss)
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        self._fix(margin=margin, reduction=reduction)
+
+
+class HingeEmbeddingLoss(Fixed):
+    """`hinge_embedding_loss` with fixed options."""
+
+    function = staticmethod(hinge_embedding_loss)
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        self._fix(margin=margin, reduction=reduction)
+
+
+class CosineEmbeddingLoss(Fixed):
+    """`cosine_embedding_loss` with fixed options."""
+
+    function = staticmethod(cosine_embedding_loss)
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        self._fix(margin=margin, reduction=reduction)
+
+
+class SoftMarginLoss(Fixed):
+    """`soft_margin_loss` with a fixed reduction."""
+
+    function = staticmethod(soft_margin_loss)
+
+    def __init__(self, reduction: str = "mean") -> None:
+        self._fix(reduction=reduction)
+
+
+class MultiLabelSoftMarginLoss(Fixed):
+    """`multilabel_soft_margin_loss`; the weights are a buffer."""
+
+    function = staticmethod(multilabel_soft_margin_loss)
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        self.register_buffer("weight", weight)
+        self._fix(reduction=reduction)
+        self._given += ("weight",)
+
+
+class MultiMarginLoss(Fixed):
+    """`multi_margin_loss`; the weights are a buffer."""
+
+    function = staticmethod(multi_margin_loss)
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        self.register_buffer("weight", weight)
+        self._fix(p=p, margin=margin, reduction=reduction)
+        self._given += ("weight",)
+
+
+class MultiLabelMarginLoss(Fixed):
+    """`multilabel_margin_loss` with a fixed reduction."""
+
+    function = staticmethod(multilabel_margin_loss)
+
+    def __init__(self, reduction: str = "mean") -> None:
+        self._fix(reduction=reduction)
+
+
+class TripletMarginLoss(Fixed):
+    """`triplet_margin_loss` with fixed options."""
+
+    function = staticmethod(triplet_margin_loss)
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        self._fix(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
+
+
+class CTCLoss(Fixed):
+    """`ctc_loss` with fixed options."""
+
+    function = staticmethod(ctc_loss)
+
+    def __init__(
+        self,
+        blank: int = 0,
+        reduction: str = "mean",
+        zero_infinity: bool = False,
+    ) -> None:
+        self._fix(blank=blank, reduction=reduction, zero_infinity=zero_infinity)

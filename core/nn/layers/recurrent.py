@@ -1,0 +1,291 @@
+"""Recurrent layers and cells: RNN (Elman, 1990), LSTM (Hochreiter and Schmidhuber, 1997), GRU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.random import dropout
+from rushlight.core.nn import init
+from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from rushlight.core.ops.binary import where
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.matmul import linear
+from rushlight.core.ops.unary import relu, sigmoid, tanh
+from rushlight.core.tensor.tensor import Tensor
+
+State = tuple[Tensor, ...]
+
+
+def _rnn(gates: Tensor, hidden: Tensor, state: State, relu_: bool) -> State:
+    total = gates + hidden
+    return (relu(total) if relu_ else tanh(total),)
+
+
+def _lstm(gates: Tensor, hidden: Tensor, state: State, _: bool) -> State:
+    i, f, g, o = (gates + hidden).chunk(4, -1)
+    c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(c), c
+
+
+def _gru(gates: Tensor, hidden: Tensor, state: State, _: bool) -> State:
+    (r, z, n), (hr, hz, hn) = gates.chunk(3, -1), hidden.chunk(3, -1)
+    reset, update = sigmoid(r + hr), sigmoid(z + hz)
+    new = tanh(n + reset * hn)
+    return (new + update * (state[0] - new),)
+
+
+# name: the step, how many gates there are, how many tensors a state has.
+_KINDS: dict[str, tuple[Any, int, int]] = {"RNN": (_rnn, 1, 1), "LSTM": (_lstm, 4, 2),
+                                           "GRU": (_gru, 3, 1)}  # fmt: skip
+
+
+class _Uniform(Module):
+    hidden_size: int
+
+    def reset_parameters(self) -> None:
+        """Uniform in +-1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
+        for _, p in self._own_parameters():
+            init.uniform_(p, -bound, bound)
+
+
+class _Cell(_Uniform):
+    """One step: (n, input_size) or (input_size,), and the state before."""
+
+    kind = "RNN"
+    relu = False
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        gates = _KINDS[self.kind][1] * hidden_size
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        self.weight_ih, self.weight_hh = parameter(gates, input_size), parameter(gates, hidden_size)
+        self.bias_ih = parameter(gates) if bias else None
+        self.bias_hh = parameter(gates) if bias else None
+
+    def _step(self, input: Tensor, state: State | None) -> State:
+        step, _, count = _KINDS[self.kind]
+        if input.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{type(self).__name__}: input is {input.shape}; its last dim must be "
+                f"{self.input_size}"
+            )
+        if state is None:
+            state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * count
+        gates = linear(input, self.weight_ih, self.bias_ih)
+        hidden = linear(state[0], self.weight_hh, self.bias_hh)
+        found: State = step(gates, hidden, state, self.relu)
+        return found
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.input_size}, {self.hidden_size}, bias={self.bias}"
+
+
+class RNNCell(_Cell):
+    """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias)
+        self.nonlinearity, self.relu = nonlinearity, _is_relu("RNNCell", nonlinearity)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """(n, input_size), (n, hidden_size) -> (n, hidden_size)."""
+        return self._step(input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(_Cell):
+    """One step of an LSTM: gates i, f, g, o."""
+
+    kind = "LSTM"
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(n, input_size) and (h, c), each (n, hidden_size) -> (h, c)."""
+        h, c = self._step(input, hx)
+        return h, c
+
+
+class GRUCell(_Cell):
+    """One step of a GRU (Cho et al., 2014): gates r, z, n."""
+
+    kind = "GRU"
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """(n, input_size), (n, hidden_size) -> (n, hidden_size)."""
+        return self._step(input, None if hx is None else (hx,))[0]
+
+
+def _is_relu(name: str, nonlinearity: str) -> bool:
+    if nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f'{name}: nonlinearity is {nonlinearity!r}; it must be "tanh" or "relu"')
+    return nonlinearity == "relu"
+
+
+class _Recurrent(_Uniform):
+    """Layers of one kind of cell over sequences, in one or both directions."""
+
+    kind = "RNN"
+    relu = False
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0,
+    ) -> None:  # fmt: skip
+        name = type(self).__name__
+        if min(input_size, hidden_size, num_layers) < 1 or not 0 <= dropout <= 1:
+            raise ValueError(
+                f"{name}: sizes {input_size}, {hidden_size} and layers {num_layers} must be "
+                f"positive, and dropout {dropout} from 0 to 1"
+            )
+        if proj_size and (self.kind != "LSTM" or not 0 < proj_size < hidden_size):
+            raise ValueError(f"{name}: proj_size is {proj_size}; only an LSTM has one, below "
+                             "hidden_size")  # fmt: skip
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        gates, out = _KINDS[self.kind][1] * hidden_size, proj_size or hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else out * (1 + bidirectional)
+            for suffix in self._suffixes(layer):
+                setattr(self, f"weight_ih_{suffix}", parameter(gates, width))
+                setattr(self, f"weight_hh_{suffix}", parameter(gates, out))
+                if bias:
+                    setattr(self, f"bias_ih_{suffix}", parameter(gates))
+                    setattr(self, f"bias_hh_{suffix}", parameter(gates))
+                if proj_size:
+                    setattr(self, f"weight_hr_{suffix}", parameter(proj_size, hidden_size))
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"l{layer}", *([f"l{layer}_reverse"] if self.bidirectional else [])]
+
+    def flatten_parameters(self) -> None:
+        """Nothing: parameters need no common memory here."""
+
+    def _direction(
+        self, x: Tensor, suffix: str, state: State, seen: Tensor | None
+    ) -> tuple[Tensor, State]:
+        """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
+        step = _KINDS[self.kind][0]
+        own = vars(self)
+        steps = range(x.shape[0])
+        # One product for the inputs of all steps; only the state's products wait for each other.
+        gates = linear(x, own[f"weight_ih_{suffix}"], own.get(f"bias_ih_{suffix}")).unbind(0)
+        weight, bias = own[f"weight_hh_{suffix}"], own.get(f"bias_hh_{suffix}")
+        project = own.get(f"weight_hr_{suffix}")
+        found: list[Tensor | None] = [None] * len(steps)
+        for t in reversed(steps) if suffix.endswith("reverse") else steps:
+            new = step(gates[t], linear(state[0], weight, bias), state, self.relu)
+            if project is not None:
+                new = (linear(new[0], project), *new[1:])
+            if seen is not None:
+                kept = seen[t]
+                found[t] = where(kept, new[0], 0.0).to(x.dtype)
+                state = tuple(where(kept, a, b) for a, b in zip(new, state, strict=True))
+            else:
+                found[t], state = new[0], new
+        return stack([f for f in found if f is not None]), state
+
+    def _run(
+        self, x: Tensor, states: list[State], seen: Tensor | None
+    ) -> tuple[Tensor, list[State]]:
+        last: list[State] = []
+        for layer in range(self.num_layers):
+            outs = []
+            for suffix in self._suffixes(layer):
+                out, state = self._direction(x, suffix, states[len(last)], seen)
+                outs.append(out)
+                last.append(state)
+            x = outs[0] if len(outs) == 1 else cat(outs, -1)
+            if self.dropout and self.training and layer + 1 < self.num_layers:
+                x = dropout(x, self.dropout)
+        return x, last
+
+    def _initial(self, x: Tensor, hx: Any, batched: bool) -> list[State]:
+        count, directions = _KINDS[self.kind][2], self.num_layers * (1 + self.bidirectional)
+        sizes = [self.proj_size or self.hidden_size, self.hidden_size][:count]
+        if hx is None:
+            return [tuple(x.new_zeros(x.shape[1], n) for n in sizes)] * directions
+        given = (hx,) if count == 1 else tuple(hx)
+        given = given if batched else tuple(h.unsqueeze(1) for h in given)
+        for h, n in zip(given, sizes, strict=True):
+            want = (directions, x.shape[1], n)
+            if h.shape != want:
+                raise ValueError(f"{type(self).__name__}: a state is {h.shape}; it must be {want}")
+        return list(zip(*(h.unbind(0) for h in given), strict=True))
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """(length, n, input_size) -> (length, n, hidden * directions), and the last states.
+
+        With batch_first (n, length, ...). Also (length, input_size), and a PackedSequence, whose
+        shorter rows end earlier. States: (layers * directions, n, hidden), for an LSTM (h, c).
+        """
+        packed = isinstance(input, PackedSequence)
+        seen = lengths = None
+        if packed:
+            x, lengths = pad_packed_sequence(input)
+            at = arange(x.shape[0], device=x.device).reshape(-1, 1, 1)
+            seen = at < lengths.to(x.device).reshape(1, -1, 1)
+            batched = True
+        else:
+            batched = input.ndim == 3
+            if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+                raise ValueError(
+                    f"{type(self).__name__}: input is {input.shape}; it must have 2 or 3 dims, the "
+                    f"last of {self.input_size}"
+                )
+            x = input if batched else input.unsqueeze(1)
+            x = x.transpose(0, 1) if self.batch_first and batched else x
+        out, last = self._run(x, self._initial(x, hx, batched), seen)
+        states = [stack(list(parts)) for parts in zip(*last, strict=True)]
+        if packed:
+            assert lengths is not None
+            packed_out = pack_padded_sequence(out, lengths, enforce_sorted=False)
+            return packed_out, states[0] if len(states) == 1 else tuple(states)
+        if self.batch_first and batched:
+            out = out.transpose(0, 1)
+        if not batched:
+            out, states = out.squeeze(1), [s.squeeze(1) for s in states]
+        return out, states[0] if len(states) == 1 else tuple(states)
+
+    def extra_repr(self) -> str:
+        """Sizes, and options that differ from the defaults."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        for name, usual in (("num_layers", 1), ("bias", True), ("batch_first", False),
+                            ("dropout", 0.0), ("bidirectional", False),
+                            ("proj_size", 0)):  # fmt: skip
+            if getattr(self, name) != usual:
+                text += f", {name}={getattr(self, name)}"
+        return text
+
+
+class RNN(_Recurrent):
+    """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh, over sequences."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional)  # fmt: skip
+        self.nonlinearity, self.relu = nonlinearity, _is_relu("RNN", nonlinearity)
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory over sequences; the state is (h, c)."""
+
+    kind = "LSTM"
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units (Cho et al., 2014) over sequences."""
+
+    kind = "GRU"

@@ -1,0 +1,299 @@
+"""Multi-head attention and the encoder-decoder of Vaswani et al. (2017), as torch has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.random import dropout
+from rushlight.core.nn import init
+from rushlight.core.nn.activations import Dropout
+from rushlight.core.nn.containers import ModuleList
+from rushlight.core.nn.linear import Linear
+from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.norm import LayerNorm
+from rushlight.core.ops.creation import full
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.matmul import linear
+from rushlight.core.ops.norm import softmax
+from rushlight.core.ops.unary import gelu, relu
+from rushlight.core.tensor.tensor import Tensor
+
+Activation = str | Callable[[Tensor], Tensor]
+
+
+class MultiheadAttention(Module):
+    """Attention with projections of queries, keys and values to `num_heads` heads.
+
+    Masks: bool (True is hidden, as in torch) or added numbers. Inputs (length, n, features), with
+    batch_first (n, length, features), or (length, features).
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
+        add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
+        vdim: int | None = None, batch_first: bool = False,
+    ) -> None:  # fmt: skip
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(
+                f"MultiheadAttention: {num_heads} heads do not divide embed_dim {embed_dim}"
+            )
+        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
+        self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
+        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        same = self.kdim == self.vdim == embed_dim
+        self.in_proj_weight = parameter(3 * embed_dim, embed_dim) if same else None
+        self.q_proj_weight = None if same else parameter(embed_dim, embed_dim)
+        self.k_proj_weight = None if same else parameter(embed_dim, self.kdim)
+        self.v_proj_weight = None if same else parameter(embed_dim, self.vdim)
+        self.in_proj_bias = parameter(3 * embed_dim) if bias else None
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
+        self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
+
+    def reset_parameters(self) -> None:
+        """Glorot's uniform numbers; biases zero, the added keys and values normal."""
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            if getattr(self, name) is not None:
+                init.xavier_uniform_(getattr(self, name))
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                init.xavier_normal_(extra)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """(output, weights): (n, queries, keys), per head unless averaged, or None."""
+        single = query.ndim == 2
+        q, k, v = ((x.unsqueeze(0) if single else x if self.batch_first else x.transpose(0, 1))
+                   for x in (query, key, value))  # fmt: skip
+        e, heads = self.embed_dim, self.num_heads
+        if self.in_proj_weight is None:
+            weights: Any = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        else:
+            weights = self.in_proj_weight.chunk(3, 0)
+        biases: Any = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3, 0)
+        q, k, v = (linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
+        n, length = q.shape[:2]
+        added = 0
+        for extra_k, extra_v in (
+            *([(self.bias_k, self.bias_v)] if self.bias_k is not None else []),
+            *([(k.new_zeros(1, 1, e), v.new_zeros(1, 1, e))] if self.add_zero_attn else []),
+        ):
+            k, v = cat([k, extra_k.expand(n, 1, e)], 1), cat([v, extra_v.expand(n, 1, e)], 1)  # type: ignore[union-attr]
+            added += 1
+        mask = self._mask(q, k, attn_mask, key_padding_mask, added, single)
+        q, k, v = (x.reshape(n, x.shape[1], heads, -1).transpose(1, 2) for x in (q, k, v))
+        p = self.dropout if self.training else 0.0
+        if not need_weights:
+            out, seen = scaled_dot_product_attention(q, k, v, mask, p), None
+        else:
+            scores = (q * (1 / math.sqrt(e // heads))) @ k.transpose(-2, -1)
+            shown = softmax(scores if mask is None else scores + mask, -1)
+            shown = dropout(shown, p) if p else shown
+            out, seen = shown @ v, shown.mean(1) if average_attn_weights else shown
+        out = self.out_proj(out.transpose(1, 2).reshape(n, length, e))
+        if single:
+            return out.squeeze(0), None if seen is None else seen.squeeze(0)
+        return out if self.batch_first else out.transpose(0, 1), seen
+
+    def _mask(
+        self, q: Tensor, k: Tensor, attn: Tensor | None, padding: Tensor | None, added: int,
+        single: bool,
+    ) -> Tensor | None:  # fmt: skip
+        """Both masks as added numbers, (n or 1, heads or 1, queries, keys)."""
+        found = None
+        for given, kind in ((attn, "attn"), (padding, "padding")):
+            if given is None:
+                continue
+            m = given
+            if m.dtype.name == "bool":
+                m = full(m.shape, 0.0, device=m.device).to(q.dtype).masked_fill(m, -math.inf)
+            if added:
+                m = cat([m, m.new_zeros(*m.shape[:-1], added)], -1)
+            if kind == "padding":
+                m = m.reshape(1 if single else m.shape[0], 1, 1, m.shape[-1])
+            elif m.ndim == 3:
+                m = m.reshape(-1, self.num_heads, *m.shape[1:])
+            else:
+                m = m.reshape(1, 1, *m.shape)
+            found = m if found is None else found + m
+        return found
+
+
+def _activation(name: str, given: Activation) -> Callable[[Tensor], Tensor]:
+    if not isinstance(given, str):
+        return given
+    if given not in ("relu", "gelu"):
+        raise ValueError(
+            f'{name}: activation is {given!r}; it must be "relu", "gelu" or a function'
+        )
+    return relu if given == "relu" else gelu
+
+
+class _Layer(Module):
+    """What an encoder's and a decoder's layer share: the feed-forward part, and where norms are."""
+
+    def _build(
+        self, d_model: int, dim_feedforward: int, p: float, activation: Activation, eps: float,
+        norm_first: bool, bias: bool, norms: int,
+    ) -> None:  # fmt: skip
+        self.linear1 = Linear(d_model, dim_feedforward, bias)
+        self.dropout = Dropout(p)
+        self.linear2 = Linear(dim_feedforward, d_model, bias)
+        for i in range(1, norms + 1):
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps, bias=bias))
+            setattr(self, f"dropout{i}", Dropout(p))
+        self.norm_first = norm_first
+        self.activation = _activation(type(self).__name__, activation)
+
+    def _around(self, number: int, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+        norm, drop = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        out: Tensor
+        out = x + drop(part(norm(x))) if self.norm_first else norm(x + drop(part(x)))
+        return out
+
+    def _forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return out
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward part, each with a residual and a norm."""
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True,
+    ) -> None:  # fmt: skip
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self._build(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first,
+                    bias, 2)  # fmt: skip
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """(length, n, d_model) -> the same; batch_first (n, length, d_model)."""
+
+        def attend(x: Tensor) -> Tensor:
+            out: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0]
+            return out
+
+        return self._around(2, self._around(1, src, attend), self._forward)
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to the encoder's output, and a feed-forward part."""
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True,
+    ) -> None:  # fmt: skip
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias,
+                                                 batch_first=batch_first)  # fmt: skip
+        self._build(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first,
+                    bias, 3)  # fmt: skip
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """(length, n, d_model) and the encoder's output -> (length, n, d_model)."""
+
+        def attend(x: Tensor) -> Tensor:
+            out: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0]
+            return out
+
+        def look(x: Tensor) -> Tensor:
+            out: Tensor = self.multihead_attn(
+                x, memory, memory, memory_key_padding_mask, False, memory_mask
+            )[0]
+            return out
+
+        return self._around(3, self._around(2, self._around(1, tgt, attend), look), self._forward)
+
+
+class _Stack(Module):
+    def __init__(self, layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        self.layers = ModuleList([deepcopy(layer) for _ in range(num_layers)])
+        self.num_layers, self.norm = num_layers, norm
+
+    def _through(self, x: Tensor, *given: Any) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, *given)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
+    """Copies of an encoder layer, one after another."""
+
+    def forward(
+        self, src: Tensor, mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
+    ) -> Tensor:  # fmt: skip
+        """(length, n, d_model) -> the same."""
+        return self._through(src, mask, src_key_padding_mask)
+
+
+class TransformerDecoder(_Stack):
+    """Copies of a decoder layer, one after another."""
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """(length, n, d_model) and the encoder's output -> (length, n, d_model)."""
+        return self._through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
+                             memory_key_padding_mask)  # fmt: skip
+
+
+class Transformer(Module):
+    """An encoder and a decoder of equal layers."""
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True,
+    ) -> None:  # fmt: skip
+        rest = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        self.encoder = TransformerEncoder(
+            TransformerEncoderLayer(d_model, nhead, *rest), num_encoder_layers,
+            LayerNorm(d_model, layer_norm_eps, bias=bias),
+        )  # fmt: skip
+        self.decoder = TransformerDecoder(
+            TransformerDecoderLayer(d_model, nhead, *rest), num_decoder_layers,
+            LayerNorm(d_model, layer_norm_eps, bias=bias),
+        )  # fmt: skip
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, **causal: Any,
+    ) -> Tensor:  # fmt: skip
+        """Source and target (length, n, d_model) -> the decoder's output."""
+        memory = self.encoder(src, src_mask, src_key_padding_mask)
+        out: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
+                                   memory_key_padding_mask)  # fmt: skip
+        return out
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, **options: Any) -> Tensor:
+        """(sz, sz) numbers: -inf above the diagonal, 0 elsewhere."""
+        return full((sz, sz), -math.inf, **options).triu(1)

@@ -1,0 +1,94 @@
+"""Sequences of different lengths: padded, and packed as torch packs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rushlight.core.functional.creation import of_data
+from rushlight.core.functional.pieces import stack
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+
+
+class PackedSequence(NamedTuple):
+    """The steps of all sequences one after another, the longest sequence first.
+
+    data: (steps, ...). batch_sizes: (length,) int64, how many sequences have each step.
+    sorted_indices, unsorted_indices: the order of the sequences, and the way back, or None.
+    """
+
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+
+def pad_sequence(
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:  # fmt: skip
+    """Sequences (length, ...) in one tensor (longest, n, ...), or (n, longest, ...)."""
+    if not sequences:
+        raise ValueError("pad_sequence: no sequences to pad")
+    if padding_side not in ("right", "left"):
+        raise ValueError(f'pad_sequence: padding_side is {padding_side!r}; "right" or "left"')
+    most = max(x.shape[0] for x in sequences)
+    rows = []
+    for x in sequences:
+        rest = x.new_full((most - x.shape[0], *x.shape[1:]), padding_value)
+        rows.append(cat([x, rest] if padding_side == "right" else [rest, x]))
+    return stack(rows, 0 if batch_first else 1)
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """The steps of padded sequences (length, n, ...) that are within their lengths.
+
+    ValueError for lengths that are not positive, or not falling where `enforce_sorted`.
+    """
+    given = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    x = input.transpose(0, 1) if batch_first else input
+    if len(given) != x.shape[1] or min(given, default=0) < 1 or max(given) > x.shape[0]:
+        raise ValueError(f"pack_padded_sequence: lengths {given} do not fit {tuple(x.shape)}")
+    order = sorted(range(len(given)), key=lambda i: -given[i])
+    if enforce_sorted:
+        if order != list(range(len(given))):
+            raise ValueError("pack_padded_sequence: lengths must fall; pass enforce_sorted=False")
+        first = back = None
+    else:
+        first = of_data(order, device=x.device)
+        back = of_data(sorted(range(len(order)), key=order.__getitem__), device=x.device)
+        x = x.index_select(1, first)
+    counts = [sum(n > t for n in given) for t in range(max(given))]
+    data = cat([x[t, :n] for t, n in enumerate(counts)])
+    return PackedSequence(data, of_data(counts, device="cpu"), first, back)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(padded (length, n, ...), lengths (n,)) of a packed sequence, in its first order."""
+    counts = [int(n) for n in sequence.batch_sizes.tolist()]
+    n, data, at, steps = counts[0], sequence.data, 0, []
+    for count in counts:
+        part = data[at : at + count]
+        rest = data.new_full((n - count, *data.shape[1:]), padding_value)
+        steps.append(cat([part, rest]) if count < n else part)
+        at += count
+    for _ in range((total_length or len(counts)) - len(counts)):
+        steps.append(data.new_full((n, *data.shape[1:]), padding_value))
+    out = stack(steps)
+    lengths = of_data([sum(c > i for c in counts) for i in range(n)], device="cpu")
+    if sequence.unsorted_indices is not None:
+        out = out.index_select(1, sequence.unsorted_indices)
+        lengths = lengths[sequence.unsorted_indices.cpu()]
+    return out.transpose(0, 1) if batch_first else out, lengths
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """`pack_padded_sequence` of sequences (length, ...)."""
+    lengths = [x.shape[0] for x in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, False, enforce_sorted)
