@@ -114,7 +114,9 @@ class Architecture:
     """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
 
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
-    from `KEYS`. transforms: a module's name -> a change that the converter makes.
+    from `KEYS`. transforms: a module's name -> a change that the converter makes. parts: llama.cpp's
+    names of further parts -> the checkpoint's, `{}` for a layer's number; a name may end in
+    ".weight" or ".bias" for a tensor that has no such end on the other side.
     """
 
     model_type: str
@@ -126,13 +128,22 @@ class Architecture:
     decoder: DecoderNames = DecoderNames()
     attention: AttentionNames = AttentionNames()
     mlp: MLPNames = MLPNames()
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """llama.cpp's names of all parts -> the checkpoint's."""
+        return decoder_names(self.decoder, self.attention, self.mlp) | dict(self.parts)
 
     def renamed(self, name: str) -> str:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""
         layer = re.match(r"blk\.(\d+)\.", name)
         number = layer[1] if layer else ""
-        part, _, kind = re.sub(r"^blk\.\d+\.", "blk.{}.", name).rpartition(".")
-        target = decoder_names(self.decoder, self.attention, self.mlp).get(part)
+        whole = re.sub(r"^blk\.\d+\.", "blk.{}.", name)
+        if whole in self.parts:
+            return self.parts[whole].format(number)
+        part, _, kind = whole.rpartition(".")
+        target = self.names.get(part)
         if target is None or kind not in ("weight", "bias"):
             raise LoadError(
                 f"the file holds a tensor {name!r:.100}, which {self.model_type} does not have"

@@ -30,7 +30,7 @@ from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
+from rushlight.models.gguf.architecture import KEYS, Architecture
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights
@@ -197,8 +197,7 @@ def _weights(
         found[name] = weight
     if missing := sorted(shapes.keys() - found.keys()):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
-    parts = decoder_names(architecture.decoder, architecture.attention, architecture.mlp)
-    theirs = {ours: part for part, ours in parts.items()}
+    theirs = {ours: part for part, ours in architecture.names.items()}
     return [_moved(w, name, theirs, architecture, config) for name, w in found.items()]
 
 
@@ -214,10 +213,15 @@ def _moved(
     layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", module)
     number = layer[1] if layer else ""
     general = module.replace(f".{number}.", ".{}.", 1) if layer else module
-    if general not in theirs:
+    whole = f"{general}.{kind}"
+    if whole in theirs:
+        part = theirs[whole]
+        stored = part.format(number)
+    elif general in theirs:
+        part = theirs[general]
+        stored = f"{part.format(number)}.{kind}"
+    else:
         raise LoadError(f"{name!r:.100} has no name in GGUF; the model cannot be written")
-    part = theirs[general]
-    stored = f"{part.format(number)}.{kind}"
     transform = architecture.transforms.get(module.rpartition(".")[2])
     small = len(weight.shape) < 2 or part.endswith("ffn_gate_inp")
 
