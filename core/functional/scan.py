@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import float32, float64
-from rushlight.core.functional.pieces import split
+from rushlight.core.functional.creation import zeros_like
+from rushlight.core.functional.pieces import split, stack
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.join import cat
@@ -16,14 +17,17 @@ from rushlight.core.ops.join import cat
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
+# The tokens that are read one after another, many such parts side by side.
+PART = 8
+
 
 @network
 def linear_recurrence(a: Tensor, b: Tensor, state: Tensor | None = None, chunk: int = 64) -> Tensor:
     """h[t] = a[t] * h[t - 1] + b[t] along dim 1, from h[-1] = state or zero; the shape of b.
 
     a and b are (batch, length, ...), and a may broadcast to b; state is b's shape without dim 1.
-    Within a chunk all are found by doubling (Hillis and Steele, 1986): no division, so decays of
-    zero are exact. ValueError for other shapes.
+    A chunk is read in parts side by side, and by doubling (Hillis and Steele, 1986): no division,
+    so decays of zero are exact. ValueError for other shapes.
     """
     wanted = (*b.shape[:1], *b.shape[2:])
     if a.ndim != b.ndim or b.ndim < 2 or a.shape[1] != b.shape[1] or chunk < 1:
@@ -42,11 +46,27 @@ def linear_recurrence(a: Tensor, b: Tensor, state: Tensor | None = None, chunk: 
 
 def _doubled(a: Tensor, b: Tensor, state: Tensor | None) -> Tensor:
     length, step = b.shape[1], 1
+    if length > PART and length % PART == 0:
+        return _in_parts(a, b, state)
     while step < length:
         b = cat([b[:, :step], b[:, step:] + a[:, step:] * b[:, :-step]], 1)
         a = cat([a[:, :step], a[:, step:] * a[:, :-step]], 1)
         step *= 2
     return b if state is None else b + a * state.unsqueeze(1)
+
+
+def _in_parts(a: Tensor, b: Tensor, state: Tensor | None) -> Tensor:
+    # All parts step by step side by side, then what each gets from the one before it.
+    a, b = (t.reshape(t.shape[0], -1, PART, *t.shape[2:]) for t in (a, b))
+    products, sums = [a[:, :, 0]], [b[:, :, 0]]
+    for t in range(1, PART):
+        products.append(products[-1] * a[:, :, t])
+        sums.append(sums[-1] * a[:, :, t] + b[:, :, t])
+    ends = _doubled(products[-1], sums[-1], state)
+    first = zeros_like(ends[:, :1]) if state is None else state.unsqueeze(1)
+    before = cat([first, ends[:, :-1]], 1)
+    found = stack([s + p * before for s, p in zip(sums, products, strict=True)], 2)
+    return found.reshape(found.shape[0], -1, *found.shape[3:])
 
 
 @network

@@ -90,3 +90,13 @@ def test_errors_name_what_does_not_fit() -> None:
         F.causal_conv1d(dt, rl.ones(4, 2, 3))
     with pytest.raises(ValueError, match=r"causal_conv1d: state is \(1, 3, 4\); it must be"):
         F.causal_conv1d(dt, rl.ones(4, 1, 3), None, dt)
+
+
+@pytest.mark.parametrize("chunk", [64, 16])
+def test_parts_side_by_side(chunk: int, device: str, composite_samples: ModuleType) -> None:
+    draw = np.random.default_rng(chunk)
+    a, b, h = draw.uniform(0, 1, (2, 40, 3)), draw.normal(size=(2, 40, 3)), draw.normal(size=(2, 3))
+    x, y, state = given((a, b, h), device)
+    for first, start in ((None, 0 * h), (state, h)):
+        found = F.linear_recurrence(x, y, first, chunk)
+        assert_close(found, composite_samples._recurrence(a, b, start), "several")
