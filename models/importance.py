@@ -21,7 +21,7 @@ from rushlight.core.io.weights.imatrix import write_imatrix, write_legacy_imatri
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families import family_of
 from rushlight.models.generation.generate import CausalLM
-from rushlight.models.gguf.architecture import Architecture, decoder_names
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.mlp import ExpertStack, TransposedLinear
 from rushlight.models.model import Model
 from rushlight.models.perplexity import Perplexity, Progress, causal, perplexity
@@ -156,7 +156,7 @@ def gguf_names(model: CausalLM) -> dict[str, str]:
     architecture = getattr(family_of(model.config.model_type, "model_type"), "GGUF", None)
     if not isinstance(architecture, Architecture):
         raise ValueError(f"importance: {model.config.model_type} has no names in GGUF")
-    known = decoder_names(architecture.decoder, architecture.attention, architecture.mlp)
+    known = architecture.names
     parts = {ours: theirs for theirs, ours in known.items() if "{}" in theirs}
     found = {}
     for path, _ in model.named_modules():

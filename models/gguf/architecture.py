@@ -114,7 +114,9 @@ class Architecture:
     """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
 
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
-    from `KEYS`. transforms: a module's name -> a change that the converter makes.
+    from `KEYS`; empty where a file has none. transforms: the end of the path of a module or of a
+    parameter -> a change that the converter makes. parts: further names in GGUF -> those of the
+    checkpoint; one with its end, such as ".weight", stands for one tensor.
     """
 
     model_type: str
@@ -126,13 +128,29 @@ class Architecture:
     decoder: DecoderNames = DecoderNames()
     attention: AttentionNames = AttentionNames()
     mlp: MLPNames = MLPNames()
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """llama.cpp's names of all parts -> the checkpoint's."""
+        return decoder_names(self.decoder, self.attention, self.mlp) | dict(self.parts)
+
+    def transform(self, name: str) -> Transform | None:
+        """The change that the converter makes to a tensor of the checkpoint."""
+        module = f".{name}".rpartition(".")[0]
+        ends = [n for n in self.transforms if f".{name}".endswith(f".{n}")
+                or module.endswith(f".{n}")]  # fmt: skip
+        return self.transforms[ends[0]] if ends else None
 
     def renamed(self, name: str) -> str:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""
         layer = re.match(r"blk\.(\d+)\.", name)
         number = layer[1] if layer else ""
-        part, _, kind = re.sub(r"^blk\.\d+\.", "blk.{}.", name).rpartition(".")
-        target = decoder_names(self.decoder, self.attention, self.mlp).get(part)
+        whole = re.sub(r"^blk\.\d+\.", "blk.{}.", name)
+        if whole in self.parts:
+            return self.parts[whole].format(number)
+        part, _, kind = whole.rpartition(".")
+        target = self.names.get(part)
         if target is None or kind not in ("weight", "bias"):
             raise LoadError(
                 f"the file holds a tensor {name!r:.100}, which {self.model_type} does not have"

@@ -30,7 +30,7 @@ from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
+from rushlight.models.gguf.architecture import KEYS, Architecture
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights
@@ -159,7 +159,7 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
     }  # fmt: skip
     for key, stored in {**KEYS, **architecture.keys}.items():
         value = getattr(config, key, None)
-        if value is not None:
+        if stored and value is not None:
             found[f"{kind}.{stored}"] = value
     found.setdefault(f"{kind}.attention.head_count_kv", found[f"{kind}.attention.head_count"])
     if f"{kind}.attention.key_length" in found:
@@ -197,8 +197,7 @@ def _weights(
         found[name] = weight
     if missing := sorted(shapes.keys() - found.keys()):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
-    parts = decoder_names(architecture.decoder, architecture.attention, architecture.mlp)
-    theirs = {ours: part for part, ours in parts.items()}
+    theirs = {ours: part for part, ours in architecture.names.items()}
     return [_moved(w, name, theirs, architecture, config) for name, w in found.items()]
 
 
@@ -214,12 +213,22 @@ def _moved(
     layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", module)
     number = layer[1] if layer else ""
     general = module.replace(f".{number}.", ".{}.", 1) if layer else module
-    if general not in theirs:
+    whole = f"{general}.{kind}"
+    if whole in theirs:
+        part = theirs[whole]
+        stored = part.format(number)
+    elif general in theirs:
+        part = theirs[general]
+        stored = f"{part.format(number)}.{kind}"
+    else:
         raise LoadError(f"{name!r:.100} has no name in GGUF; the model cannot be written")
-    part = theirs[general]
-    stored = f"{part.format(number)}.{kind}"
-    transform = architecture.transforms.get(module.rpartition(".")[2])
-    small = len(weight.shape) < 2 or part.endswith("ffn_gate_inp")
+    transform, shape = architecture.transform(name), weight.shape
+    # What is convolved or decays has no blocks either.
+    small = len(shape) < 2 or part.endswith("ffn_gate_inp") or kind not in ("weight", "bias")
+    if len(shape) == 3 and shape[1] == 1:
+        small = True
+    if transform is not None:
+        shape = transform.redo(empty(shape, device="meta"), config).shape
 
     def read() -> Tensor:
         found = weight.read()
@@ -227,7 +236,7 @@ def _moved(
         return found.float() if small else found
 
     dtype = float32 if small else weight.dtype
-    return replace(weight, name=stored, dtype=dtype, read=partial(read))
+    return replace(weight, name=stored, dtype=dtype, shape=shape, read=partial(read))
 
 
 def _stops(metadata: Mapping[str, Any], files: Mapping[str, bytes], model: Model) -> dict[str, Any]:

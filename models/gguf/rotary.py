@@ -80,7 +80,10 @@ def _yarn(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
 
 def rotary_of(model: Model) -> RotarySpec | None:
     """The rotary positions of the layers without a window, or else of any layer."""
-    layers = [layer.attention for layer in model.spec.layers]
-    specs = [a for a in layers if isinstance(a, AttentionSpec) and a.rotary is not None]
-    chosen = [a for a in specs if a.window is None] or specs
-    return chosen[0].rotary if chosen else None
+    full: list[RotarySpec] = []
+    within: list[RotarySpec] = []
+    for layer in model.spec.layers:
+        of = layer.attention if isinstance(layer.attention, AttentionSpec) else layer
+        if of.rotary is not None:
+            (full if getattr(of, "window", None) is None else within).append(of.rotary)
+    return next(iter(full + within), None)

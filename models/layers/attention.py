@@ -34,6 +34,14 @@ class AttentionContext:
     cache: Cache | None = None
     offsets: Sequence[Tensor] = ()
 
+    def real(self, length: int) -> Tensor | None:
+        """(batch, length) bool, false for padding on either side; None where there is none."""
+        if self.mask is not None:
+            return self.mask[:, 0, 0, :]
+        if self.lengths is None:
+            return None
+        return ops.arange(length, device=self.lengths.device) < self.lengths.unsqueeze(1)
+
 
 @dataclass(frozen=True)
 class AttentionNames:

@@ -1,7 +1,7 @@
 """The decoder skeleton: a language model of any family, by a description of independent parts.
 
 The skeleton never asks for a family's name. A family that replaces attention by another block
-passes a function that makes the block.
+passes a description that makes the block, see `MakeBlock`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,15 @@ from rushlight.models.layers.attention import Attention, AttentionContext, Atten
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
-from rushlight.models.layers.rotary import Rotary
+from rushlight.models.layers.rotary import Rotary, RotarySpec
 
-# Makes a block in place of attention. The argument is the layer's number, the result a module with
-# `cache_spec` and forward(x, context). The block keeps its state by `Cache.state` and `set_state`.
+# Makes a block in place of attention: a frozen dataclass (GGUF's writer compares fields) that is
+# called with the layer's number. The result is a module with `cache_spec` and forward(x, context)
+# of (batch, length, width) -> the same. Without a cache (context.cache is None) it starts anew.
+# Otherwise it keeps what `cache_spec` says, by the layer's number: a State by `Cache.state(layer)`
+# and `Cache.set_state(layer, *new)`; keys and values, or Latent rows, by `Cache.write(layer,
+# context.offsets[layer], *new)`. Padding must not change a State: `AttentionContext.real` says
+# which tokens are real. cos and sin are context.angles[rotary] if its `LayerSpec` names `rotary`.
 MakeBlock = Callable[[int], nn.Module]
 
 
@@ -50,10 +55,16 @@ class DecoderNames:
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """One layer: its attention, or a function that makes a block in its place, and its MLP."""
+    """One layer: its attention, or what makes a block in its place, and its MLP, if it has one.
+
+    name: the checkpoint's name of the block where it is not that of attention. rotary: the
+    positions that a block rotates by; an AttentionSpec has its own.
+    """
 
     attention: AttentionSpec | MakeBlock
-    mlp: MLPSpec | ExpertsSpec
+    mlp: MLPSpec | ExpertsSpec | None
+    name: str | None = None
+    rotary: RotarySpec | None = None
 
 
 @dataclass(frozen=True)
@@ -100,12 +111,15 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, spec: DecoderSpec, layer: int) -> None:
         self.spec, names, own = spec, spec.names, spec.layers[layer]
-        attention = own.attention
-        put(self, names.attention, Attention(spec.width, attention, layer)
+        attention, self.block_name = own.attention, own.name or names.attention
+        put(self, self.block_name, Attention(spec.width, attention, layer)
             if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
-        put(self, names.mlp, make_mlp(spec.width, own.mlp))
-        for name in (names.before_attention, names.after_attention, names.before_mlp,
-                     names.after_mlp):  # fmt: skip
+        norms = [names.before_attention, names.after_attention]
+        self.has_mlp = own.mlp is not None
+        if own.mlp is not None:
+            put(self, names.mlp, make_mlp(spec.width, own.mlp))
+            norms += [names.before_mlp, names.after_mlp]
+        for name in norms:
             if name is not None:
                 put(self, name, make_norm(spec.width, spec.norm))
 
@@ -113,8 +127,10 @@ class DecoderLayer(nn.Module):
         """(batch, length, width) -> the same."""
         names = self.spec.names
         before = self._normed(names.before_attention, x)
-        y = self.get_submodule(names.attention)(before, context)
+        y = self.get_submodule(self.block_name)(before, context)
         y = self._scaled(self._normed(names.after_attention, y))
+        if not self.has_mlp:
+            return x + y
         if not self.spec.parallel:
             x = x + y
         if not (self.spec.parallel and names.before_mlp is None):
@@ -151,13 +167,15 @@ class Decoder(CausalLM):
         put(base, names.norm, make_norm(spec.width, spec.norm))
         if not spec.tied:
             put(self, names.head, nn.Linear(spec.width, spec.vocab, bias=spec.head_bias))
-        attentions = [one.attention for one in spec.layers]
-        self.rotary = Rotary(a.rotary for a in attentions if isinstance(a, AttentionSpec))
+        self.rotary = Rotary(
+            one.attention.rotary if isinstance(one.attention, AttentionSpec) else one.rotary
+            for one in spec.layers
+        )
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer."""
-        name, blocks = self.spec.names.attention, self._part(self.spec.names.layers)
-        return tuple(layer.get_submodule(name).cache_spec for layer in blocks)
+        layers = self._part(self.spec.names.layers)
+        return tuple(layer.get_submodule(layer.block_name).cache_spec for layer in layers)
 
     def forward(
         self,
