@@ -15,6 +15,9 @@ from rushlight.core.functional.normalization import (
 from rushlight.core.functional.random import (
     dropout
 )
+from rushlight.core.functional.recurrence import (
+    gated_delta_rule, wkv
+)
 from rushlight.core.functional.reductions import (
     normalize
 )
@@ -39,7 +42,8 @@ from rushlight.core.ops.unary import (
 
 __all__ = [
     "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "conv_transpose2d", "cross_entropy", "dropout", "embedding", "gelu", "group_norm", "l1_loss",
-    "layer_norm", "linear", "linear_experts", "log_softmax", "max_pool2d", "mse_loss", "nll_loss",
-    "normalize", "pad", "relu", "rms_norm", "sigmoid", "silu", "softmax", "tanh"
+    "conv_transpose2d", "cross_entropy", "dropout", "embedding", "gated_delta_rule", "gelu",
+    "group_norm", "l1_loss", "layer_norm", "linear", "linear_experts", "log_softmax", "max_pool2d",
+    "mse_loss", "nll_loss", "normalize", "pad", "relu", "rms_norm", "sigmoid", "silu", "softmax",
+    "tanh", "wkv"
 ]
