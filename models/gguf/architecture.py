@@ -114,9 +114,9 @@ class Architecture:
     """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
 
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
-    from `KEYS`. transforms: a module's name -> a change that the converter makes. parts: llama.cpp's
-    names of further parts -> the checkpoint's, `{}` for a layer's number; a name may end in
-    ".weight" or ".bias" for a tensor that has no such end on the other side.
+    from `KEYS`. transforms: the name of a module, or of a parameter that is no weight or bias ->
+    a change that the converter makes. parts: names of further parts in GGUF -> the checkpoint's;
+    a name with its end, such as ".weight", stands for one tensor.
     """
 
     model_type: str
@@ -134,6 +134,11 @@ class Architecture:
     def names(self) -> dict[str, str]:
         """llama.cpp's names of all parts -> the checkpoint's."""
         return decoder_names(self.decoder, self.attention, self.mlp) | dict(self.parts)
+
+    def transform(self, name: str) -> Transform | None:
+        """The change that the converter makes to a tensor of the checkpoint."""
+        _, module, last = ("." + name).rsplit(".", 2)
+        return self.transforms.get(last) or self.transforms.get(module)
 
     def renamed(self, name: str) -> str:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""

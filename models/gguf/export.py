@@ -222,8 +222,13 @@ def _moved(
         stored = f"{part.format(number)}.{kind}"
     else:
         raise LoadError(f"{name!r:.100} has no name in GGUF; the model cannot be written")
-    transform = architecture.transforms.get(module.rpartition(".")[2])
-    small = len(weight.shape) < 2 or part.endswith("ffn_gate_inp")
+    transform, shape = architecture.transform(name), weight.shape
+    # What is convolved or decays has no blocks either.
+    small = len(shape) < 2 or part.endswith("ffn_gate_inp") or kind not in ("weight", "bias")
+    if len(shape) == 3 and shape[1] == 1:
+        small = True
+    if transform is not None:
+        shape = transform.redo(empty(shape, device="meta"), config).shape
 
     def read() -> Tensor:
         found = weight.read()
@@ -231,7 +236,7 @@ def _moved(
         return found.float() if small else found
 
     dtype = float32 if small else weight.dtype
-    return replace(weight, name=stored, dtype=dtype, read=partial(read))
+    return replace(weight, name=stored, dtype=dtype, shape=shape, read=partial(read))
 
 
 def _stops(metadata: Mapping[str, Any], files: Mapping[str, bytes], model: Model) -> dict[str, Any]:

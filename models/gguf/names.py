@@ -36,7 +36,7 @@ def as_checkpoint(
     renamed = {architecture.renamed(n): t for n, t in found.items()}
     config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
     for n, t in renamed.items():
-        transform = architecture.transforms.get(n.split(".")[-2])
+        transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
     read = {"architectures", *(field.name for field in fields(family.Config))}

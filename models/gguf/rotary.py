@@ -80,7 +80,8 @@ def _yarn(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
 
 def rotary_of(model: Model) -> RotarySpec | None:
     """The rotary positions of the layers without a window, or else of any layer."""
-    full, within = [], []
+    full: list[RotarySpec] = []
+    within: list[RotarySpec] = []
     for layer in model.spec.layers:
         of = layer.attention if isinstance(layer.attention, AttentionSpec) else layer
         if of.rotary is not None:

@@ -19,15 +19,15 @@ from rushlight.models.layers.attention import Attention, AttentionContext, Atten
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
-from rushlight.models.layers.rotary import Rotary
+from rushlight.models.layers.rotary import Rotary, RotarySpec
 
-# Makes a block in place of attention: a frozen dataclass (GGUF's writer compares its fields) that is
-# called with the layer's number. The result is a module with `cache_spec` and forward(x, context) of
-# (batch, length, width) -> the same. Without a cache (context.cache is None) it starts from nothing.
-# Else it keeps what `cache_spec` says under the layer's number: a State by `Cache.state(layer)` and
-# `Cache.set_state(layer, *new)`, keys and values or Latent rows by `Cache.write(layer,
-# context.offsets[layer], *new)`. Padding must not change a State: `AttentionContext.real` has the
-# tokens that are none. cos and sin are context.angles[rotary] if its `LayerSpec` names `rotary`.
+# Makes a block in place of attention: a frozen dataclass (GGUF's writer compares fields) that is
+# called with the layer's number. The result is a module with `cache_spec` and forward(x, context)
+# of (batch, length, width) -> the same. Without a cache (context.cache is None) it starts anew.
+# Otherwise it keeps what `cache_spec` says, by the layer's number: a State by `Cache.state(layer)`
+# and `Cache.set_state(layer, *new)`; keys and values, or Latent rows, by `Cache.write(layer,
+# context.offsets[layer], *new)`. Padding must not change a State: `AttentionContext.real` says
+# which tokens are real. cos and sin are context.angles[rotary] if its `LayerSpec` names `rotary`.
 MakeBlock = Callable[[int], nn.Module]
 
 
