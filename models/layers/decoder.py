@@ -111,11 +111,11 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, spec: DecoderSpec, layer: int) -> None:
         self.spec, names, own = spec, spec.names, spec.layers[layer]
-        attention, self.mixer = own.attention, own.name or names.attention
-        put(self, self.mixer, Attention(spec.width, attention, layer)
+        attention, self.block_name = own.attention, own.name or names.attention
+        put(self, self.block_name, Attention(spec.width, attention, layer)
             if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
         norms = [names.before_attention, names.after_attention]
-        self.fed = own.mlp is not None
+        self.has_mlp = own.mlp is not None
         if own.mlp is not None:
             put(self, names.mlp, make_mlp(spec.width, own.mlp))
             norms += [names.before_mlp, names.after_mlp]
@@ -127,9 +127,9 @@ class DecoderLayer(nn.Module):
         """(batch, length, width) -> the same."""
         names = self.spec.names
         before = self._normed(names.before_attention, x)
-        y = self.get_submodule(self.mixer)(before, context)
+        y = self.get_submodule(self.block_name)(before, context)
         y = self._scaled(self._normed(names.after_attention, y))
-        if not self.fed:
+        if not self.has_mlp:
             return x + y
         if not self.spec.parallel:
             x = x + y
@@ -175,7 +175,7 @@ class Decoder(CausalLM):
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer."""
         layers = self._part(self.spec.names.layers)
-        return tuple(layer.get_submodule(layer.mixer).cache_spec for layer in layers)
+        return tuple(layer.get_submodule(layer.block_name).cache_spec for layer in layers)
 
     def forward(
         self,
