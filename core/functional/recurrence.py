@@ -209,6 +209,6 @@ def _inverse(lower: Tensor) -> Tensor:
         block = at // width
         row, col = block.unsqueeze(1), block.unsqueeze(0)
         below = ((row - col) == 1) & (row % 2 == 1)
-        found = found + found @ lower.masked_fill(below.logical_not(), 0) @ found
+        found = found + found @ (lower * below.to(lower.dtype)) @ found
         width *= 2
     return found

@@ -72,9 +72,7 @@ class GatedDelta(nn.Module):
     def cache_spec(self) -> State:
         """The inputs of the convolution, and the state of the rule."""
         spec = self.spec
-        return State(
-            ((spec.kernel - 1, self.channels), (spec.value_heads, spec.keys, spec.values))
-        )
+        return State(((spec.kernel - 1, self.channels), (spec.value_heads, spec.keys, spec.values)))
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
@@ -91,7 +89,7 @@ class GatedDelta(nn.Module):
         y, before = self._convolved(ops.cat([q, k, v], -1), before, real, context)
         q, k, v = y.float().split([self.key_dim, self.key_dim, self.value_dim], -1)
         q, k = (self._unit(self._heads(y, spec.key_heads, group)) for y in (q, k))
-        beta, steps = b.sigmoid(), ops.softplus(a + self.dt_bias.float())
+        beta, steps = b.sigmoid(), _softplus(a + self.dt_bias.float())
         if real is not None:  # padding neither writes nor decays
             beta, steps = (y * real.unsqueeze(-1).float() for y in (beta, steps))
         beta, decay = (
@@ -104,8 +102,8 @@ class GatedDelta(nn.Module):
             cache.set_state(self.layer, before, state)
         # (batch, heads, length, values) -> (batch, length, heads, values)
         out = self.norm(out.transpose(1, 2).to(x.dtype)).reshape(batch, length, -1)
-        out = self.out_proj(out * ops.silu(z))
-        return out
+        result: Tensor = self.out_proj(out * ops.silu(z))
+        return result
 
     def _convolved(
         self, x: Tensor, before: Tensor | None, real: Tensor | None, context: AttentionContext
@@ -133,3 +131,8 @@ class GatedDelta(nn.Module):
     @staticmethod
     def _unit(x: Tensor) -> Tensor:
         return x * ((x * x).sum(-1, keepdim=True) + 1e-6).rsqrt()
+
+
+def _softplus(x: Tensor) -> Tensor:
+    """log(1 + e^x), for large x too."""
+    return x.clamp(min=0) + (-x.abs()).exp().log1p()
