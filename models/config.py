@@ -42,13 +42,20 @@ HARMLESS = frozenset(
     max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
     num_return_sequences remove_invalid_values repetition_penalty suppress_tokens temperature
     top_k top_p typical_p
+    block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_xavier_init
+    conv_dim conv_dim_out conv_use_xavier_init
+    fused_add_norm rescale_prenorm_residual residual_in_fp32 time_step_floor
+    time_step_init_scheme time_step_max time_step_min time_step_scale use_associative_scan
+    use_mambapy w_init_variance_scale final_w_init_variance_scale
 """.split()
 )
 # Values of other families' keys that do not change results.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "partial_rotary_factor": (1,), "position_embedding_type": ("absolute", "rope"),
     "pruned_heads": ({},), "logit_scale": (1,), "residual_multiplier": (1,),
-    "embedding_multiplier": (1,), "logits_scaling": (1,),
+    "embedding_multiplier": (1,), "logits_scaling": (1,), "use_pos_enc": (True,),
+    "block_use_swiglu": (True,), "embeddings_scale_by_sqrt_dim": (True,),
+    "rms_norm": (True,), "ssm_cfg": ({},),
 }  # fmt: skip
 
 

@@ -21,6 +21,9 @@ from rushlight.core.functional.recurrence import (
 from rushlight.core.functional.reductions import (
     normalize
 )
+from rushlight.core.functional.scan import (
+    causal_conv1d, linear_recurrence, selective_scan
+)
 from rushlight.core.ops.conv import (
     conv2d, conv_transpose2d
 )
@@ -41,9 +44,9 @@ from rushlight.core.ops.unary import (
 )
 
 __all__ = [
-    "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "conv_transpose2d", "cross_entropy", "dropout", "embedding", "gated_delta_rule", "gelu",
-    "group_norm", "l1_loss", "layer_norm", "linear", "linear_experts", "log_softmax", "max_pool2d",
-    "mse_loss", "nll_loss", "normalize", "pad", "relu", "rms_norm", "sigmoid", "silu", "softmax",
-    "tanh", "wkv"
+    "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "causal_conv1d", "conv1d",
+    "conv2d", "conv_transpose2d", "cross_entropy", "dropout", "embedding", "gated_delta_rule",
+    "gelu", "group_norm", "l1_loss", "layer_norm", "linear", "linear_experts", "linear_recurrence",
+    "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "normalize", "pad", "relu", "rms_norm",
+    "selective_scan", "sigmoid", "silu", "softmax", "tanh", "wkv"
 ]

@@ -114,9 +114,9 @@ class Architecture:
     """How a GGUF file maps to a checkpoint of `model_type` and `architecture`.
 
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
-    from `KEYS`. transforms: the name of a module, or of a parameter that is no weight or bias ->
-    a change that the converter makes. parts: names of further parts in GGUF -> the checkpoint's;
-    a name with its end, such as ".weight", stands for one tensor.
+    from `KEYS`; empty where a file has none. transforms: the end of the path of a module or of a
+    parameter -> a change that the converter makes. parts: further names in GGUF -> those of the
+    checkpoint; one with its end, such as ".weight", stands for one tensor.
     """
 
     model_type: str
@@ -137,8 +137,10 @@ class Architecture:
 
     def transform(self, name: str) -> Transform | None:
         """The change that the converter makes to a tensor of the checkpoint."""
-        _, module, last = ("." + name).rsplit(".", 2)
-        return self.transforms.get(last) or self.transforms.get(module)
+        module = f".{name}".rpartition(".")[0]
+        ends = [n for n in self.transforms if f".{name}".endswith(f".{n}")
+                or module.endswith(f".{n}")]  # fmt: skip
+        return self.transforms[ends[0]] if ends else None
 
     def renamed(self, name: str) -> str:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""

@@ -159,7 +159,7 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
     }  # fmt: skip
     for key, stored in {**KEYS, **architecture.keys}.items():
         value = getattr(config, key, None)
-        if value is not None:
+        if stored and value is not None:
             found[f"{kind}.{stored}"] = value
     found.setdefault(f"{kind}.attention.head_count_kv", found[f"{kind}.attention.head_count"])
     if f"{kind}.attention.key_length" in found:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.convolution import conv1d
 from rushlight.core.functional.recurrence import gated_delta_rule
 from rushlight.core.nn import init
 from rushlight.core.nn.module import parameter
@@ -15,6 +14,7 @@ from rushlight.models.config import choose
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.state_space import CausalConv, masked, softplus, states_of
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,6 @@ class GatedDeltaSpec:
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
-        if not 1 <= self.kernel <= 64:
-            raise FormatError(
-                f"config.json: linear_conv_kernel_dim {self.kernel} is out of range, 1 to 64"
-            )
         if self.key_heads < 1 or self.value_heads < 1 or self.value_heads % self.key_heads:
             raise FormatError(
                 f"config.json: linear_num_value_heads {self.value_heads} is not a multiple of "
@@ -56,9 +52,7 @@ class GatedDelta(nn.Module):
         self.channels = 2 * self.key_dim + self.value_dim
         self.in_proj_qkvz = nn.Linear(spec.width, self.channels + self.value_dim, bias=False)
         self.in_proj_ba = nn.Linear(spec.width, 2 * spec.value_heads, bias=False)
-        self.conv1d = nn.Conv1d(
-            self.channels, self.channels, spec.kernel, groups=self.channels, bias=False
-        )
+        self.conv1d = CausalConv(self.channels, spec.kernel, bias=False)
         self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(spec.value_heads)
         self.norm = nn.RMSNorm(spec.values, eps=spec.eps)
         self.out_proj = nn.Linear(self.value_dim, spec.width, bias=False)
@@ -78,20 +72,21 @@ class GatedDelta(nn.Module):
         """(batch, length, width) -> the same."""
         spec, cache = self.spec, context.cache
         batch, length, _ = x.shape
-        real, group = context.real(length), spec.value_heads // spec.key_heads
+        group = spec.value_heads // spec.key_heads
         rows = (batch, length, spec.key_heads, -1)
         mixed, gates = self.in_proj_qkvz(x).reshape(*rows), self.in_proj_ba(x).reshape(*rows)
         wide = group * spec.values
         parts = mixed.split([spec.keys, spec.keys, wide, wide], -1)
         q, k, v, z = (y.reshape(batch, length, -1) for y in parts)
         b, a = (y.reshape(batch, length, -1).float() for y in gates.chunk(2, -1))
-        before, state = (None, None) if cache is None else cache.state(self.layer)
-        y, before = self._convolved(ops.cat([q, k, v], -1), before, real, context)
-        q, k, v = y.float().split([self.key_dim, self.key_dim, self.value_dim], -1)
+        before, state = states_of(context, self.layer, 2)
+        y, before = self.conv1d.read(ops.cat([q, k, v], -1), context, before)
+        y = ACTIVATIONS[spec.activation](y).float()
+        q, k, v = y.split([self.key_dim, self.key_dim, self.value_dim], -1)
         q, k = (self._unit(self._heads(y, spec.key_heads, group)) for y in (q, k))
-        beta, steps = b.sigmoid(), _softplus(a + self.dt_bias.float())
-        if real is not None:  # padding neither writes nor decays
-            beta, steps = (y * real.unsqueeze(-1).float() for y in (beta, steps))
+        # Padding neither writes nor decays.
+        beta = masked(b.sigmoid(), context)
+        steps = masked(softplus(a + self.dt_bias.float()), context)
         beta, decay = (
             y.transpose(1, 2).unsqueeze(-1) for y in (beta, steps * -self.A_log.float().exp())
         )
@@ -99,28 +94,11 @@ class GatedDelta(nn.Module):
             q * spec.keys**-0.5, k, self._heads(v, spec.value_heads, 1), decay, beta, state
         )
         if cache is not None:
-            cache.set_state(self.layer, before, state)
+            cache.set_state(self.layer, before.float(), state)
         # (batch, heads, length, values) -> (batch, length, heads, values)
         out = self.norm(out.transpose(1, 2).to(x.dtype)).reshape(batch, length, -1)
         result: Tensor = self.out_proj(out * ops.silu(z))
         return result
-
-    def _convolved(
-        self, x: Tensor, before: Tensor | None, real: Tensor | None, context: AttentionContext
-    ) -> tuple[Tensor, Tensor]:
-        """(batch, length, channels) convolved, and the inputs that the next token sees."""
-        if context.mask is not None and real is not None:
-            x = x * real.unsqueeze(-1).to(x.dtype)
-        kept = self.spec.kernel - 1
-        if before is None:
-            before = ops.zeros(x.shape[0], kept, self.channels, device=x.device)
-        seen = ops.cat([before.to(x.dtype), x], 1)
-        y = conv1d(seen.transpose(1, 2), self.conv1d.weight, groups=self.channels).transpose(1, 2)
-        last = seen[:, x.shape[1] :]
-        if context.lengths is not None:
-            at = context.lengths.unsqueeze(1) + ops.arange(kept, device=x.device)
-            last = seen.gather(1, at.unsqueeze(-1).expand(x.shape[0], kept, self.channels))
-        return ACTIVATIONS[self.spec.activation](y), last.float()
 
     @staticmethod
     def _heads(x: Tensor, heads: int, times: int) -> Tensor:
@@ -131,8 +109,3 @@ class GatedDelta(nn.Module):
     @staticmethod
     def _unit(x: Tensor) -> Tensor:
         return x * ((x * x).sum(-1, keepdim=True) + 1e-6).rsqrt()
-
-
-def _softplus(x: Tensor) -> Tensor:
-    """log(1 + e^x), for large x too."""
-    return x.clamp(min=0) + (-x.abs()).exp().log1p()

@@ -31,6 +31,8 @@ _LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 2000.0}
 # Rows are longer than the original context of the first, shorter than that of the second.
 _LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.1, 1.2, 1.3, 1.5],
          "long_factor": [2.0, 2.5, 3.0, 4.0]}  # fmt: skip
+_MAMBA: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "num_hidden_layers": 3,
+                          "eos_token_id": None, "pad_token_id": None}  # fmt: skip
 
 
 def _sized(kind: str, **changes: Any) -> dict[str, Any]:
@@ -43,6 +45,12 @@ def _falcon(**changes: Any) -> dict[str, Any]:
 
 def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_GPT, **changes}
+
+
+def _griffin(**changes: Any) -> dict[str, Any]:
+    sizes = {k: v for k, v in _SIZES.items() if k != "max_position_embeddings"}
+    return {"model_type": "recurrent_gemma", **sizes, "attention_window_size": 5,
+            "tie_word_embeddings": True, **changes}  # fmt: skip
 
 
 # transformers' class of the model, and what config.json says; token ids are below vocab_size.
@@ -300,7 +308,39 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "max_seq_len": 24, "eos_token_id": None,
         "attn_config": {"clip_qkv": 0.4, "softmax_scale": 0.5},
     }),
+    "mamba": ("MambaForCausalLM", {
+        **_MAMBA, "model_type": "mamba", "state_size": 5, "tie_word_embeddings": True,
+    }),
+    "mamba-biases": ("MambaForCausalLM", {
+        **_MAMBA, "model_type": "mamba", "state_size": 8, "conv_kernel": 3, "use_bias": True,
+        "use_conv_bias": False, "time_step_rank": 7, "expand": 1, "tie_word_embeddings": False,
+    }),
+    "mamba2": ("Mamba2ForCausalLM", {
+        **_MAMBA, "model_type": "mamba2", "state_size": 8, "num_heads": 8, "head_dim": 12,
+        "n_groups": 2, "chunk_size": 4, "tie_word_embeddings": False,
+    }),
+    "mamba2-limits": ("Mamba2ForCausalLM", {
+        **_MAMBA, "model_type": "mamba2", "state_size": 5, "num_heads": 6, "head_dim": 8,
+        "expand": 1, "n_groups": 1, "conv_kernel": 3, "use_bias": True, "use_conv_bias": False,
+        "time_step_limit": [0.3, 1.1], "tie_word_embeddings": True,
+    }),
+    "lfm2": ("Lfm2ForCausalLM", _sized(
+        "lfm2", layer_types=["conv", "full_attention", "conv"], block_multiple_of=8,
+        tie_word_embeddings=True,
+    )),
+    "lfm2-biases": ("Lfm2ForCausalLM", _sized(
+        "lfm2", full_attn_idxs=[2], conv_bias=True, conv_L_cache=5, rope_parameters=_YARN,
+        block_auto_adjust_ff_dim=False,
+    )),
+    "recurrent_gemma": ("RecurrentGemmaForCausalLM", _griffin()),
+    "recurrent_gemma-wide": ("RecurrentGemmaForCausalLM", _griffin(
+        lru_width=60, conv1d_width=3, block_types=["attention", "recurrent"], attention_bias=True,
+        num_key_value_heads=6, logits_soft_cap=3.0, rope_parameters={
+            "rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.75},
+    )),
 }  # fmt: skip
+# States that padding would change in the published code: there padded rows are read alone.
+RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma")
 LENGTH = 13
 
 

@@ -58,8 +58,14 @@ def main(rows: list[str]) -> None:
         if decoder and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
-            found = [model(ids), model(ids, **given)]
-        out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
+            if settings["model_type"] in table.RECURRENT:
+                out = model(ids, use_cache=False).logits
+                padded = torch.zeros_like(out)
+                for row_ids, kept, into in zip(ids, mask, padded, strict=True):
+                    into[kept] = model(row_ids[kept][None], use_cache=False).logits[0]
+            else:
+                found = [model(ids), model(ids, **given)]
+                out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
         metadata = {"config": json.dumps(stored), "names": json.dumps(names)}
         place = MODELS / "data" / "families" / f"{row}.safetensors"
         tensors = {"out": out.contiguous(), "padded": padded.contiguous()}

@@ -1,0 +1,80 @@
+"""LFM2 (Liquid AI, 2025): short convolutions, and attention in some layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import FULL, decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.short_conv import ShortConvSpec
+
+MODEL_TYPES = ("lfm2",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Lfm2ForCausalLM",)
+BASE_PREFIX = "model."
+NAMES = DecoderNames(norm="embedding_norm", before_attention="operator_norm", before_mlp="ffn_norm",
+                     mlp="feed_forward")  # fmt: skip
+OWN = AttentionNames(out="out_proj", q_norm="q_layernorm", k_norm="k_layernorm")
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    intermediate_size: int = 12288
+    block_ff_dim: int | None = None
+    block_auto_adjust_ff_dim: bool = True
+    block_ffn_dim_multiplier: float | None = 1.0
+    block_multiple_of: int = 256
+    head_dim: int | None = None
+    max_position_embeddings: int = 128000
+    norm_eps: float = 1e-5
+    rope_theta: float = 1e6
+    rope_parameters: Any = None
+    conv_bias: bool = False
+    conv_L_cache: int = 3
+    full_attn_idxs: Any = None
+    layer_types: Any = None
+    tie_word_embeddings: bool | None = True
+    tie_embedding: bool | None = None
+    eos_token_id: Any = None
+    model_type: str = "lfm2"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    count, inner = c.num_hidden_layers, c.block_ff_dim or c.intermediate_size
+    if c.block_auto_adjust_ff_dim:
+        inner, step = int(2 * inner / 3), max(c.block_multiple_of, 1)
+        if c.block_ffn_dim_multiplier is not None:
+            inner = -(-int(c.block_ffn_dim_multiplier * inner) // step) * step
+    full = range(count) if c.full_attn_idxs is None else c.full_attn_idxs
+    kinds = c.layer_types or [FULL if i in full else "conv" for i in range(count)]
+    if not isinstance(kinds, list) or len(kinds) != count or {*map(str, kinds)} - {FULL, "conv"}:
+        raise FormatError(f"config.json: layer_types is {brief(kinds)}; {count} of {FULL}, conv")
+    heads, norm = c.num_attention_heads, NormSpec("rms", c.norm_eps)
+    head = c.head_dim or c.hidden_size // max(heads, 1)
+    attention = AttentionSpec(heads, c.num_key_value_heads, head, norm=norm, names=OWN,
+                              rotary=rotary_of(vars(c), head))  # fmt: skip
+    conv = ShortConvSpec(c.hidden_size, c.conv_L_cache, c.conv_bias)
+    mlp = MLPSpec(inner, names=MLPNames(gate="w1", up="w3", down="w2"))
+    both = {FULL: LayerSpec(attention, mlp), "conv": LayerSpec(conv, mlp, "conv")}
+    return DecoderSpec(
+        c.vocab_size, c.hidden_size, c.max_position_embeddings, tuple(both[k] for k in kinds), norm,
+        tied=bool(c.tie_word_embeddings if c.tie_embedding is None else c.tie_embedding),
+        names=NAMES,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

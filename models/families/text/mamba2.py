@@ -1,0 +1,80 @@
+"""Mamba2 (Dao and Gu, 2024): state spaces by heads, each with one decay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.text import mamba
+from rushlight.models.gguf.scans import ssm
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.state_space import Mamba2Spec
+
+MODEL_TYPES = ("mamba2",)
+GGUF_TYPES = ("mamba2",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Mamba2ForCausalLM",)
+BASE_PREFIX = "backbone."
+
+
+@dataclass
+class Config(mamba.Config):
+    """The keys of config.json that the model depends on."""
+
+    num_heads: int = 128
+    head_dim: int = 64
+    n_groups: int = 8
+    state_size: int = 128
+    time_step_limit: Any = None
+    chunk_size: int = 256  # changes no number
+    norm_before_gate: bool = False
+    tie_word_embeddings: bool | None = False
+    model_type: str = "mamba2"
+
+
+def limits_of(given: Any) -> tuple[float, float]:
+    """The limits of time steps of a config.json; none by default."""
+    if given is None:
+        return 0.0, float("inf")
+    if isinstance(given, list | tuple) and len(given) == 2:
+        low, high = given  # transformers writes infinity as an object
+        high = float("inf") if high in ({"__float__": "Infinity"}, "Infinity") else high
+        if all(type(n) in (int, float) for n in (low, high)) and 0 <= low <= high:
+            return float(low), float(high)
+    raise FormatError(f"config.json: time_step_limit is {brief(given)}; it must be two numbers")
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    if c.inner != c.num_heads * c.head_dim:
+        raise FormatError(
+            f"config.json: num_heads {c.num_heads} of head_dim {c.head_dim} are not expand "
+            f"{c.expand:g} times hidden_size {c.hidden_size}"
+        )
+    if c.norm_before_gate:
+        raise FormatError("config.json: norm_before_gate true is not supported; supported: false")
+    block = Mamba2Spec(
+        c.hidden_size, c.num_heads, c.head_dim, c.n_groups, c.state_size, c.conv_kernel,
+        c.use_bias, c.use_conv_bias, c.hidden_act, limits_of(c.time_step_limit),
+        c.layer_norm_epsilon,
+    )  # fmt: skip
+    return DecoderSpec(
+        c.vocab_size, c.hidden_size, mamba.CONTEXT, (LayerSpec(block, None),) * c.num_hidden_layers,
+        NormSpec("rms", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=mamba.NAMES,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def adjust(config: dict[str, Any]) -> None:
+    """A file has the scan's width and the number of heads."""
+    mamba.adjust(config)
+    config["head_dim"] = config.get("inner", 0) // max(config.get("num_heads", 0), 1)
+    config["time_step_rank"] = "auto"
+
+
+GGUF = ssm("mamba2", "Mamba2ForCausalLM", mamba.NAMES, adjust)

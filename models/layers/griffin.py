@@ -1,0 +1,111 @@
+"""The gated linear recurrence of Griffin, RG-LRU (De et al., 2024), in place of attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.scan import linear_recurrence
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose
+from rushlight.models.generation.cache_spec import State
+from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.state_space import CausalConv, masked, softplus, states_of
+
+
+@dataclass(frozen=True)
+class GriffinSpec:
+    """A recurrence `inner` wide whose gates are products within each of `heads` parts."""
+
+    width: int
+    inner: int
+    heads: int
+    kernel: int
+    activation: str = "gelu_pytorch_tanh"
+
+    def __post_init__(self) -> None:
+        choose("hidden_activation", self.activation, tuple(ACTIVATIONS))
+        if self.heads < 1 or self.inner % self.heads:
+            raise FormatError(
+                f"config.json: lru_width {self.inner} is not a multiple of num_attention_heads "
+                f"{self.heads}"
+            )
+
+    def __call__(self, layer: int) -> Griffin:
+        """The block of a layer."""
+        return Griffin(self, layer)
+
+
+class RGLRU(nn.Module):
+    """h[t] = a h[t - 1] + sqrt(1 - a^2) i x, where a and i are gates of x."""
+
+    def __init__(self, inner: int, heads: int) -> None:
+        part = inner // heads
+        self.recurrent_param = parameter(inner)
+        self.input_gate_weight = parameter(heads, part, part)
+        self.input_gate_bias = parameter(heads, part)
+        self.recurrent_gate_weight = parameter(heads, part, part)
+        self.recurrent_gate_bias = parameter(heads, part)
+
+    def reset_parameters(self) -> None:
+        """Gates that start half open."""
+        for t in (self.recurrent_param, self.input_gate_bias, self.recurrent_gate_bias):
+            init.zeros_(t)
+        for t in (self.input_gate_weight, self.recurrent_gate_weight):
+            init.normal_(t, 0.0, 0.01)
+
+    def forward(
+        self, x: Tensor, context: AttentionContext, first: Tensor, state: Tensor | None
+    ) -> Tensor:
+        """The states (batch, length, inner) after each token; first: a row's first tokens."""
+
+        def gate(weight: Tensor, bias: Tensor) -> Tensor:
+            # (batch, length, heads, 1, part) @ (heads, part, part) -> (batch, length, inner)
+            parts = x.reshape(*x.shape[:2], weight.shape[0], 1, -1)
+            return ((parts @ weight).squeeze(3) + bias).sigmoid().reshape(x.shape)
+
+        opened = gate(self.recurrent_gate_weight, self.recurrent_gate_bias).float()
+        rate = masked(opened * softplus(self.recurrent_param.float()) * -8.0, context)
+        new = (x * gate(self.input_gate_weight, self.input_gate_bias)).float()
+        share = (1 - (2 * rate).exp()).sqrt()
+        share = share + (1 - share) * first.float().unsqueeze(-1)
+        return linear_recurrence(rate.exp(), masked(new * share, context), state)
+
+
+class Griffin(nn.Module):
+    """out(rg_lru(conv(x)) * act(y)), where x and y are projections."""
+
+    def __init__(self, spec: GriffinSpec, layer: int) -> None:
+        self.spec, self.layer = spec, layer
+        self.linear_y = nn.Linear(spec.width, spec.inner)
+        self.linear_x = nn.Linear(spec.width, spec.inner)
+        self.linear_out = nn.Linear(spec.inner, spec.width)
+        self.conv_1d = CausalConv(spec.inner, spec.kernel, bias=True)
+        self.rg_lru = RGLRU(spec.inner, spec.heads)
+
+    @property
+    def cache_spec(self) -> State:
+        """The inputs of the convolution, and the recurrence's last state."""
+        return State(((self.spec.kernel - 1, self.spec.inner), (self.spec.inner,)))
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        cache, length = context.cache, x.shape[1]
+        before, state = states_of(context, self.layer, 2)
+        y = ACTIVATIONS[self.spec.activation](self.linear_y(x))
+        h, before = self.conv_1d.read(self.linear_x(x), context, before)
+        real = context.real(length)
+        if cache is None and real is not None:
+            at = real.long().cumsum(1) - 1
+        else:
+            at = ops.arange(length, device=x.device).unsqueeze(0)
+            at = at if cache is None else at + context.offsets[self.layer].unsqueeze(1)
+        states = self.rg_lru(h, context, at == 0, state)
+        if cache is not None:
+            cache.set_state(self.layer, before.float(), states[:, -1])
+        out: Tensor = self.linear_out(states.to(x.dtype) * y)
+        return out

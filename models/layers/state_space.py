@@ -1,0 +1,228 @@
+"""State space blocks in place of attention: Mamba (Gu and Dao, 2023) and Mamba2 (2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.functional.scan import causal_conv1d, selective_scan
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import LARGEST_SIZE, choose
+from rushlight.models.generation.cache_spec import State
+from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.mlp import ACTIVATIONS
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), without overflow."""
+    return ops.relu(x) + (-x.abs()).exp().log1p()
+
+
+class CausalConv(nn.Conv1d):
+    """A convolution of each channel over `kernel` tokens, the last of them the token itself."""
+
+    def __init__(self, channels: int, kernel: int, bias: bool) -> None:
+        if not 1 <= kernel <= 64:
+            raise FormatError(f"config.json: a convolution over {kernel} tokens is out of range")
+        super().__init__(channels, channels, kernel, groups=channels, bias=bias)
+
+    def read(
+        self, x: Tensor, context: AttentionContext, state: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """(batch, length, channels) -> the same, and the inputs that the next token reads."""
+        if context.mask is not None:  # padding on the left is as if there were nothing
+            x = masked(x, context)
+        return causal_conv1d(x, self.weight, self.bias, state, context.lengths)
+
+
+def masked(x: Tensor, context: AttentionContext) -> Tensor:
+    """(batch, length, ...) with zeros for padding."""
+    real = context.real(x.shape[1])
+    return x if real is None else x * real.to(x.dtype).reshape(*real.shape, *[1] * (x.ndim - 2))
+
+
+def states_of(context: AttentionContext, layer: int, count: int) -> Sequence[Tensor | None]:
+    """The states of a layer; None for each without a cache."""
+    return [None] * count if context.cache is None else context.cache.state(layer)
+
+
+def rank_of(given: Any, width: int) -> int:
+    """`time_step_rank` of a config.json: a number, or "auto" for a sixteenth of the width."""
+    rank = -(-width // 16) if given == "auto" else given
+    if type(rank) is not int or not 0 < rank < LARGEST_SIZE:
+        raise FormatError(f"config.json: time_step_rank {brief(given)} is out of range")
+    return rank
+
+
+@dataclass(frozen=True)
+class MambaSpec:
+    """A block `inner` wide with `states` numbers a channel, each with a decay of its own.
+
+    rank: of the matrix that gives a channel's time steps. kernel: of the convolution. bias: of the
+    projections in and out.
+    """
+
+    width: int
+    inner: int
+    states: int
+    rank: int
+    kernel: int
+    bias: bool = False
+    conv_bias: bool = True
+    activation: str = "silu"
+
+    def __post_init__(self) -> None:
+        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+
+    def __call__(self, layer: int) -> Mamba:
+        """The block of a layer."""
+        return Mamba(self, layer)
+
+
+class Mamba(nn.Module):
+    """Mamba's block: a convolution, a selective scan and a gate."""
+
+    def __init__(self, spec: MambaSpec, layer: int) -> None:
+        self.spec, self.layer, inner = spec, layer, spec.inner
+        self.in_proj = nn.Linear(spec.width, 2 * inner, bias=spec.bias)
+        self.conv1d = CausalConv(inner, spec.kernel, spec.conv_bias)
+        self.x_proj = nn.Linear(inner, spec.rank + 2 * spec.states, bias=False)
+        self.dt_proj = nn.Linear(spec.rank, inner)
+        self.A_log, self.D = parameter(inner, spec.states), parameter(inner)
+        self.out_proj = nn.Linear(inner, spec.width, bias=spec.bias)
+
+    @property
+    def cache_spec(self) -> State:
+        """The inputs of the convolution, and the state of the scan."""
+        spec = self.spec
+        return State(((spec.kernel - 1, spec.inner), (spec.inner, 1, spec.states)))
+
+    def reset_parameters(self) -> None:
+        """Decays of 1; the input is added once."""
+        init.zeros_(self.A_log)
+        init.ones_(self.D)
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        spec = self.spec
+        before, state = states_of(context, self.layer, 2)
+        both = self.in_proj(x)
+        h, gate = both[..., : spec.inner], both[..., spec.inner :]
+        h, before = self.conv1d.read(h, context, before)
+        h = ACTIVATIONS[spec.activation](h)
+        known = self.x_proj(h)
+        dt = softplus(self.dt_proj(known[..., : spec.rank]).float())
+        b = known[..., spec.rank : spec.rank + spec.states].unsqueeze(2)
+        c = known[..., spec.rank + spec.states :].unsqueeze(2)
+        y, state = selective_scan(
+            h.unsqueeze(-1), masked(dt, context), -self.A_log.float().exp(), b, c, self.D, state
+        )
+        if context.cache is not None:
+            context.cache.set_state(self.layer, before.float(), state)
+        out: Tensor = self.out_proj(y.squeeze(-1) * ops.silu(gate))
+        return out
+
+
+@dataclass(frozen=True)
+class Mamba2Spec:
+    """A block of `heads` heads, each with one decay; `groups` of heads share what they read.
+
+    limits: of the time steps. eps: of the norm after the gate, over each group; None: no norm.
+    The other fields are those of `MambaSpec`.
+    """
+
+    width: int
+    heads: int
+    head: int
+    groups: int
+    states: int
+    kernel: int
+    bias: bool = False
+    conv_bias: bool = True
+    activation: str = "silu"
+    limits: tuple[float, float] = (0.0, float("inf"))
+    eps: float | None = 1e-5
+
+    def __post_init__(self) -> None:
+        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+        if self.groups < 1 or self.heads < 1 or self.heads % self.groups:
+            raise FormatError(
+                f"config.json: n_groups {self.groups} does not divide {self.heads} heads"
+            )
+
+    def __call__(self, layer: int) -> Mamba2:
+        """The block of a layer."""
+        return Mamba2(self, layer)
+
+
+class GroupedNorm(nn.RMSNorm):
+    """RMS norm over each of `groups` parts of the last dim."""
+
+    def __init__(self, dim: int, groups: int, eps: float) -> None:
+        super().__init__(dim, eps=eps)
+        self.groups = groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., dim) -> the same."""
+        assert self.weight is not None and self.eps is not None
+        part = x.shape[-1] // self.groups
+        y = ops.rms_norm(x.reshape(*x.shape[:-1], self.groups, part), (part,), None, self.eps)
+        return y.reshape(x.shape) * self.weight
+
+
+class Mamba2(nn.Module):
+    """Mamba2's block: one projection, a convolution, a scan by heads, a gate and a norm."""
+
+    def __init__(self, spec: Mamba2Spec, layer: int) -> None:
+        self.spec, self.layer = spec, layer
+        self.inner, self.shared = spec.heads * spec.head, spec.groups * spec.states
+        channels = self.inner + 2 * self.shared
+        self.in_proj = nn.Linear(spec.width, self.inner + channels + spec.heads, bias=spec.bias)
+        self.conv1d = CausalConv(channels, spec.kernel, spec.conv_bias)
+        self.A_log, self.D = parameter(spec.heads), parameter(spec.heads)
+        self.dt_bias = parameter(spec.heads)
+        if spec.eps is not None:
+            self.norm = GroupedNorm(self.inner, spec.groups, spec.eps)
+        self.out_proj = nn.Linear(self.inner, spec.width, bias=spec.bias)
+
+    @property
+    def cache_spec(self) -> State:
+        """The inputs of the convolution, and the state of the scan."""
+        spec = self.spec
+        channels = self.inner + 2 * self.shared
+        return State(((spec.kernel - 1, channels), (spec.heads, spec.head, spec.states)))
+
+    def reset_parameters(self) -> None:
+        """Decays of 1, no bias of time steps; the input is added once."""
+        for t in (self.A_log, self.dt_bias):
+            init.zeros_(t)
+        init.ones_(self.D)
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        spec, inner, shared = self.spec, self.inner, self.shared
+        before, state = states_of(context, self.layer, 2)
+        all_, rows = self.in_proj(x), x.shape[:2]
+        gate, h, dt = all_[..., :inner], all_[..., inner : -spec.heads], all_[..., -spec.heads :]
+        h, before = self.conv1d.read(h, context, before)
+        h = ACTIVATIONS[spec.activation](h)
+        dt = softplus(dt.float() + self.dt_bias.float())
+        low, high = spec.limits
+        if low > 0 or high != float("inf"):
+            dt = dt.clamp(low, None if high == float("inf") else high)
+        y, state = selective_scan(
+            h[..., :inner].reshape(*rows, spec.heads, spec.head),
+            masked(dt, context), -self.A_log.float().exp(),
+            h[..., inner : inner + shared].reshape(*rows, spec.groups, spec.states),
+            h[..., inner + shared :].reshape(*rows, spec.groups, spec.states), self.D, state,
+        )  # fmt: skip
+        if context.cache is not None:
+            context.cache.set_state(self.layer, before.float(), state)
+        y = y.reshape(*rows, inner) * ops.silu(gate)
+        out: Tensor = self.out_proj(y if spec.eps is None else self.norm(y))
+        return out
