@@ -158,7 +158,8 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
     """The tensors under the model's names, with Hugging Face's legacy spellings undone.
 
     These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
-    position_ids, which are consecutive numbers; single experts, which the model has as a stack.
+    position_ids, which are consecutive numbers; single experts, which the model has as a stack;
+    the `mtp.` layers, which predict tokens further ahead.
     Each rule that was applied is logged.
     """
     wanted = set(model.state_dict())
@@ -168,6 +169,9 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
         name = stored
         if name.endswith(".position_ids") and name not in wanted:
             log.info("skipped %s: position ids are computed", stored)
+            continue
+        if name.startswith("mtp.") and name not in wanted:
+            log.info("skipped %s: only the next token is predicted", stored)
             continue
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old) and "LayerNorm" in name:

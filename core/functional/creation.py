@@ -86,22 +86,22 @@ def eye(
 @method()
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """The last two dims' lower triangle, zeros above `diagonal`; same shape."""
-    return x.masked_fill(_below(x, diagonal).logical_not(), 0)
+    return x.masked_fill(_ahead(x) > diagonal, 0)
 
 
 @public
 @method()
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """The last two dims' upper triangle, zeros below `diagonal`; same shape."""
-    return x.masked_fill(_below(x, diagonal - 1), 0)
+    return x.masked_fill(_ahead(x) < diagonal, 0)
 
 
-def _below(x: Tensor, diagonal: int) -> Tensor:
+def _ahead(x: Tensor) -> Tensor:
+    """How far each column of the last two dims is ahead of the row."""
     if x.ndim < 2:
         raise ValueError(f"tril/triu: shape {x.shape} has fewer than two dims")
     rows = arange(x.shape[-2], device=x.device).unsqueeze(1)
-    cols = arange(x.shape[-1], device=x.device)
-    return cols - rows <= diagonal
+    return arange(x.shape[-1], device=x.device) - rows
 
 
 def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str) -> Tensor:

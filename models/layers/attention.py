@@ -62,7 +62,8 @@ class AttentionSpec:
 
     fused: the row order of the one matrix `names.qkv`: "stacked" is all q, all k, all v; "grouped"
     is q, k and v of each key head. norm: of q and k, over each head or over "all" heads. scale:
-    defaults to 1/sqrt(head_dim). window: the number of tokens that a token attends to, itself
+    defaults to 1/sqrt(head_dim). gated: q's matrix has for each head q and a gate, whose sigmoid
+    multiplies the head's result. window: the number of tokens that a token attends to, itself
     included. alibi: scores decrease with distance (Press et al., 2021). clip: the largest magnitude
     of v, and of q and k after a norm over all heads.
     """
@@ -79,6 +80,7 @@ class AttentionSpec:
     rotary: RotarySpec | None = None
     alibi: bool = False
     scale: float | None = None
+    gated: bool = False
     softcap: float | None = None
     window: int | None = None
     clip: float | None = None
@@ -102,7 +104,7 @@ class Attention(nn.Module):
         if spec.fused:
             put(self, names.qkv, projection(width, q + 2 * kv, spec.bias, spec.transposed))
         else:
-            for name, size in ((names.q, q), (names.k, kv), (names.v, kv)):
+            for name, size in ((names.q, q * (1 + spec.gated)), (names.k, kv), (names.v, kv)):
                 put(self, name, projection(width, size, spec.bias, spec.transposed))
         put(self, names.out, projection(q, width, spec.out_bias, spec.transposed))
         if spec.norm is not None:
@@ -119,13 +121,18 @@ class Attention(nn.Module):
         """(batch, length, width) -> the same."""
         spec, cache = self.spec, context.cache
         batch, length, _ = x.shape
+        gate = None
         if spec.fused:
             q, k, v = self._fused(x)
             q = self._placed(q, spec.names.q_norm, context)
             k = self._placed(k, spec.names.k_norm, context)
         else:
             names = spec.names
-            q = self._placed(getattr(self, names.q)(x), names.q_norm, context)
+            q = getattr(self, names.q)(x)
+            if spec.gated:
+                q, gate = q.reshape(batch, length, spec.heads, -1).chunk(2, -1)
+                q, gate = (y.reshape(batch, length, -1) for y in (q, gate))
+            q = self._placed(q, names.q_norm, context)
             k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
             v = self._split(self._clipped(getattr(self, names.v)(x)))
         offset: Tensor | int = 0
@@ -137,7 +144,8 @@ class Attention(nn.Module):
             softcap=spec.softcap, window=spec.window,
             bias=self._alibi(length, k.shape[2], offset, x) if spec.alibi else None,
         )  # fmt: skip
-        out: Tensor = getattr(self, spec.names.out)(y.transpose(1, 2).reshape(batch, length, -1))
+        y = y.transpose(1, 2).reshape(batch, length, -1)
+        out: Tensor = getattr(self, spec.names.out)(y if gate is None else y * gate.sigmoid())
         return out
 
     def _clipped(self, y: Tensor) -> Tensor:

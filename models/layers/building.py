@@ -11,7 +11,7 @@ from rushlight.models.config import read_config
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
 
-FULL, SLIDING = "full_attention", "sliding_attention"
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
 
 def decoder_builder(
@@ -35,20 +35,22 @@ def decoder_builder(
     return build
 
 
-def kinds_of(given: Any, count: int, default: Callable[[int], bool]) -> list[bool]:
-    """Whether each of `count` layers attends within a window: `layer_types`, or else `default`.
+def kinds_of(
+    given: Any, count: int, default: Callable[[int], bool], other: str = SLIDING
+) -> list[bool]:
+    """Whether each of `count` layers is of the `other` kind: `layer_types`, or else `default`.
 
     FormatError for a list of another length or with another kind.
     """
     if given is None:
         return [default(i) for i in range(count)]
-    known = isinstance(given, list) and all(one in (FULL, SLIDING) for one in given)
+    known = isinstance(given, list) and all(one in (FULL, other) for one in given)
     if not known or len(given) != count:
         raise FormatError(
             f"config.json: layer_types is {brief(given)}; it must have {count} entries, each "
-            f"{FULL} or {SLIDING}"
+            f"{FULL} or {other}"
         )
-    return [one == SLIDING for one in given]
+    return [one == other for one in given]
 
 
 def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any) -> DecoderSpec:

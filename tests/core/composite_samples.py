@@ -130,5 +130,6 @@ ELSEWHERE = {
     **dict.fromkeys(
         ("dropout", "gumbel_softmax", "rand_like", "randn_like", "randperm"), "ops/test_random.py"
     ),
+    **dict.fromkeys(("gated_delta_rule", "wkv"), "ops/test_recurrence.py"),
     "masked_select_async": "tensor/test_async_reads.py",
 }

@@ -271,6 +271,19 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen3_moe", num_experts=3, num_experts_per_tok=1, moe_intermediate_size=20,
         head_dim=8, decoder_sparse_step=2, tie_word_embeddings=True, rope_parameters=_YARN,
     )),
+    "qwen3_next": ("Qwen3NextForCausalLM", _sized(
+        "qwen3_next", num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, head_dim=16,
+        shared_expert_intermediate_size=20, num_hidden_layers=5, linear_key_head_dim=10,
+        linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=6,
+    )),
+    "qwen3_next-dense": ("Qwen3NextForCausalLM", _sized(
+        "qwen3_next", num_experts=3, num_experts_per_tok=2, moe_intermediate_size=20, head_dim=8,
+        shared_expert_intermediate_size=16, tie_word_embeddings=True, mlp_only_layers=[1],
+        attention_bias=True, norm_topk_prob=False, linear_conv_kernel_dim=3,
+        linear_key_head_dim=7, linear_value_head_dim=9, linear_num_key_heads=3,
+        linear_num_value_heads=3, rope_parameters={**_LINEAR, "partial_rotary_factor": 0.5},
+        layer_types=["full_attention", "linear_attention", "linear_attention"],
+    )),
     "olmoe": ("OlmoeForCausalLM", _sized(
         "olmoe", num_experts=5, num_experts_per_tok=2, num_key_value_heads=6
     )),

@@ -1,0 +1,111 @@
+"""Gated delta layers in place of attention (Yang et al., 2024), as in Qwen3-Next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.recurrence import gated_delta_rule
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose
+from rushlight.models.generation.cache_spec import State
+from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.state_space import CausalConv, masked, softplus, states_of
+
+
+@dataclass(frozen=True)
+class GatedDeltaSpec:
+    """A key head serves several value heads; `kernel` tokens are convolved before the rule."""
+
+    width: int
+    key_heads: int
+    value_heads: int
+    keys: int
+    values: int
+    kernel: int
+    activation: str = "silu"
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+        if self.key_heads < 1 or self.value_heads < 1 or self.value_heads % self.key_heads:
+            raise FormatError(
+                f"config.json: linear_num_value_heads {self.value_heads} is not a multiple of "
+                f"linear_num_key_heads {self.key_heads}"
+            )
+
+    def __call__(self, layer: int) -> GatedDelta:
+        """The block of a layer."""
+        return GatedDelta(self, layer)
+
+
+class GatedDelta(nn.Module):
+    """Convolved q, k and v, the gated delta rule, and a norm with a gate."""
+
+    def __init__(self, spec: GatedDeltaSpec, layer: int) -> None:
+        self.spec, self.layer = spec, layer
+        self.key_dim, self.value_dim = spec.key_heads * spec.keys, spec.value_heads * spec.values
+        self.channels = 2 * self.key_dim + self.value_dim
+        self.in_proj_qkvz = nn.Linear(spec.width, self.channels + self.value_dim, bias=False)
+        self.in_proj_ba = nn.Linear(spec.width, 2 * spec.value_heads, bias=False)
+        self.conv1d = CausalConv(self.channels, spec.kernel, bias=False)
+        self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(spec.value_heads)
+        self.norm = nn.RMSNorm(spec.values, eps=spec.eps)
+        self.out_proj = nn.Linear(self.value_dim, spec.width, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Rates of 1, time steps' biases of 1."""
+        init.zeros_(self.A_log)
+        init.ones_(self.dt_bias)
+
+    @property
+    def cache_spec(self) -> State:
+        """The inputs of the convolution, and the state of the rule."""
+        spec = self.spec
+        return State(((spec.kernel - 1, self.channels), (spec.value_heads, spec.keys, spec.values)))
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        spec, cache = self.spec, context.cache
+        batch, length, _ = x.shape
+        group = spec.value_heads // spec.key_heads
+        rows = (batch, length, spec.key_heads, -1)
+        mixed, gates = self.in_proj_qkvz(x).reshape(*rows), self.in_proj_ba(x).reshape(*rows)
+        wide = group * spec.values
+        parts = mixed.split([spec.keys, spec.keys, wide, wide], -1)
+        q, k, v, z = (y.reshape(batch, length, -1) for y in parts)
+        b, a = (y.reshape(batch, length, -1).float() for y in gates.chunk(2, -1))
+        before, state = states_of(context, self.layer, 2)
+        y, before = self.conv1d.read(ops.cat([q, k, v], -1), context, before)
+        y = ACTIVATIONS[spec.activation](y).float()
+        q, k, v = y.split([self.key_dim, self.key_dim, self.value_dim], -1)
+        q, k = (self._unit(self._heads(y, spec.key_heads, group)) for y in (q, k))
+        # Padding neither writes nor decays.
+        beta = masked(b.sigmoid(), context)
+        steps = masked(softplus(a + self.dt_bias.float()), context)
+        beta, decay = (
+            y.transpose(1, 2).unsqueeze(-1) for y in (beta, steps * -self.A_log.float().exp())
+        )
+        out, state = gated_delta_rule(
+            q * spec.keys**-0.5, k, self._heads(v, spec.value_heads, 1), decay, beta, state
+        )
+        if cache is not None:
+            cache.set_state(self.layer, before.float(), state)
+        # (batch, heads, length, values) -> (batch, length, heads, values)
+        out = self.norm(out.transpose(1, 2).to(x.dtype)).reshape(batch, length, -1)
+        result: Tensor = self.out_proj(out * ops.silu(z))
+        return result
+
+    @staticmethod
+    def _heads(x: Tensor, heads: int, times: int) -> Tensor:
+        # (batch, length, heads * n) -> (batch, heads * times, length, n)
+        x = x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+        return x if times == 1 else x.repeat_interleave(times, 1)
+
+    @staticmethod
+    def _unit(x: Tensor) -> Tensor:
+        return x * ((x * x).sum(-1, keepdim=True) + 1e-6).rsqrt()
