@@ -28,6 +28,11 @@ Progress = Callable[[int, int | None], None]
 # A parameter of one expert: the last number in the path is the expert's.
 EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
 
+# Buffers that older files store: position ids, rotary frequencies, causal masks.
+COMPUTED = (
+    ".position_ids", ".inv_freq", ".masked_bias", ".attn.bias", ".attention.bias", ".causal_mask",
+)  # fmt: skip
+
 
 def load(
     path_or_name: str | Path,
@@ -158,16 +163,16 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
     """The tensors under the model's names, with Hugging Face's legacy spellings undone.
 
     These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
-    position_ids, which are consecutive numbers; single experts, which the model has as a stack.
-    Each rule that was applied is logged.
+    buffers of what is computed (position ids, frequencies, masks); single experts, which the model
+    has as a stack. Each rule that was applied is logged.
     """
     wanted = set(model.state_dict())
     found: dict[str, Tensor] = {}
     experts: dict[str, dict[int, Tensor]] = {}
     for stored, tensor in tensors.items():
         name = stored
-        if name.endswith(".position_ids") and name not in wanted:
-            log.info("skipped %s: position ids are computed", stored)
+        if name.endswith(COMPUTED) and name not in wanted:
+            log.info("skipped %s: it is computed", stored)
             continue
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old) and "LayerNorm" in name:

@@ -34,7 +34,7 @@ from rushlight.models.gguf.architecture import KEYS, Architecture, decoder_names
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights
-from rushlight.models.loading import EXPERT, require_config, small_json
+from rushlight.models.loading import COMPUTED, EXPERT, require_config, small_json
 from rushlight.models.model import Model
 
 
@@ -183,6 +183,8 @@ def _weights(
         name = weight.name if weight.name in shapes else prefix + weight.name
         if weight.name == head and head not in shapes:
             continue  # the embedding's own weight, stored twice
+        if name.endswith(COMPUTED) and name not in shapes:
+            continue
         if name not in shapes:
             near = nearest(weight.name, shapes, 1)
             raise LoadError(
