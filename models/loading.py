@@ -18,6 +18,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
+from rushlight.models.prequantized import dequantized, named_dtype
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -137,6 +138,10 @@ def assemble(
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
+    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
+    kinds = getattr(family, "Config", None)
+    if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
+        config, tensors = dequantized(config, tensors, wanted)
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(tensors):  # told before they are built
         raise LoadError(
@@ -146,16 +151,19 @@ def assemble(
     model: Model = family.build(config, tensors.keys())
     model.tasks = family.TASKS
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
-    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     # With assign the parameters share the mapped file or the downloaded bytes.
-    placed = {n: _placed(t, target, wanted) for n, t in found.items()}
+    plain = wanted or named_dtype(config)
+    placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(files)
     model.eval()
     return model
 
 
-def _placed(t: Tensor, device: Device, dtype: DType | None) -> Tensor:
+def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Tensor:
+    """The parameter; `plain` is the dtype of those in float8, which is for storage only."""
+    if t.dtype.name.startswith("float8"):
+        t = t.to(dtype=plain)
     return t.to(device=device, dtype=dtype if t.dtype.is_floating_point else None)
 
 

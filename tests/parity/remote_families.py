@@ -170,7 +170,7 @@ def mpt_logits(c: Config, w: Weights, ids: list[int], names: Names) -> Array:
     a, width, count = attention_keys(c), c["d_model"], c["n_heads"]
     one, two, up, down, last, _ = names
     head = width // count
-    groups = int(a.get("kv_n_heads", count))
+    groups = int(a.get("kv_n_heads") or count)
     scale = a.get("softmax_scale") or 1 / math.sqrt(head)
     seen: list[list[tuple[Array, Array]]] = [[] for _ in range(c["n_layers"])]
     out = []
