@@ -221,7 +221,7 @@ def _moved(
     part = theirs[general]
     stored = f"{part.format(number)}.{kind}"
     transform = architecture.transforms.get(module.rpartition(".")[2])
-    small = len(weight.shape) < 2 or part.endswith("ffn_gate_inp")
+    small = len(weight.shape) < 2 or part.endswith(("ffn_gate_inp", "_norm"))
 
     def read() -> Tensor:
         found = weight.read()

@@ -62,4 +62,5 @@ GGUF = Architecture(
     "cohere", "CohereForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale",
     }, decoder=DecoderNames(before_mlp=None),
+    adjust=lambda config: config.update(use_qk_norm=config["attention_norms"]),
 )  # fmt: skip

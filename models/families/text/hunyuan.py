@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config import choose
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
@@ -15,6 +16,7 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("hunyuan_v1_dense",)
+GGUF_TYPES = ("hunyuan-dense",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("HunYuanDenseV1ForCausalLM",)
 BASE_PREFIX = "model."
@@ -71,3 +73,7 @@ def _stretched(c: Config, plain: DecoderSpec) -> dict[str, Any]:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", attention=NAMES,
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+)  # fmt: skip

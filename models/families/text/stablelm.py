@@ -53,5 +53,7 @@ GGUF = Architecture(
     "stablelm", "StableLmForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon",
         "use_parallel_residual": "use_parallel_residual",
-    }, adjust=lambda config: config.update(use_qkv_bias=config["attention_bias"]),
+    }, attention=NAMES, adjust=lambda config: config.update(
+        use_qkv_bias=config["attention_bias"], qk_layernorm=config["attention_norms"]
+    ),
 )  # fmt: skip
