@@ -27,14 +27,19 @@ RANGES = {"theta": (1.0, _MOST)} | dict.fromkeys(("eps", "dropout", "prob"), (0.
 # that holds None or false is a part that is switched off.
 HARMLESS = frozenset(
     """
-    architectures auto_map bos_token_id chunk_size_feed_forward classifier_dropout
+    apply_query_key_layer_scaling architectures attention_softmax_in_fp32 attn_implementation
+    auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
     label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
     sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
     transformers_version transformers.js_config unsloth_fixed unsloth_version use_bfloat16
     use_cache use_flash_attn
-    attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop hidden_dropout
+    attn_impl emb_init_std emb_init_uniform_lim embedding_fraction fan_mode init_config init_device
+    init_div_is_residual init_gain init_nonlinearity init_std low_precision_layernorm param_init_fn
+    tokenizer_name verbose
+    attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop fp32_residual_connection
+    hidden_dropout
     hidden_dropout_prob resid_pdrop
     output_attentions output_hidden_states output_scores return_dict return_dict_in_generate
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
@@ -53,9 +58,11 @@ HARMLESS = frozenset(
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "partial_rotary_factor": (1,), "position_embedding_type": ("absolute", "rope"),
     "pruned_heads": ({},), "logit_scale": (1,), "residual_multiplier": (1,),
-    "embedding_multiplier": (1,), "logits_scaling": (1,), "use_pos_enc": (True,),
+    "use_pos_enc": (True,),
     "block_use_swiglu": (True,), "embeddings_scale_by_sqrt_dim": (True,),
     "rms_norm": (True,), "ssm_cfg": ({},),
+    "original_rope": (True,), "quantization_bit": (0,), "pre_seq_len": (0,),
+    "embedding_multiplier": (1,), "logits_scaling": (1,),
 }  # fmt: skip
 
 
@@ -88,7 +95,7 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
         elif field.default is dataclasses.MISSING:
             raise FormatError(f"config.json has no {field.name!r}")
     for name, value in values.items():
-        if name not in known and not _harmless(name, value):
+        if name not in known and not harmless(name, value):
             raise FormatError(
                 f"config.json: {name} is {brief(value)}, which is not supported and may change "
                 f"what the model computes; {values.get('model_type')} reads "
@@ -106,7 +113,8 @@ def choose(name: str, value: Any, supported: Sequence[Any]) -> None:
         )
 
 
-def _harmless(name: str, value: Any) -> bool:
+def harmless(name: str, value: Any) -> bool:
+    """Whether a key of config.json with this value changes no model's results."""
     if name in HARMLESS or name.startswith("_") or value is None or value is False:
         return True
     return value in NEUTRAL.get(name, ())

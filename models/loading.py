@@ -18,6 +18,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
+from rushlight.models.prequantized import dequantized, named_dtype
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -27,6 +28,11 @@ Progress = Callable[[int, int | None], None]
 
 # A parameter of one expert: the last number in the path is the expert's.
 EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
+
+# Buffers that older files store: position ids, rotary frequencies, causal masks.
+COMPUTED = (
+    ".position_ids", ".inv_freq", ".masked_bias", ".attn.bias", ".attention.bias", ".causal_mask",
+)  # fmt: skip
 
 
 def load(
@@ -39,7 +45,7 @@ def load(
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
     Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
-    (or its http(s) address), or a ggml file of a llama, is a model by itself.
+    (or its http(s) address), or a ggml or llama2.c file of a llama, is a model by itself.
     dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
     of a download. Weights that are not converted are views of the memory-mapped file. Raises
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
@@ -132,6 +138,10 @@ def assemble(
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
+    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
+    kinds = getattr(family, "Config", None)
+    if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
+        config, tensors = dequantized(config, tensors, wanted)
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(tensors):  # told before they are built
         raise LoadError(
@@ -141,34 +151,36 @@ def assemble(
     model: Model = family.build(config, tensors.keys())
     model.tasks = family.TASKS
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
-    target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     # With assign the parameters share the mapped file or the downloaded bytes.
-    placed = {n: _placed(t, target, wanted) for n, t in found.items()}
+    plain = wanted or named_dtype(config)
+    placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(files)
     model.eval()
     return model
 
 
-def _placed(t: Tensor, device: Device, dtype: DType | None) -> Tensor:
+def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Tensor:
+    """The parameter; `plain` is the dtype of those in float8, which is for storage only."""
+    if t.dtype.name.startswith("float8"):
+        t = t.to(dtype=plain)
     return t.to(device=device, dtype=dtype if t.dtype.is_floating_point else None)
 
 
 def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str, Tensor]:
     """The tensors under the model's names, with Hugging Face's legacy spellings undone.
 
-    These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
-    position_ids, which are consecutive numbers; single experts, which the model has as a stack;
-    the `mtp.` layers, which predict tokens further ahead.
-    Each rule that was applied is logged.
+        These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
+    buffers of what is computed (position ids, frequencies, masks); single experts, which the model
+    has as a stack; `mtp.` layers, which predict tokens further ahead. Each rule is logged.
     """
     wanted = set(model.state_dict())
     found: dict[str, Tensor] = {}
     experts: dict[str, dict[int, Tensor]] = {}
     for stored, tensor in tensors.items():
         name = stored
-        if name.endswith(".position_ids") and name not in wanted:
-            log.info("skipped %s: position ids are computed", stored)
+        if name.endswith(COMPUTED) and name not in wanted:
+            log.info("skipped %s: it is computed", stored)
             continue
         if name.startswith("mtp.") and name not in wanted:
             log.info("skipped %s: only the next token is predicted", stored)

@@ -10,6 +10,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
+from rushlight.core.io.weights.llamas.llama2c import is_llama2c
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, is_address, open_regular, open_source
@@ -23,7 +24,9 @@ _KINDS = {
     MAGIC: "gguf", b"lmgg": "ggml", b"fmgg": "ggml", b"tjgg": "ggml", b"PK\3\4": "zip",
     b"\x93NUMPY": "npy", **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
 }  # fmt: skip
-# And those of others, for a message that says what a file is.
+# Files that are models by themselves, beside GGUF.
+_WHOLE = ("ggml", "llama2c")
+# And the first bytes of others, for a message that says what a file is.
 _SIGNATURES = (
     (b"PK\5\6", "an empty zip"),
     (b"\x89HDF", "an HDF5 file"),
@@ -45,13 +48,14 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
     """The tensors of a file by name; the file's content decides its format.
 
-    Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, PyTorch's .pt,
-    .pth and .bin, and NumPy's .npz and .npy; the index of a sharded checkpoint, or a folder with
-    one of them; also an http(s) address, or a Source such as a file dropped on a page. An .npy file
-    gives one tensor, and a file of PyTorch what was saved: nested dicts, lists and tuples of
-    tensors and plain values; nothing of it is run. On `cpu` the tensors are views of the mapped
-    file: nothing is read until it is used. Raises FormatError for a file of another format or a
-    broken one, saying what it looks like, and FileNotFoundError for a missing file.
+    Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, llama2.c's
+    .bin, PyTorch's .pt, .pth and .bin, and NumPy's .npz and .npy; the index of a sharded
+    checkpoint, or a folder with one of them; also an http(s) address, or a Source such as a file
+    dropped on a page. An .npy file gives one tensor, and a file of PyTorch what was saved: nested
+    dicts, lists and tuples of tensors and plain values; nothing of it is run. On `cpu` the tensors
+    are views of the mapped file: nothing is read until it is used. Raises FormatError for a file of
+    another format or a broken one, saying what it looks like, and FileNotFoundError for a missing
+    file.
     """
     if not isinstance(path, str | os.PathLike):
         return _load_source(path, device)
@@ -79,10 +83,8 @@ def _load_source(source: Source, device: str) -> Any:
     kind = _kind_in(source)
     if kind == "gguf":
         return load_gguf(source, device)[0]
-    if kind == "ggml":
-        from rushlight.core.io.weights.ggml import load_ggml
-
-        return load_ggml(source, device)[0]
+    if kind in _WHOLE:
+        return _load_whole(source, device)[0]
     if kind in ("npy", "npz"):
         from rushlight.core.io.weights.numpy_files import load_npy, load_npz
 
@@ -98,9 +100,14 @@ def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
     """The table and the metadata of a file of ggml, NumPy or PyTorch."""
     kind = _kind_in(source)
     if kind == "ggml":
-        from rushlight.core.io.weights.ggml import read_ggml
+        from rushlight.core.io.weights.llamas.ggml import read_ggml
 
         found = read_ggml(source)
+        return found.table, found.metadata
+    if kind == "llama2c":
+        from rushlight.core.io.weights.llamas.llama2c import read_llama2c
+
+        found = read_llama2c(source)
         return found.table, found.metadata
     if kind in ("npy", "npz"):
         from rushlight.core.io.weights.numpy_files import read_npy_table
@@ -144,24 +151,36 @@ def load_weights(
     gguf: Any = None
     if not isinstance(path, str | os.PathLike):
         kind = _kind_in(path)
-        whole, gguf = kind in ("gguf", "ggml"), path if kind == "gguf" else None
+        whole, gguf = kind in ("gguf", *_WHOLE), path if kind == "gguf" else None
     elif whole := states_metadata(path):
         gguf = path if is_address(path) else gguf_in(Path(path))
     if not whole:
         return _state_dict(load(path)), None
     if gguf is not None:
         return load_gguf(gguf)
-    from rushlight.core.io.weights.ggml import load_ggml
+    return _load_whole(path, "cpu")
 
-    return load_ggml(path)
+
+def _load_whole(
+    path: str | os.PathLike[str] | Source, device: str
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """(tensors, metadata) of a file that is a model by itself, though not of GGUF."""
+    kind = kind_of_file(Path(path)) if isinstance(path, str | os.PathLike) else _kind_in(path)
+    if kind == "llama2c":
+        from rushlight.core.io.weights.llamas.llama2c import load_llama2c
+
+        return load_llama2c(path, device)
+    from rushlight.core.io.weights.llamas.ggml import load_ggml
+
+    return load_ggml(path, device)
 
 
 def states_metadata(path: str | os.PathLike[str]) -> bool:
-    """Whether a file, folder or address is a model by itself: of GGUF, or of ggml before it."""
+    """Whether a file, folder or address is a model by itself: of GGUF, ggml or llama2.c."""
     if is_address(path):
         return _names_gguf(path)
     place = Path(path)
-    return gguf_in(place) is not None or (place.is_file() and kind_of_file(place) == "ggml")
+    return gguf_in(place) is not None or (place.is_file() and kind_of_file(place) in _WHOLE)
 
 
 def _names_gguf(address: str | os.PathLike[str]) -> bool:
@@ -204,7 +223,7 @@ def _kind_in(source: Source) -> str:
 
 def _read_kind(name: str, first: bytes) -> str:
     kind = kind_of(first)
-    if kind not in {"safetensors", "json", *_KINDS.values()}:
+    if kind not in {"safetensors", "json", "llama2c", *_KINDS.values()}:
         raise FormatError(
             f"{name} looks like {kind}, which cannot be read",
             hint="convert it to safetensors, or fetch the model's .safetensors file",
@@ -217,7 +236,12 @@ def kind_of(first: bytes) -> str:
     strong = {signature: kind for signature, kind in _KINDS.items() if kind != "pickle"}
     if first[8:9] == b"{" and first[:4] not in strong:  # a header may have 0x280 bytes
         return "safetensors"
-    for signature, kind in (*_KINDS.items(), *_SIGNATURES):
+    for signature, kind in _KINDS.items():
+        if first.startswith(signature):
+            return kind
+    if is_llama2c(first):
+        return "llama2c"
+    for signature, kind in _SIGNATURES:
         if first.startswith(signature):
             return kind
     if first.lstrip()[:1] == b"{":

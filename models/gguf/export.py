@@ -34,7 +34,7 @@ from rushlight.models.gguf.architecture import KEYS, Architecture
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights
-from rushlight.models.loading import EXPERT, require_config, small_json
+from rushlight.models.loading import COMPUTED, EXPERT, require_config, small_json
 from rushlight.models.model import Model
 
 
@@ -183,6 +183,8 @@ def _weights(
         name = weight.name if weight.name in shapes else prefix + weight.name
         if weight.name == head and head not in shapes:
             continue  # the embedding's own weight, stored twice
+        if name.endswith(COMPUTED) and name not in shapes:
+            continue
         if name not in shapes:
             near = nearest(weight.name, shapes, 1)
             raise LoadError(
@@ -224,7 +226,9 @@ def _moved(
         raise LoadError(f"{name!r:.100} has no name in GGUF; the model cannot be written")
     transform, shape = architecture.transform(name), weight.shape
     # What is convolved or decays has no blocks either.
-    small = len(shape) < 2 or part.endswith("ffn_gate_inp") or kind not in ("weight", "bias")
+    small = (
+        len(shape) < 2 or part.endswith(("ffn_gate_inp", "_norm")) or kind not in ("weight", "bias")
+    )
     if len(shape) == 3 and shape[1] == 1:
         small = True
     if transform is not None:

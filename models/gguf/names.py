@@ -82,6 +82,7 @@ def _config(
     }
     config["attention_bias"] = biased(attention.qkv or attention.q)
     config["mlp_bias"] = biased(mlp.gate_up or mlp.up)
+    config["attention_norms"] = any(f".{attention.q_norm}." in n for n in renamed)
     known = {field.name: field for field in fields(kind)}
     config |= architecture.fixed
     found: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rushlight.core import nn, ops
+from rushlight.core.basis.dtype import bfloat16
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -14,7 +15,7 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import KeysAndValues
 from rushlight.models.layers.mlp import projection
 from rushlight.models.layers.naming import put
-from rushlight.models.layers.norms import NormSpec, make_norm
+from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.rotary import Angles, RotarySpec
 
 
@@ -61,11 +62,14 @@ class AttentionSpec:
     """Causal self-attention; a group of query heads shares each of `kv_heads` key heads.
 
     fused: the row order of the one matrix `names.qkv`: "stacked" is all q, all k, all v; "grouped"
-    is q, k and v of each key head. norm: of q and k, over each head or over "all" heads. scale:
-    defaults to 1/sqrt(head_dim). gated: q's matrix has for each head q and a gate, whose sigmoid
-    multiplies the head's result. window: the number of tokens that a token attends to, itself
-    included. alibi: scores decrease with distance (Press et al., 2021). clip: the largest magnitude
-    of v, and of q and k after a norm over all heads.
+    is q, k and v of each key head; "quarters" is q, v and k of each quarter of the heads. norm: of
+    q and k, over each "head", over "each" with a weight of its own, or over "all" heads; of "head"
+    after the rotation, if `norm_last`. scale: defaults to 1/sqrt(head_dim). gated: q's matrix has
+    for each head q and a gate, whose sigmoid multiplies the head's result. window: the number of
+    tokens that a token attends to, itself included. alibi: scores decrease with distance (Press et
+    al., 2021), with `alibi` the exponent of the last head's slope; `alibi_rounded`: they rise with
+    the key's position, in bfloat16, before scores are scaled. clip: the largest magnitude of v, and
+    of q and k after a norm over all heads.
     """
 
     heads: int
@@ -73,12 +77,14 @@ class AttentionSpec:
     head_dim: int
     bias: bool = False
     out_bias: bool = False
-    fused: Literal["", "stacked", "grouped"] = ""
+    fused: Literal["", "stacked", "grouped", "quarters"] = ""
     transposed: bool = False
     norm: NormSpec | None = None
-    norm_over: Literal["head", "all"] = "head"
+    norm_over: Literal["head", "each", "all"] = "head"
+    norm_last: bool = False
     rotary: RotarySpec | None = None
-    alibi: bool = False
+    alibi: float | None = None
+    alibi_rounded: bool = False
     scale: float | None = None
     gated: bool = False
     softcap: float | None = None
@@ -92,6 +98,8 @@ class AttentionSpec:
                 f"config.json: num_attention_heads {self.heads} is not a multiple of "
                 f"num_key_value_heads {self.kv_heads}"
             )
+        if self.fused == "quarters" and self.heads % 4:
+            raise FormatError(f"config.json: {self.heads} heads do not divide into quarters")
 
 
 class Attention(nn.Module):
@@ -108,9 +116,11 @@ class Attention(nn.Module):
                 put(self, name, projection(width, size, spec.bias, spec.transposed))
         put(self, names.out, projection(q, width, spec.out_bias, spec.transposed))
         if spec.norm is not None:
-            over = spec.norm_over == "all"
-            put(self, names.q_norm, make_norm(q if over else spec.head_dim, spec.norm))
-            put(self, names.k_norm, make_norm(kv if over else spec.head_dim, spec.norm))
+            for name, heads in ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads)):
+                over = spec.head_dim * (heads if spec.norm_over == "all" else 1)
+                each = spec.norm_over == "each"
+                put(self, name, HeadNorms(heads, over, spec.norm.eps) if each
+                    else make_norm(over, spec.norm))  # fmt: skip
 
     @property
     def cache_spec(self) -> KeysAndValues:
@@ -142,7 +152,7 @@ class Attention(nn.Module):
         y = ops.attention(
             q, k, v, causal=True, mask=context.mask, q_offset=offset, scale=spec.scale,
             softcap=spec.softcap, window=spec.window,
-            bias=self._alibi(length, k.shape[2], offset, x) if spec.alibi else None,
+            bias=self._alibi(length, k.shape[2], offset, context) if spec.alibi else None,
         )  # fmt: skip
         y = y.transpose(1, 2).reshape(batch, length, -1)
         out: Tensor = getattr(self, spec.names.out)(y if gate is None else y * gate.sigmoid())
@@ -161,15 +171,17 @@ class Attention(nn.Module):
     def _placed(self, y: Tensor, norm: str, context: AttentionContext) -> Tensor:
         """q or k, (batch, length, heads * head): normalised, split into heads and rotated."""
         spec = self.spec
-        if spec.norm is not None and spec.norm_over == "all":
-            y = getattr(self, norm)(y)
+        normed = None if spec.norm is None else self.get_submodule(norm)
+        if normed is not None and spec.norm_over == "all":
+            y = normed(y)
         y = self._split(self._clipped(y))
-        if spec.norm is not None and spec.norm_over == "head":
-            y = getattr(self, norm)(y)
-        if spec.rotary is None:
-            return y
-        cos, sin = context.angles[spec.rotary]
-        return ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+        within = normed if spec.norm_over != "all" else None
+        if within is not None and not spec.norm_last:
+            y = within(y)
+        if spec.rotary is not None:
+            cos, sin = context.angles[spec.rotary]
+            y = ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+        return within(y) if within is not None and spec.norm_last else y
 
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q and k (batch, length, heads * head), and v split into heads, from one product."""
@@ -184,23 +196,36 @@ class Attention(nn.Module):
                 all_[..., first:end],
                 self._split(self._clipped(all_[..., end:])),
             )
+        flat = (batch, length, -1)
+        if spec.fused == "quarters":
+            all_ = all_.reshape(batch, length, 4, 3, -1)
+            q, v, k = (all_[:, :, :, i].reshape(*flat) for i in range(3))
+            return q, k, self._split(self._clipped(v))
         all_ = all_.reshape(batch, length, kv, groups + 2, head)
         q, k, v = all_[..., :groups, :], all_[..., groups, :], all_[..., groups + 1, :]
-        flat = (batch, length, -1)
         return q.reshape(*flat), k.reshape(*flat), self._clipped(v).transpose(1, 2)
 
-    def _alibi(self, length: int, keys: int, offset: Tensor | int, x: Tensor) -> Tensor:
-        """The bias of scores, (1 or batch, heads, length, keys): slope * distance."""
-        at = ops.arange(length, device=x.device).unsqueeze(1)
+    def _alibi(
+        self, length: int, keys: int, offset: Tensor | int, context: AttentionContext
+    ) -> Tensor:
+        """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance."""
+        spec, device = self.spec, next(iter(self.parameters())).device
+        slopes = tensor(slopes_of(spec.heads, spec.alibi or 0.0), device=device).reshape(-1, 1, 1)
+        if spec.alibi_rounded:
+            where = ops.arange(keys, device=device)[None, None, None]
+            if context.mask is not None:
+                where = (ops.cumsum(context.mask.long(), -1) - 1).clamp(min=0)
+            bias = (slopes.to(bfloat16) * where.to(bfloat16)).float()
+            return bias * (spec.scale or spec.head_dim**-0.5)
+        at = ops.arange(length, device=device).unsqueeze(1)
         if not isinstance(offset, int):
             at = at + offset.reshape(-1, 1, 1, 1)
-        distance = (ops.arange(keys, device=x.device) - at).float()
-        slopes = tensor(slopes_of(self.spec.heads), device=x.device).reshape(-1, 1, 1)
+        distance = (ops.arange(keys, device=device) - at).float()
         return slopes * (distance if distance.ndim == 4 else distance[None, None])
 
 
-def slopes_of(heads: int) -> list[float]:
+def slopes_of(heads: int, most: float = 8.0) -> list[float]:
     """ALiBi's slope of each head: a geometric series; heads past a power of two lie between."""
     near = 1 << (heads.bit_length() - 1)
-    slopes = [2.0 ** (-8 * (i + 1) / near) for i in range(near)]
-    return slopes + [2.0 ** (-4 * (2 * i + 1) / near) for i in range(heads - near)]
+    slopes = [2.0 ** (-most * (i + 1) / near) for i in range(near)]
+    return slopes + [2.0 ** (-most / 2 * (2 * i + 1) / near) for i in range(heads - near)]

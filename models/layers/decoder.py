@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core import nn, ops
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
@@ -33,14 +35,17 @@ MakeBlock = Callable[[int], nn.Module]
 
 @dataclass(frozen=True)
 class DecoderNames:
-    """The checkpoint's names; `base` may be a path with dots. None: the layer has no such norm.
+    """The checkpoint's names, which may be paths with dots. None: there is no such norm.
 
-    Parallel parts without `before_mlp` share `before_attention`.
+    Parallel parts without `before_mlp` share `before_attention`. mlp: "" if the layer itself has
+    the parts of the MLP.
     """
 
     base: str = "model"
     embedding: str = "embed_tokens"
     positions: str = "embed_positions"
+    project_in: str = "project_in"
+    project_out: str = "project_out"
     embedding_norm: str | None = None
     layers: str = "layers"
     before_attention: str | None = "input_layernorm"
@@ -49,7 +54,7 @@ class DecoderNames:
     before_mlp: str | None = "post_attention_layernorm"
     mlp: str = "mlp"
     after_mlp: str | None = None
-    norm: str = "norm"
+    norm: str | None = "norm"
     head: str = "lm_head"
 
 
@@ -71,10 +76,12 @@ class LayerSpec:
 class DecoderSpec:
     """A language model `width` features wide, for `context` tokens.
 
-    learned_positions: whether a table of positions is added to the embedding. parallel: attention
-    and MLP read the same x, and both are added to it. tied: the head shares the embedding's weight.
-    The scales multiply the embedding, the output of each part, and the logits. logits_softcap c
-    replaces the scaled logits by c * tanh(logits / c).
+    learned_positions: whether a table of positions is added to the embedding, which begins after
+    `positions_offset` unused rows. embedding_width: of the embedding, if it is projected to `width`
+    and back. parallel: attention and MLP read the same x, and both are added to it. norm_sums: the
+    norms before the parts are those of the sums after them instead. tied: the head shares the
+    embedding's weight. The scales multiply the embedding, the output of each part, and the logits.
+    logits_softcap c replaces the scaled logits by c * tanh(logits / c).
     """
 
     vocab: int
@@ -83,7 +90,10 @@ class DecoderSpec:
     layers: tuple[LayerSpec, ...]
     norm: NormSpec = NormSpec()
     learned_positions: bool = False
+    positions_offset: int = 0
+    embedding_width: int | None = None
     parallel: bool = False
+    norm_sums: bool = False
     tied: bool = False
     head_bias: bool = False
     embedding_scale: float = 1.0
@@ -116,8 +126,13 @@ class DecoderLayer(nn.Module):
             if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
         norms = [names.before_attention, names.after_attention]
         self.has_mlp = own.mlp is not None
+        self._own: tuple[nn.Module, ...] = ()
         if own.mlp is not None:
-            put(self, names.mlp, make_mlp(spec.width, own.mlp))
+            mlp = make_mlp(spec.width, own.mlp)
+            if not names.mlp:
+                self._own = (mlp,)  # in a tuple: its parts are children, not itself
+            for path, part in mlp.named_children() if self._own else ((names.mlp, mlp),):
+                put(self, path, part)
             norms += [names.before_mlp, names.after_mlp]
         for name in norms:
             if name is not None:
@@ -125,19 +140,20 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
-        names = self.spec.names
-        before = self._normed(names.before_attention, x)
+        names, sums = self.spec.names, self.spec.norm_sums
+        before = x if sums else self._normed(names.before_attention, x)
         y = self.get_submodule(self.block_name)(before, context)
         y = self._scaled(self._normed(names.after_attention, y))
         if not self.has_mlp:
             return x + y
         if not self.spec.parallel:
-            x = x + y
+            x = self._normed(names.before_attention, x + y) if sums else x + y
         if not (self.spec.parallel and names.before_mlp is None):
-            before = self._normed(names.before_mlp, x)
-        z = getattr(self, names.mlp)(before)
+            before = x if sums else self._normed(names.before_mlp, x)
+        z = (self._own[0] if self._own else getattr(self, names.mlp))(before)
         z = self._scaled(self._normed(names.after_mlp, z))
-        return x + y + z if self.spec.parallel else x + z
+        x = x + y + z if self.spec.parallel else x + z
+        return self._normed(names.before_mlp, x) if sums else x
 
     def _normed(self, name: str | None, x: Tensor) -> Tensor:
         if name is None:
@@ -149,6 +165,17 @@ class DecoderLayer(nn.Module):
         return x if self.spec.residual_scale == 1 else x * self.spec.residual_scale
 
 
+class HeadBias(nn.Module):
+    """The bias of a head whose weight is the embedding's."""
+
+    def __init__(self, vocab: int) -> None:
+        self.bias = parameter(vocab)
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        init.zeros_(self.bias)
+
+
 class Decoder(CausalLM):
     """A language model: hidden states by `spec`, and a head over the vocabulary."""
 
@@ -157,16 +184,24 @@ class Decoder(CausalLM):
         self.vocab_size, self.context_length = spec.vocab, spec.context
         put(self, names.base, nn.Module())
         base = self.get_submodule(names.base)
-        put(base, names.embedding, nn.Embedding(spec.vocab, spec.width))
+        inside = spec.embedding_width or spec.width
+        put(base, names.embedding, nn.Embedding(spec.vocab, inside))
+        if inside != spec.width:
+            put(base, names.project_in, nn.Linear(inside, spec.width, bias=False))
+            put(base, names.project_out, nn.Linear(spec.width, inside, bias=False))
         if spec.learned_positions:
-            put(base, names.positions, nn.Embedding(spec.context, spec.width))
+            rows = spec.context + spec.positions_offset
+            put(base, names.positions, nn.Embedding(rows, spec.width))
         if names.embedding_norm is not None:
             put(base, names.embedding_norm, make_norm(spec.width, spec.norm))
         layers = [DecoderLayer(spec, i) for i in range(len(spec.layers))]
         put(base, names.layers, nn.ModuleList(layers))
-        put(base, names.norm, make_norm(spec.width, spec.norm))
-        if not spec.tied:
-            put(self, names.head, nn.Linear(spec.width, spec.vocab, bias=spec.head_bias))
+        if names.norm is not None:
+            put(base, names.norm, make_norm(spec.width, spec.norm))
+        if spec.tied and spec.head_bias:
+            put(self, names.head, HeadBias(spec.vocab))
+        elif not spec.tied:
+            put(self, names.head, nn.Linear(inside, spec.vocab, bias=spec.head_bias))
         self.rotary = Rotary(
             one.attention.rotary if isinstance(one.attention, AttentionSpec) else one.rotary
             for one in spec.layers
@@ -217,13 +252,16 @@ class Decoder(CausalLM):
         context = AttentionContext(angles, mask, lengths, cache, offsets)
         for layer in self._part(self.spec.names.layers):
             x = layer(x, context)
-        x = self._part(self.spec.names.norm)(x)
+        if self.spec.names.norm is not None:
+            x = self._part(self.spec.names.norm)(x)
+        if self.spec.embedding_width not in (None, self.spec.width):
+            x = self._part(self.spec.names.project_out)(x)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)
         return self.logits(_kept(x, logits_to_keep, lengths))
 
     def _part(self, name: str) -> Any:
-        return getattr(self.get_submodule(self.spec.names.base), name)
+        return self.get_submodule(f"{self.spec.names.base}.{name}")
 
     def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
         # (batch, length) -> (batch, length, width)
@@ -231,8 +269,10 @@ class Decoder(CausalLM):
         x: Tensor = self._part(names.embedding)(ids)
         if spec.embedding_scale != 1:
             x = x * spec.embedding_scale
+        if spec.embedding_width not in (None, spec.width):
+            x = self._part(names.project_in)(x)
         if spec.learned_positions:
-            x = x + self._part(names.positions)(positions)
+            x = x + self._part(names.positions)(positions + spec.positions_offset)
         if names.embedding_norm is not None:
             x = self._part(names.embedding_norm)(x)
         return x
@@ -241,9 +281,11 @@ class Decoder(CausalLM):
         """(..., width) -> (..., vocab) by the head, or by the embedding if they are tied."""
         spec = self.spec
         if spec.tied:
-            out = ops.linear(hidden, self._part(spec.names.embedding).weight)
+            own: Any = self.get_submodule(spec.names.head) if spec.head_bias else None
+            weight = self._part(spec.names.embedding).weight
+            out = ops.linear(hidden, weight, None if own is None else own.bias)
         else:
-            out = getattr(self, spec.names.head)(hidden)
+            out = self.get_submodule(spec.names.head)(hidden)
         if spec.logits_scale != 1:
             out = out * spec.logits_scale
         cap = spec.logits_softcap

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rushlight.core import nn, ops
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -45,6 +47,21 @@ class OffsetLayerNorm(nn.LayerNorm):
         assert self.weight is not None
         weight = self.weight + self.offset
         return ops.layer_norm(x, self.normalized_shape, weight, self.bias, self.eps)
+
+
+class HeadNorms(nn.Module):
+    """A layer norm of each head, with a weight of its own: weight (heads, dim)."""
+
+    def __init__(self, heads: int, dim: int, eps: float) -> None:
+        self.weight, self.eps = parameter(heads, dim), eps
+
+    def reset_parameters(self) -> None:
+        """Ones."""
+        init.ones_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, heads, length, dim) -> the same."""
+        return ops.layer_norm(x, (x.shape[-1],), eps=self.eps) * self.weight.unsqueeze(1)
 
 
 def make_norm(dim: int, spec: NormSpec) -> nn.Module:

@@ -12,6 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_CHATGLM: dict[str, Any] = {
+    "model_type": "chatglm", "padded_vocab_size": 131, "hidden_size": 48, "num_layers": 3,
+    "num_attention_heads": 6, "ffn_hidden_size": 56, "kv_channels": 12, "seq_length": 64,
+    "layernorm_epsilon": 1e-5, "rmsnorm": True, "multi_query_attention": True,
+    "multi_query_group_num": 2, "add_bias_linear": False, "add_qkv_bias": True, "rope_ratio": 50,
+    "original_rope": True, "post_layer_norm": True, "tie_word_embeddings": False,
+}  # fmt: skip
+_REPLIT: dict[str, Any] = {
+    "model_type": "replit_lm", "vocab_size": 131, "d_model": 48, "n_layers": 2, "n_heads": 6,
+    "max_seq_len": 32, "mlp_ratio": 2, "alibi": True, "alibi_bias_max": 6, "attn_qk_ln": False,
+    "attn_clip_qkv": 0.5, "softmax_scale": None, "no_bias": True, "logit_scale": None,
+}  # fmt: skip
 # Odd sizes, so that nothing agrees by accident. Windows are shorter than the prompt.
 _SIZES: dict[str, Any] = {
     "vocab_size": 131, "hidden_size": 48, "intermediate_size": 56, "num_hidden_layers": 3,
@@ -53,7 +65,13 @@ def _griffin(**changes: Any) -> dict[str, Any]:
             "tie_word_embeddings": True, **changes}  # fmt: skip
 
 
-# transformers' class of the model, and what config.json says; token ids are below vocab_size.
+def _opt(**changes: Any) -> dict[str, Any]:
+    sizes = {k: v for k, v in _NEOX.items() if k != "intermediate_size"}
+    return {"model_type": "opt", **sizes, "ffn_dim": 56, "tie_word_embeddings": True, **changes}
+
+
+# transformers' class of the model, or one of tests/parity/remote_families.py, and what config.json
+# says; token ids are below vocab_size.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertModel", {
         "model_type": "bert", "vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2,
@@ -129,6 +147,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0,
                          "partial_rotary_factor": 0.25},
     )),
+    "phi-norms": ("PhiForCausalLM", _sized("phi", qk_layernorm=True)),
     "phi3": ("Phi3ForCausalLM", _sized(
         "phi3", original_max_position_embeddings=6, rope_parameters=_LONG,
     )),
@@ -143,6 +162,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "gpt2", n_inner=40, scale_attn_weights=False, activation_function="relu",
         tie_word_embeddings=False,
     )),
+    "gpt2-layers": ("GPT2LMHeadModel", _gpt("gpt2", scale_attn_by_inverse_layer_idx=True)),
     "gpt_bigcode": ("GPTBigCodeForCausalLM", _gpt("gpt_bigcode")),
     "gpt_bigcode-heads": ("GPTBigCodeForCausalLM", _gpt(
         "gpt_bigcode", multi_query=False, n_inner=40, tie_word_embeddings=False,
@@ -160,6 +180,20 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     }),
     "gptj": ("GPTJForCausalLM", _gpt("gptj", rotary_dim=4)),
     "gptj-tied": ("GPTJForCausalLM", _gpt("gptj", rotary_dim=10, n_inner=40)),
+    "codegen": ("CodeGenForCausalLM", _gpt("codegen", rotary_dim=6, n_ctx=32)),
+    "codegen-tied": ("CodeGenForCausalLM", _gpt(
+        "codegen", rotary_dim=2, n_head=8, n_inner=40, tie_word_embeddings=True,
+        activation_function="relu",
+    )),
+    "opt": ("OPTForCausalLM", _opt()),
+    "opt-projected": ("OPTForCausalLM", _opt(
+        do_layer_norm_before=False, word_embed_proj_dim=20, activation_function="gelu",
+        tie_word_embeddings=False,
+    )),
+    "opt-plain": ("OPTForCausalLM", _opt(
+        enable_bias=False, layer_norm_elementwise_affine=False, _remove_final_layer_norm=True,
+        word_embed_proj_dim=64,
+    )),
     "gpt_neox": ("GPTNeoXForCausalLM", {
         "model_type": "gpt_neox", **_NEOX, "num_attention_heads": 3, "rope_parameters": {
             "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25,
@@ -185,11 +219,23 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "falcon-in-turn": ("FalconForCausalLM", _falcon(
         multi_query=False, parallel_attn=False, rope_parameters=_LINEAR
     )),
+    "falcon-alibi": ("FalconForCausalLM", _falcon(
+        alibi=True, multi_query=False, parallel_attn=False, bias=True, num_attention_heads=12,
+    )),
+    "falcon-alibi-new": ("FalconForCausalLM", _falcon(
+        alibi=True, new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1,
+        tie_word_embeddings=True,
+    )),
     "stablelm": ("StableLmForCausalLM", _sized("stablelm", use_qkv_bias=True)),
     "stablelm-parallel": ("StableLmForCausalLM", _sized(
         "stablelm", use_parallel_residual=True, tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 900.0,
                          "partial_rotary_factor": 0.5},
+    )),
+    "stablelm-norms": ("StableLmForCausalLM", _sized(
+        "stablelm", qk_layernorm=True, use_parallel_residual=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 900.0,
+                         "partial_rotary_factor": 0.25},
     )),
     "olmo": ("OlmoForCausalLM", _sized("olmo", clip_qkv=0.4)),
     "olmo-biases": ("OlmoForCausalLM", _sized(
@@ -219,6 +265,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "cohere-biases": ("CohereForCausalLM", _sized(
         "cohere", attention_bias=True, logit_scale=0.5, rope_parameters=_LINEAR
     )),
+    "cohere-norms": ("CohereForCausalLM", _sized("cohere", use_qk_norm=True)),
     "cohere2": ("Cohere2ForCausalLM", _sized(
         "cohere2", tie_word_embeddings=True, sliding_window=4,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
@@ -233,6 +280,14 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "exaone4-full": ("Exaone4ForCausalLM", _sized(
         "exaone4", sliding_window=None, tie_word_embeddings=True, rope_parameters=_LLAMA3,
         layer_types=["full_attention"] * 3,
+    )),
+    "hunyuan": ("HunYuanDenseV1ForCausalLM", _sized(
+        "hunyuan_v1_dense", head_dim=12, rope_parameters={
+            "rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 10000.0,
+        },
+    )),
+    "hunyuan-tied": ("HunYuanDenseV1ForCausalLM", _sized(
+        "hunyuan_v1_dense", head_dim=8, attention_bias=True, tie_word_embeddings=True,
     )),
     "ernie4_5": ("Ernie4_5ForCausalLM", _sized("ernie4_5", head_dim=12, tie_word_embeddings=True)),
     "ernie4_5-biases": ("Ernie4_5ForCausalLM", _sized(
@@ -338,10 +393,33 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         num_key_value_heads=6, logits_soft_cap=3.0, rope_parameters={
             "rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.75},
     )),
+    "mpt-groups": ("MPTForCausalLM", {
+        "model_type": "mpt", "vocab_size": 131, "d_model": 48, "n_layers": 2, "n_heads": 6,
+        "max_seq_len": 24, "no_bias": False, "expansion_ratio": 2,
+        "logit_scale": "inv_sqrt_d_model", "attn_config": {
+            "alibi": False, "qk_ln": True, "attn_type": "grouped_query_attention", "kv_n_heads": 2,
+        },
+    }),
+    "replit": ("ReplitLM", _REPLIT),
+    "replit-learned": ("ReplitLM", {
+        **_REPLIT, "alibi": False, "attn_qk_ln": True, "attn_clip_qkv": None, "no_bias": False,
+        "n_heads": 4, "softmax_scale": 0.3, "logit_scale": 0.5,
+    }),
+    "chatglm": ("ChatGLMModel", _CHATGLM),
+    "chatglm-biases": ("ChatGLMModel", {
+        **_CHATGLM, "rmsnorm": False, "multi_query_attention": False, "add_bias_linear": True,
+        "rope_ratio": 1, "num_layers": 2, "kv_channels": 8,
+    }),
 }  # fmt: skip
 # States that padding would change in the published code: there padded rows are read alone.
 RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma")
 LENGTH = 13
+
+
+def vocab_of(config: dict[str, Any]) -> int:
+    """The number of token ids."""
+    found: int = config.get("padded_vocab_size") or config["vocab_size"]
+    return found
 
 
 def ids_of(vocab: int) -> npt.NDArray[np.int64]:

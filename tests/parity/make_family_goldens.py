@@ -5,6 +5,7 @@
 Needs torch, transformers and safetensors. Writes tests/models/data/families/ROW.safetensors for
 each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and of
 the same with padding under "padded"; as metadata config.json and the checkpoint's names and shapes.
+What the hub has as remote code is computed by remote_families.py.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-MODELS = Path(__file__).parents[1] / "models"
+HERE = Path(__file__).parent
+MODELS = HERE.parent / "models"
 
 
-def _table() -> Any:
-    spec = importlib.util.spec_from_file_location("families", MODELS / "families.py")
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -41,15 +44,41 @@ def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
     return {n: list(t.shape) for n, t in tensors.items()}
 
 
+def _remote(remote: Any, table: Any, architecture: str, settings: dict[str, Any]) -> Any:
+    """(logits, the same with padding, config.json, names) by the float64 script."""
+    config = {**settings, "architectures": [architecture]}
+    names = remote.SHAPES[architecture](config)
+    weights = {n: table.values_of(n, tuple(s)).astype(np.float64) for n, s in names.items()}
+    ids, mask = table.ids_of(table.vocab_of(settings)), table.mask_of()
+    logits = remote.LOGITS[architecture]
+    out = np.stack([logits(config, weights, row.tolist()) for row in ids])
+    padded = out.copy()
+    padded[1, mask[1]] = logits(config, weights, ids[1, mask[1]].tolist())
+    return *(torch.from_numpy(t.astype(np.float32)) for t in (out, padded)), config, names
+
+
+def _save(row: str, out: Any, padded: Any, config: Any, names: Any) -> None:
+    metadata = {"config": json.dumps(config), "names": json.dumps(names)}
+    place = MODELS / "data" / "families" / f"{row}.safetensors"
+    tensors = {"out": out.contiguous(), "padded": padded.contiguous()}
+    save_file(tensors, place, metadata=metadata)
+    print(row, place.stat().st_size, "bytes")
+
+
 def main(rows: list[str]) -> None:
-    table = _table()
+    table, remote = _module(MODELS / "families.py"), _module(HERE / "remote_families.py")
     for row in rows or table.ROWS:
         architecture, settings = table.ROWS[row]
+        if architecture in remote.LOGITS:
+            _save(row, *_remote(remote, table, architecture, settings))
+            continue
         kind = getattr(transformers, architecture)
         config = kind.config_class(**settings, architectures=[architecture])
+        # Falcon's eager attention adds ALiBi twice in transformers 5.
+        way = "sdpa" if settings.get("alibi") else "eager"
         with tempfile.TemporaryDirectory() as folder:
             names = _checkpoint(kind(config), table, Path(folder))
-            model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+            model = kind.from_pretrained(folder, attn_implementation=way).eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
@@ -66,11 +95,7 @@ def main(rows: list[str]) -> None:
             else:
                 found = [model(ids), model(ids, **given)]
                 out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
-        metadata = {"config": json.dumps(stored), "names": json.dumps(names)}
-        place = MODELS / "data" / "families" / f"{row}.safetensors"
-        tensors = {"out": out.contiguous(), "padded": padded.contiguous()}
-        save_file(tensors, place, metadata=metadata)
-        print(row, place.stat().st_size, "bytes")
+        _save(row, out, padded, stored, names)
 
 
 if __name__ == "__main__":

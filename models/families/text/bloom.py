@@ -38,9 +38,7 @@ class Config:
     seq_length: int | None = None
     layer_norm_epsilon: float = 1e-5
     apply_residual_connection_post_layernorm: bool = False
-    attention_softmax_in_fp32: bool = True
     masked_softmax_fusion: bool = True
-    bias_dropout_fusion: bool = True
     offset_alibi: int = 0
     unk_token_id: int | None = None
     skip_bias_add: bool = True
@@ -58,7 +56,7 @@ def describe(c: Config) -> DecoderSpec:
     heads, count = c.n_head or c.num_attention_heads or 0, c.n_layer or c.num_hidden_layers or 0
     attention = AttentionSpec(
         heads, heads, width // max(heads, 1), bias=True, out_bias=True, fused="grouped",
-        alibi=True, names=AttentionNames(qkv="query_key_value", out="dense"),
+        alibi=8.0, names=AttentionNames(qkv="query_key_value", out="dense"),
     )  # fmt: skip
     mlp = MLPSpec(
         4 * width, "gelu_pytorch_tanh", gated=False, bias=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
@@ -36,13 +35,14 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("use_qk_norm", c.use_qk_norm, (False,))
     second, every = c.model_type == "cohere2", max(c.sliding_window_pattern, 1)
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: second and (i + 1) % every != 0)
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         assert a.rotary is not None
         rotary = replace(a.rotary, interleaved=True)
+        if c.use_qk_norm:
+            a = replace(a, norm=NormSpec("layer", c.layer_norm_eps), norm_over="each")
         if not second:
             return replace(a, rotary=rotary)
         # Only layers with a window know positions.
@@ -62,4 +62,5 @@ GGUF = Architecture(
     "cohere", "CohereForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale",
     }, decoder=DecoderNames(before_mlp=None),
+    adjust=lambda config: config.update(use_qk_norm=config["attention_norms"]),
 )  # fmt: skip

@@ -7,11 +7,13 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 
 MODEL_TYPES = ("exaone4",)
+GGUF_TYPES = ("exaone4",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Exaone4ForCausalLM",)
 BASE_PREFIX = "model."
@@ -53,3 +55,17 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def adjust(config: dict[str, Any]) -> None:
+    """llama.cpp knows windows in the large model alone, by its number of layers."""
+    if config["num_hidden_layers"] != 64:
+        config["sliding_window"] = None
+
+
+GGUF = Architecture(
+    "exaone4", "Exaone4ForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "sliding_window": "attention.sliding_window",
+    }, adjust=adjust, decoder=NAMES,
+)  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -48,13 +47,13 @@ class Config:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("alibi", c.alibi, (False,))
     heads, new = c.num_attention_heads, c.new_decoder_architecture
     head = c.hidden_size // max(heads, 1)
     kv = (c.num_kv_heads or heads) if new else 1 if c.multi_query else heads
     attention = AttentionSpec(
         heads, kv, head, bias=c.bias, out_bias=c.bias, fused="grouped",
-        rotary=rotary_of(vars(c), head), names=AttentionNames(qkv="query_key_value", out="dense"),
+        rotary=None if c.alibi else rotary_of(vars(c), head), alibi=8.0 if c.alibi else None,
+        alibi_rounded=True, names=AttentionNames(qkv="query_key_value", out="dense"),
     )  # fmt: skip
     mlp = MLPSpec(
         c.ffn_hidden_size or 4 * c.hidden_size, c.activation, gated=False, bias=c.bias,

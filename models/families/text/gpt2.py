@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config import choose
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec, each_attention
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
@@ -49,9 +48,9 @@ class Config:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("scale_attn_by_inverse_layer_idx", c.scale_attn_by_inverse_layer_idx, (False,))
+    head = c.n_embd // max(c.n_head, 1)
     attention = AttentionSpec(
-        c.n_head, c.n_head, c.n_embd // max(c.n_head, 1), bias=True, out_bias=True,
+        c.n_head, c.n_head, head, bias=True, out_bias=True,
         fused="stacked", transposed=True, scale=None if c.scale_attn_weights else 1.0,
         names=AttentionNames(qkv="c_attn", out="c_proj"),
     )  # fmt: skip
@@ -59,11 +58,15 @@ def describe(c: Config) -> DecoderSpec:
         c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
         transposed=True, names=MLPNames(up="c_fc", down="c_proj"),
     )  # fmt: skip
-    return DecoderSpec(
+    spec = DecoderSpec(
         c.vocab_size, c.n_embd, c.n_positions, (LayerSpec(attention, mlp),) * c.n_layer,
         NormSpec("layer", c.layer_norm_epsilon), learned_positions=True,
         tied=bool(c.tie_word_embeddings), names=NAMES,
     )  # fmt: skip
+    if not c.scale_attn_by_inverse_layer_idx:
+        return spec
+    scale = attention.scale or max(head, 1) ** -0.5
+    return each_attention(spec, lambda i, a: replace(a, scale=scale / (i + 1)))
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)

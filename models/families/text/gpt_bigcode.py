@@ -22,7 +22,6 @@ class Config(gpt2.Config):
     activation_function: str = "gelu_pytorch_tanh"
     multi_query: bool = True
     num_key_value_heads: int | None = None  # what multi_query says
-    attention_softmax_in_fp32: bool = True  # as it is here
     scale_attention_softmax_in_fp32: bool = True
     inference_runner: int = 0
     max_batch_size: int | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.config import choose
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
@@ -20,6 +19,7 @@ TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("PhiForCausalLM",)
 BASE_PREFIX = "model."
 NAMES = DecoderNames(before_mlp=None, norm="final_layernorm")
+ATTENTION = AttentionNames(out="dense", q_norm="q_layernorm", k_norm="k_layernorm")
 
 
 @dataclass
@@ -47,12 +47,11 @@ class Config:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("qk_layernorm", c.qk_layernorm, (False,))
     head = c.hidden_size // max(c.num_attention_heads, 1)
     attention = AttentionSpec(
         c.num_attention_heads, c.num_key_value_heads or c.num_attention_heads, head, bias=True,
-        out_bias=True, rotary=rotary_of(vars(c), head, share=0.5),
-        names=AttentionNames(out="dense"),
+        out_bias=True, rotary=rotary_of(vars(c), head, share=0.5), names=ATTENTION,
+        norm=NormSpec("layer", c.layer_norm_eps) if c.qk_layernorm else None,
     )  # fmt: skip
     mlp = MLPSpec(
         c.intermediate_size, c.hidden_act, gated=False, bias=True,
@@ -68,5 +67,5 @@ def describe(c: Config) -> DecoderSpec:
 build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "phi", "PhiForCausalLM", keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
-    decoder=NAMES, attention=AttentionNames(out="dense"), mlp=MLPNames(up="fc1", down="fc2"),
+    decoder=NAMES, attention=ATTENTION, mlp=MLPNames(up="fc1", down="fc2"),
 )  # fmt: skip

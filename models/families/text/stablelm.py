@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rushlight.models.config import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 from rushlight.models.layers.norms import NormSpec
@@ -17,6 +17,8 @@ GGUF_TYPES = ("stablelm",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("StableLmForCausalLM",)
 BASE_PREFIX = "model."
+# The norm of each head is stored as a tensor of its own.
+NAMES = AttentionNames(q_norm="q_layernorm.norms", k_norm="k_layernorm.norms")
 
 
 @dataclass
@@ -33,13 +35,13 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("qk_layernorm", c.qk_layernorm, (False,))
     plain = llama.describe(c)
+    normed = NormSpec("layer", c.layer_norm_eps) if c.qk_layernorm else None
     parallel = c.use_parallel_residual
     names = DecoderNames(before_mlp=None if parallel else "post_attention_layernorm")
     return replace(
         each_attention(plain, lambda _, a: replace(
-            a, bias=c.use_qkv_bias, out_bias=False,
+            a, bias=c.use_qkv_bias, out_bias=False, norm=normed, norm_over="each", names=NAMES,
             rotary=rotary_of(vars(c), a.head_dim, share=0.25),
         )),
         norm=NormSpec("layer", c.layer_norm_eps), parallel=parallel, names=names,
@@ -51,5 +53,7 @@ GGUF = Architecture(
     "stablelm", "StableLmForCausalLM", keys={
         "layer_norm_eps": "attention.layer_norm_epsilon",
         "use_parallel_residual": "use_parallel_residual",
-    }, adjust=lambda config: config.update(use_qkv_bias=config["attention_bias"]),
+    }, attention=NAMES, adjust=lambda config: config.update(
+        use_qkv_bias=config["attention_bias"], qk_layernorm=config["attention_norms"]
+    ),
 )  # fmt: skip

@@ -13,8 +13,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io import read_tables
-from rushlight.core.io.weights.ggml import load_ggml, read_ggml
 from rushlight.core.io.weights.gguf import load_gguf
+from rushlight.core.io.weights.llamas.ggml import load_ggml, read_ggml
 from rushlight.core.io.weights.source import BytesSource
 
 pytestmark = pytest.mark.native  # needs gguf

@@ -1,0 +1,1 @@
+"""Files of programs that run llamas, from before GGUF or beside it."""

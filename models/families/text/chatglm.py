@@ -1,0 +1,74 @@
+"""ChatGLM2, 3, GLM-4-9B in its first form and CodeGeeX4 (GLM Team, 2024), by their own code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.rotary import RotarySpec
+
+MODEL_TYPES = ("chatglm",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
+BASE_PREFIX = "transformer."
+ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
+MLP = MLPNames(gate_up="dense_h_to_4h", down="dense_4h_to_h")
+LAST = "encoder.final_layernorm"
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    padded_vocab_size: int
+    hidden_size: int
+    num_layers: int
+    num_attention_heads: int
+    ffn_hidden_size: int
+    kv_channels: int = 128
+    seq_length: int = 2048
+    num_hidden_layers: int | None = None  # as num_layers
+    vocab_size: int | None = None  # without the padding
+    layernorm_epsilon: float = 1e-5
+    rmsnorm: bool = True
+    multi_query_attention: bool = False
+    multi_query_group_num: int = 1
+    add_bias_linear: bool = False
+    add_qkv_bias: bool = False
+    post_layer_norm: bool = True
+    rope_ratio: float = 1.0
+    tie_word_embeddings: bool | None = False
+    eos_token_id: Any = None
+    model_type: str = "chatglm"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    heads, few = c.num_attention_heads, c.multi_query_attention
+    # rope_ratio multiplies theta, and half of each head is rotated, in neighbouring pairs.
+    attention = AttentionSpec(
+        heads, c.multi_query_group_num if few else heads, c.kv_channels,
+        bias=c.add_bias_linear or c.add_qkv_bias, out_bias=c.add_bias_linear,
+        fused="stacked" if few else "grouped", names=ATTENTION,
+        rotary=RotarySpec(c.kv_channels // 2, 10000.0 * c.rope_ratio, interleaved=True),
+    )  # fmt: skip
+    mlp = MLPSpec(c.ffn_hidden_size, "silu", bias=c.add_bias_linear, names=MLP)
+    names = DecoderNames(
+        base="transformer", embedding="embedding.word_embeddings", layers="encoder.layers",
+        attention="self_attention", norm=LAST if c.post_layer_norm else None,
+        head="transformer.output_layer",
+    )  # fmt: skip
+    return DecoderSpec(
+        c.padded_vocab_size, c.hidden_size, c.seq_length,
+        (LayerSpec(attention, mlp),) * c.num_layers,
+        NormSpec("rms" if c.rmsnorm else "layer", c.layernorm_epsilon),
+        tied=bool(c.tie_word_embeddings), names=names,
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

@@ -1,0 +1,35 @@
+"""CodeGen (Nijkamp et al., 2022): GPT-J with one projection, in four blocks of q, v and k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.models.families.text import gptj
+from rushlight.models.layers.attention import AttentionNames
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+
+MODEL_TYPES = ("codegen",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("CodeGenForCausalLM",)
+BASE_PREFIX = "transformer."
+
+
+@dataclass
+class Config(gptj.Config):
+    """The keys of config.json that the model depends on."""
+
+    n_ctx: int | None = None
+    scale_attn_weights: bool = True
+    model_type: str = "codegen"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    names = AttentionNames(qkv="qkv_proj", out="out_proj")
+    return each_attention(
+        gptj.describe(c), lambda _, a: replace(a, fused="quarters", names=names)
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
