@@ -45,12 +45,60 @@ def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_GPT, **changes}
 
 
+def _encoder(kind: str, **changes: Any) -> dict[str, Any]:
+    sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+             "intermediate_size": 40, "max_position_embeddings": 20}  # fmt: skip
+    return {"model_type": kind, **sizes, **changes}
+
+
+def _modern(**changes: Any) -> dict[str, Any]:
+    return _encoder("modernbert", pad_token_id=0, **changes)
+
+
 # transformers' class of the model, and what config.json says; token ids are below vocab_size.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertModel", {
         "model_type": "bert", "vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2,
         "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 16,
     }),
+    "roberta": ("RobertaModel", _encoder("roberta", type_vocab_size=1, pad_token_id=3)),
+    "xlm-roberta": ("XLMRobertaModel", _encoder(
+        "xlm-roberta", type_vocab_size=1, pad_token_id=1, hidden_act="gelu_new",
+    )),
+    "camembert": ("CamembertModel", _encoder("camembert", type_vocab_size=1, pad_token_id=0)),
+    "distilbert": ("DistilBertModel", {
+        "model_type": "distilbert", "vocab_size": 50, "dim": 24, "n_layers": 2, "n_heads": 3,
+        "hidden_dim": 40, "max_position_embeddings": 16,
+    }),
+    "distilbert-waves": ("DistilBertModel", {
+        "model_type": "distilbert", "vocab_size": 50, "dim": 24, "n_layers": 3, "n_heads": 2,
+        "hidden_dim": 33, "max_position_embeddings": 13, "activation": "relu",
+        "sinusoidal_pos_embds": True,
+    }),
+    "albert": ("AlbertModel", _encoder("albert", embedding_size=10, num_hidden_layers=3)),
+    "albert-groups": ("AlbertModel", _encoder(
+        "albert", embedding_size=24, num_hidden_layers=5, num_hidden_groups=2, inner_group_num=2,
+        hidden_act="relu",
+    )),
+    "electra": ("ElectraModel", _encoder("electra", embedding_size=10)),
+    "electra-wide": ("ElectraModel", _encoder(
+        "electra", embedding_size=24, type_vocab_size=3, layer_norm_eps=1e-3,
+    )),
+    "mpnet": ("MPNetModel", _encoder("mpnet")),
+    "mpnet-padding": ("MPNetModel", _encoder(
+        "mpnet", pad_token_id=4, num_attention_heads=4, hidden_act="relu", num_hidden_layers=1,
+    )),
+    "modernbert": ("ModernBertModel", _modern(local_attention=6)),
+    "modernbert-biases": ("ModernBertModel", _modern(
+        num_hidden_layers=4, local_attention=4, norm_bias=True, attention_bias=True, mlp_bias=True,
+        hidden_activation="silu",
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    )),
+    "nomic_bert": ("NomicBertModel", _encoder("nomic_bert")),
+    "nomic_bert-relu": ("NomicBertModel", _encoder(
+        "nomic_bert", hidden_act="relu", type_vocab_size=3, num_attention_heads=2,
+        rope_parameters=_LINEAR,
+    )),
     "llama": ("LlamaForCausalLM", {
         "model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
