@@ -145,8 +145,10 @@ class EncoderLayer(nn.Module):
         if before:
             y = self._apply(self.attention_norm, x) if self.attention_norm else x
             x = x + self.dropout(self._attention(y, context, layer))
-            return x + self.dropout(self._mlp(self._apply(names.mlp_norm, x)))
-        x = self._apply(self.attention_norm, self.dropout(self._attention(x, context, layer)) + x)
+            out: Tensor = x + self.dropout(self._mlp(self._apply(names.mlp_norm, x)))
+            return out
+        y = self.dropout(self._attention(x, context, layer))
+        x = self._apply(self.attention_norm, y + x)
         return self._apply(names.mlp_norm, self.dropout(self._mlp(x)) + x)
 
     def _attention(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""MPNet (Song et al., 2020): positions that skip padding (token 1), and a bias of scores by distance."""
+"""MPNet (Song et al., 2020): positions that skip padding (token 1), a bias by distance."""
 
 from __future__ import annotations
 
