@@ -25,7 +25,10 @@ from rushlight.models.model import Model, runs_in_software
 # Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
 # much as tokens; on a GPU a batch takes about as long as a capture.
 _STEP = {True: 4, False: 16}
-POOLINGS = ("mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens")
+POOLINGS = (
+    "mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens",
+    "lasttoken",
+)  # fmt: skip
 
 
 class SentenceEncoder(Model):
@@ -152,10 +155,15 @@ def _embed_captured(
     elif pooling == "max_tokens":
         out = hidden.masked_fill(mask.logical_not().unsqueeze(-1), -1e9).amax(1)
     else:
-        real = mask.to(hidden.dtype)
-        count = real.sum(1, keepdim=True)
+        weight = mask.to(hidden.dtype)
+        places = ops.arange(1, ids.shape[1] + 1, device=ids.device).to(hidden.dtype)
+        if pooling == "weightedmean_tokens":
+            weight = weight * places
+        elif pooling == "lasttoken":
+            weight = (places == weight.sum(1, keepdim=True)).to(hidden.dtype)
+        total = weight.sum(1, keepdim=True)
         root = pooling == "mean_sqrt_len_tokens"
-        out = (hidden * real.unsqueeze(-1)).sum(1) / (count.sqrt() if root else count)
+        out = (hidden * weight.unsqueeze(-1)).sum(1) / (total.sqrt() if root else total)
     return out / out.norm(2, -1, True).clamp(min=1e-12) if normalize else out
 
 
