@@ -27,13 +27,20 @@ CASES = {
     ),
 }
 
+# As in Jina's version 2: three heads have slopes that are not all powers of the same number.
+CASES["alibi, gated"] = EncoderSpec(
+    30, 18, 12, 2, 3, 24, "relu", absolute=False, alibi=True, gated=True, pooler=False,
+    biases=(True, True, False, True), names=EncoderNames(gate_up="mlp.gated_layers"),
+)  # fmt: skip
+SLOPES = {3: [2**-4, 2**-8, 2**-2]}
+
 
 def reference(case: EncoderSpec, values: dict[str, Array], ids: Array) -> Array:
     """(length,) ids -> (length, width) in float64."""
     n = case.names
 
     def linear(name: str, x: Array) -> Array:
-        out: Array = x @ values[f"{name}.weight"].T + values[f"{name}.bias"]
+        out: Array = x @ values[f"{name}.weight"].T + values.get(f"{name}.bias", 0)
         return out
 
     def norm(name: str, x: Array) -> Array:
@@ -46,14 +53,23 @@ def reference(case: EncoderSpec, values: dict[str, Array], ids: Array) -> Array:
         q, k, v = (
             linear(f"{path}.{name}", x).reshape(len(x), case.heads, -1) for name in (n.q, n.k, n.v)
         )
-        scores = np.exp(np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1]))
+        scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1])
+        if case.alibi:
+            at = np.arange(len(x))
+            scores -= np.abs(at[:, None] - at) * np.array(SLOPES[case.heads])[:, None, None]
+        scores = np.exp(scores)
         y = np.einsum("hqk,khd->qhd", scores / scores.sum(-1, keepdims=True), v)
         return linear(f"{path}.{n.out}", y.reshape(len(x), -1))
 
     def mlp(path: str, x: Array) -> Array:
+        if case.gated:
+            gate, up = np.split(linear(f"{path}.{n.gate_up}", x), 2, -1)
+            return linear(f"{path}.{n.down}", np.maximum(gate, 0) * up)
         return linear(f"{path}.{n.down}", np.maximum(linear(f"{path}.{n.up}", x), 0))
 
-    x = values[f"{n.words}.weight"][ids] + values[f"{n.positions}.weight"][: len(ids)]
+    x = values[f"{n.words}.weight"][ids]
+    if case.absolute:
+        x = x + values[f"{n.positions}.weight"][: len(ids)]
     if case.types:
         x = x + values[f"{n.types}.weight"][0]
     x = norm(n.embedding_norm, x)

@@ -1,20 +1,48 @@
-"""BERT (Devlin et al., 2018): a bidirectional encoder with absolute positions, post-norm."""
+"""BERT (Devlin et al., 2018): a bidirectional encoder with absolute positions, post-norm.
+
+Jina's embeddings of version 2 (Guenther et al., 2023) say bert too: ALiBi in place of position
+embeddings, gated MLPs.
+"""
 
 from __future__ import annotations
 
-from rushlight.models.layers.encoder import EncoderSpec
+from dataclasses import dataclass, replace
+
+from rushlight.models.config import choose
+from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 
 MODEL_TYPES = ("bert",)
 TASKS = ("feature-extraction",)
-ARCHITECTURES = ("BertModel",)
+ARCHITECTURES = ("BertModel", "JinaBertModel")
 BASE_PREFIX = "bert."
-Config = BertConfig
+# Gate and up of Jina's MLP are one matrix.
+GATED = EncoderNames(gate_up="mlp.gated_layers", down="mlp.wo", mlp_norm="mlp.layernorm")
+
+
+@dataclass
+class Config(BertConfig):
+    """The keys of config.json. emb_pooler: how Jina's own code pools; modules.json says it here."""
+
+    feed_forward_type: str = "original"
+    emb_pooler: str | None = None
+    attn_implementation: str | None = None
+    model_max_length: int | None = None
 
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
-    return bert_spec(c, pooler=pooler)
+    choose("position_embedding_type", c.position_embedding_type, ("absolute", "alibi"))
+    choose("feed_forward_type", c.feed_forward_type, ("original", "geglu"))
+    choose("emb_pooler", c.emb_pooler, (None, "mean"))  # what is used where no file says it
+    alibi, gated = c.position_embedding_type == "alibi", c.feed_forward_type == "geglu"
+    spec = bert_spec(replace(c, position_embedding_type="absolute"), pooler=pooler)
+    spec = replace(spec, alibi=alibi, absolute=not alibi)
+    if not gated:
+        return spec
+    # The gated layers have the activation "gelu", whatever hidden_act is.
+    return replace(spec, gated=True, activation="gelu", biases=(True, True, False, True),
+                   names=GATED)  # fmt: skip
 
 
 build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
