@@ -16,7 +16,7 @@ from rushlight.core.basis.jsontext import parse_json
 C = TypeVar("C")
 
 # Above any published model: a larger number means a damaged file.
-LARGEST = {"num_hidden_layers": 1024, "head_dim": 1 << 16}
+LARGEST = {"num_hidden_layers": 1024, "n_layers": 1024, "head_dim": 1 << 16}
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16
 # The least and the largest value of the numbers whose keys end so.

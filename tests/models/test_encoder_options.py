@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
-from rushlight.models.families.encoder import bert, nomic_bert
+from rushlight.models.families.encoder import bert, distilbert, nomic_bert
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 
 Array = npt.NDArray[Any]
@@ -133,3 +133,10 @@ def test_nomics_published_keys_are_read() -> None:
     assert spec.rotary[0].theta == 1000
     with pytest.raises(rl.FormatError, match="rotary_emb_fraction 0.5 is not supported"):
         nomic_bert.build({**config, "rotary_emb_fraction": 0.5}, [])
+
+
+def test_a_damaged_number_of_layers_builds_nothing() -> None:
+    config = {"model_type": "distilbert", "vocab_size": 30, "dim": 18, "n_heads": 3,
+              "hidden_dim": 24, "n_layers": 1 << 27}  # fmt: skip
+    with pytest.raises(rl.FormatError, match="n_layers is 134217728, out of range"):
+        distilbert.build(config, [])
