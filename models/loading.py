@@ -158,8 +158,8 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
     """The tensors under the model's names, with Hugging Face's legacy spellings undone.
 
     These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
-    position_ids, which are consecutive numbers; single experts, which the model has as a stack.
-    Each rule that was applied is logged.
+    position_ids, which are consecutive numbers; duplicates of one tensor; single experts, which
+    the model has as a stack. Each rule that was applied is logged.
     """
     wanted = set(model.state_dict())
     found: dict[str, Tensor] = {}
@@ -177,6 +177,12 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
                 name = name.removeprefix(prefix)
             elif prefix + name in wanted:
                 name = prefix + name
+        same = model.duplicates.get(name, model.duplicates.get(prefix + name))
+        if name not in wanted and same is not None:
+            if not same or {same, same.removeprefix(prefix)} & (tensors.keys() | found.keys()):
+                log.info("skipped %s: %s", stored, f"equal to {same}" if same else "it is computed")
+                continue
+            name = same
         one = EXPERT.fullmatch(name) if name not in wanted else None
         if one is not None and one[1] + one[3] in wanted:
             experts.setdefault(one[1] + one[3], {})[int(one[2])] = tensor
