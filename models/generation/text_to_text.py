@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from collections.abc import Generator as Steps
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends.readback import Readback
@@ -12,6 +13,7 @@ from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
+from rushlight.models.generation.languages import Languages
 from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.memory import Memory
 from rushlight.models.generation.search.options import chosen, stored_options
@@ -37,6 +39,8 @@ class Seq2SeqLM(Model):
     source_vocab_size: int
 
     stored: Mapping[str, Any] = {}
+    languages: Languages
+    _cut = False
     _decoding: DecodingSession | None = None
 
     def configure(self, files: Mapping[str, bytes]) -> None:
@@ -45,7 +49,7 @@ class Seq2SeqLM(Model):
             self.tokenizer = load_tokenizer(
                 files["tokenizer.json"], files.get("tokenizer_config.json")
             )
-        self.stored = stored_options(files)
+        self.stored, self.languages = stored_options(files), Languages(files)
         self.prepare()
 
     def prepare(self) -> None:
@@ -132,6 +136,15 @@ class Seq2SeqLM(Model):
         """The text of an answer, without special tokens; empty without a tokenizer."""
         return "" if self.tokenizer is None else self.tokenizer.decode(found.ids).strip()
 
+    @contextmanager
+    def cutting(self, on: bool) -> Iterator[None]:
+        """Within this context sources that are longer than the context are cut, if `on`."""
+        before, self._cut = self._cut, on
+        try:
+            yield
+        finally:
+            self._cut = before
+
     def source_ids(self, source: Source) -> list[int]:
         """Token ids of a source; ids are checked and returned."""
         if isinstance(source, str):
@@ -147,10 +160,12 @@ class Seq2SeqLM(Model):
             )
         if not ids:
             raise ValueError("generate: the source is empty; give at least one token")
+        if self._cut and len(ids) > self.context_length:
+            ids = [*ids[: self.context_length - 1], ids[-1]]  # the end token stays
         if len(ids) > self.context_length:
             raise ValueError(
                 f"generate: the source has {len(ids)} tokens, the context holds "
-                f"{self.context_length}; shorten it"
+                f"{self.context_length}; shorten it, or cut it with truncate=True of the task"
             )
         return ids
 

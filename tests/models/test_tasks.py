@@ -112,7 +112,9 @@ def test_a_task_that_builds_on_others_is_served_by_their_families(
 
 def test_a_pipeline_gives_what_the_models_method_gives(encoder: Any, writer: Any) -> None:
     every = one_of_each(encoder, writer)
-    assert sorted(name for name, *_ in every) == sorted(tasks())
+    # Tasks without a model of their own have tests of their own: test_text_tasks.py.
+    own = [name for name, task in tasks().items() if task.command and task.command.model]
+    assert sorted(name for name, *_ in every) == sorted(own)
     for name, model, given, options, expected in every:
         pipe = rl.pipeline(name, model)
         found = pipe(given, **options)
