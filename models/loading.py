@@ -15,6 +15,7 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.functional.pieces import stack
+from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
@@ -196,6 +197,14 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
         log.info("stacked %d experts as %s", len(parts), name)
         found[name] = stack([parts[number] for number in sorted(parts)])
     return found
+
+
+def find_tokenizer(files: Mapping[str, bytes]) -> Tokenizer | None:
+    """The tokenizer of tokenizer.json or of other vocabulary files; None if there is none."""
+    from rushlight.core.io.text.vocabulary_files import CONFIG, tokenizer_json
+
+    found = tokenizer_json(files)
+    return None if found is None else load_tokenizer(found, files.get(CONFIG))
 
 
 def small_json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:

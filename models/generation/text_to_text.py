@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
-from rushlight.core.io.text.tokenizer import load_tokenizer
+from rushlight.core.io.text.paired_files import paired_tokenizers
+from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
@@ -19,6 +20,7 @@ from rushlight.models.generation.search.memory import Memory
 from rushlight.models.generation.search.options import chosen, stored_options
 from rushlight.models.generation.search.run import SearchSteps, search
 from rushlight.models.generation.steps import Token, blocking, texts, waiting
+from rushlight.models.loading import find_tokenizer
 from rushlight.models.model import Model
 
 if TYPE_CHECKING:
@@ -40,15 +42,17 @@ class Seq2SeqLM(Model):
 
     stored: Mapping[str, Any] = {}
     languages: Languages
+    target_tokenizer: Tokenizer | None = None  # where it is another one
     _cut = False
     _decoding: DecodingSession | None = None
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer and the defaults of a search from the files."""
-        if "tokenizer.json" in files:
-            self.tokenizer = load_tokenizer(
-                files["tokenizer.json"], files.get("tokenizer_config.json")
-            )
+        pair = None if "tokenizer.json" in files else paired_tokenizers(files)
+        if pair is None:
+            self.tokenizer = find_tokenizer(files)
+        else:
+            self.tokenizer, self.target_tokenizer = (load_tokenizer(one) for one in pair)
         self.stored, self.languages = stored_options(files), Languages(files)
         self.prepare()
 
@@ -134,7 +138,13 @@ class Seq2SeqLM(Model):
 
     def text_of(self, found: Found) -> str:
         """The text of an answer, without special tokens; empty without a tokenizer."""
-        return "" if self.tokenizer is None else self.tokenizer.decode(found.ids).strip()
+        tokenizer = self.writes
+        return "" if tokenizer is None else tokenizer.decode(found.ids).strip()
+
+    @property
+    def writes(self) -> Tokenizer | None:
+        """The tokenizer that answers are read with."""
+        return self.target_tokenizer or self.tokenizer
 
     @contextmanager
     def cutting(self, on: bool) -> Iterator[None]:
@@ -151,6 +161,9 @@ class Seq2SeqLM(Model):
             if self.tokenizer is None:
                 raise ValueError("generate: the checkpoint has no tokenizer; give token ids")
             ids = self.tokenizer.encode(source).ids
+            if self.target_tokenizer is not None:  # pieces without an id are past the end
+                unknown = self.tokenizer.token_to_id("<unk>") or 0
+                ids = [i if i < self.source_vocab_size else unknown for i in ids]
         else:
             ids = [int(i) for i in source]
         bad = [i for i in ids if not 0 <= i < self.source_vocab_size]

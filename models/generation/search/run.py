@@ -110,7 +110,7 @@ def _one_by_one(
     o, count = rules.o, len(rules.sources)
     rows = [list(first) for _ in range(count)]
     totals, ends_at = [0.0] * count, [0] * count  # 0: the answer has not ended
-    pieces = [Pieces(model.tokenizer, o.stops) for _ in rows]
+    pieces = [Pieces(model.writes, o.stops) for _ in rows]
     streams, new = count == 1, np.array(rows, np.int64)
     while True:
         logits = _checked((yield session.step(model, new)))
