@@ -43,6 +43,25 @@ def test_ids_are_sentencepieces(kind: str) -> None:
     assert tokenizer.decode(tokenizer.encode("a rush and fat").ids) == "a rush and fat"
 
 
+@pytest.mark.native
+def test_the_tab_gives_the_same(node: Any) -> None:
+    several = [tokenizer_json({"tokenizer.model": model_of(kind)}) for kind in KINDS]
+    several.append(tokenizer_json({"r50k.tiktoken": GOLDENS["tiktoken"]["ranks"].encode()}))
+    golden = GOLDENS["marian"]
+    several += paired_tokenizers({
+        "source.spm": base64.b64decode(golden["source"]),
+        "target.spm": base64.b64decode(golden["target"]),
+        "vocab.json": json.dumps(golden["vocab"]).encode()}) or ()  # fmt: skip
+    texts = [*GOLDENS["texts"], *golden["texts"]]
+    for number, file in enumerate(several):
+        assert file is not None
+        native, tab = load_tokenizer(file), node.tokenizer(f"vocabulary {number}", file.decode())
+        expected = native.encode_batch(texts)
+        for text, one, other in zip(texts, expected, tab.encode_batch(texts), strict=True):
+            assert other == one, (number, text)
+            assert tab.decode(one.ids) == native.decode(one.ids), (number, text)
+
+
 def test_the_configuration_names_tokens_around_and_beside() -> None:
     config = {"tokenizer_class": "T5Tokenizer", "eos_token": "</s>", "extra_ids": 3}
     t5 = made({"spiece.model": model_of("unigram"), "tokenizer_config.json": config})
