@@ -34,8 +34,9 @@ HARMLESS = frozenset(
     sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
     transformers_version transformers.js_config unsloth_fixed unsloth_version use_bfloat16
     use_cache use_flash_attn
-    attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop hidden_dropout
-    hidden_dropout_prob resid_pdrop
+    activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
+    decoder_layerdrop dropout dropout_rate embd_pdrop encoder_layerdrop hidden_dropout
+    hidden_dropout_prob init_std initializer_factor resid_pdrop
     output_attentions output_hidden_states output_scores return_dict return_dict_in_generate
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length

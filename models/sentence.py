@@ -13,13 +13,13 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.io.text.tokenizer import Encoding, load_tokenizer, pad_batch
+from rushlight.core.io.text.tokenizer import Encoding, pad_batch
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.config import DEEPEST
-from rushlight.models.loading import small_json
+from rushlight.models.loading import find_tokenizer, small_json
 from rushlight.models.model import Model, runs_in_software
 
 # Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
@@ -45,10 +45,7 @@ class SentenceEncoder(Model):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the pooling and the length limit from the checkpoint's files."""
-        if "tokenizer.json" in files:
-            self.tokenizer = load_tokenizer(
-                files["tokenizer.json"], files.get("tokenizer_config.json")
-            )
+        self.tokenizer = find_tokenizer(files)
         limits = [self.context_length]
         for name, key in (
             ("tokenizer_config.json", "model_max_length"),

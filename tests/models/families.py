@@ -41,6 +41,19 @@ def _falcon(**changes: Any) -> dict[str, Any]:
     return {"model_type": "falcon", **_FALCON, **changes}
 
 
+def _t5(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, "vocab_size": 97, "d_model": 32, "d_kv": 6, "d_ff": 40,
+            "num_layers": 2, "num_heads": 4, **changes}  # fmt: skip
+
+
+def _bart(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, "vocab_size": 97, "d_model": 32, "encoder_layers": 2,
+            "decoder_layers": 3, "encoder_attention_heads": 4, "decoder_attention_heads": 2,
+            "encoder_ffn_dim": 40, "decoder_ffn_dim": 36, "max_position_embeddings": 24,
+            "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": None,
+            "decoder_start_token_id": 3, **changes}  # fmt: skip
+
+
 def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_GPT, **changes}
 
@@ -335,13 +348,50 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "max_seq_len": 24, "eos_token_id": None,
         "attn_config": {"clip_qkv": 0.4, "softmax_scale": 0.5},
     }),
+    "t5": ("T5ForConditionalGeneration", _t5("t5")),
+    "t5-gated": ("T5ForConditionalGeneration", _t5(
+        "t5", tie_word_embeddings=False, feed_forward_proj="gated-gelu", num_decoder_layers=3,
+        relative_attention_num_buckets=10, relative_attention_max_distance=11,
+    )),
+    "mt5": ("MT5ForConditionalGeneration", _t5("mt5", num_decoder_layers=1)),
+    "umt5": ("UMT5ForConditionalGeneration", _t5(
+        "umt5", feed_forward_proj="gated-silu", relative_attention_num_buckets=8,
+    )),
+    "marian": ("MarianMTModel", _bart("marian", pad_token_id=96, activation_function="swish")),
+    "marian-vocabularies": ("MarianMTModel", _bart(
+        "marian", pad_token_id=60, decoder_vocab_size=71, share_encoder_decoder_embeddings=False,
+        scale_embedding=True,
+    )),
+    "bart": ("BartForConditionalGeneration", _bart("bart")),
+    "bart-scaled": ("BartForConditionalGeneration", _bart(
+        "bart", scale_embedding=True, activation_function="relu", encoder_layers=1,
+    )),
+    "mbart": ("MBartForConditionalGeneration", _bart("mbart", scale_embedding=True)),
+    "mbart-narrow": ("MBartForConditionalGeneration", _bart(
+        "mbart", d_model=24, decoder_layers=1, activation_function="relu",
+    )),
+    "pegasus": ("PegasusForConditionalGeneration", _bart("pegasus", scale_embedding=True)),
+    "pegasus-narrow": ("PegasusForConditionalGeneration", _bart(
+        "pegasus", d_model=20, activation_function="gelu_new",
+    )),
+    "m2m_100": ("M2M100ForConditionalGeneration", _bart("m2m_100", max_position_embeddings=30)),
+    "m2m_100-narrow": ("M2M100ForConditionalGeneration", _bart(
+        "m2m_100", d_model=20, scale_embedding=False, activation_function="gelu", pad_token_id=0,
+    )),
 }  # fmt: skip
 LENGTH = 13
+# Their models take the ids of a decoder, too.
+TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_100")
 
 
 def ids_of(vocab: int) -> npt.NDArray[np.int64]:
     """Two rows of token ids."""
     return np.random.default_rng(3).integers(0, vocab, (2, LENGTH))
+
+
+def decoder_ids_of(vocab: int) -> npt.NDArray[np.int64]:
+    """Two rows of token ids for a decoder."""
+    return np.random.default_rng(4).integers(0, vocab, (2, 9))
 
 
 def mask_of() -> npt.NDArray[np.bool_]:
