@@ -16,7 +16,7 @@ from rushlight.core.basis.jsontext import parse_json
 C = TypeVar("C")
 
 # Above any published model: a larger number means a damaged file.
-LARGEST = {"num_hidden_layers": 1024, "head_dim": 1 << 16}
+LARGEST = {"num_hidden_layers": 1024, "n_layers": 1024, "head_dim": 1 << 16}
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16
 # The least and the largest value of the numbers whose keys end so.
@@ -38,9 +38,9 @@ HARMLESS = frozenset(
     attn_impl emb_init_std emb_init_uniform_lim embedding_fraction fan_mode init_config init_device
     init_div_is_residual init_gain init_nonlinearity init_std low_precision_layernorm param_init_fn
     tokenizer_name verbose
-    attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop fp32_residual_connection
-    hidden_dropout
-    hidden_dropout_prob resid_pdrop
+    activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
+    decoder_layerdrop dropout dropout_rate embd_pdrop encoder_layerdrop fp32_residual_connection
+    hidden_dropout hidden_dropout_prob initializer_factor resid_pdrop
     output_attentions output_hidden_states output_scores return_dict return_dict_in_generate
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length

@@ -15,6 +15,7 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.functional.pieces import stack
+from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
@@ -170,9 +171,10 @@ def _placed(t: Tensor, device: Device, dtype: DType | None, plain: DType) -> Ten
 def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str, Tensor]:
     """The tensors under the model's names, with Hugging Face's legacy spellings undone.
 
-        These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
-    buffers of what is computed (position ids, frequencies, masks); single experts, which the model
-    has as a stack; `mtp.` layers, which predict tokens further ahead. Each rule is logged.
+    These are LayerNorm.gamma and .beta; a base prefix such as `bert.` on one side only; stored
+    buffers of what is computed (position ids, frequencies, masks); duplicates of one tensor; single
+    experts, which the model has as a stack; `mtp.` layers, which predict tokens further ahead. Each
+    rule that was applied is logged.
     """
     wanted = set(model.state_dict())
     found: dict[str, Tensor] = {}
@@ -193,6 +195,12 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
                 name = name.removeprefix(prefix)
             elif prefix + name in wanted:
                 name = prefix + name
+        same = model.duplicates.get(name, model.duplicates.get(prefix + name))
+        if name not in wanted and same is not None:
+            if not same or {same, same.removeprefix(prefix)} & (tensors.keys() | found.keys()):
+                log.info("skipped %s: %s", stored, f"equal to {same}" if same else "it is computed")
+                continue
+            name = same
         one = EXPERT.fullmatch(name) if name not in wanted else None
         if one is not None and one[1] + one[3] in wanted:
             experts.setdefault(one[1] + one[3], {})[int(one[2])] = tensor
@@ -206,6 +214,14 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
         log.info("stacked %d experts as %s", len(parts), name)
         found[name] = stack([parts[number] for number in sorted(parts)])
     return found
+
+
+def find_tokenizer(files: Mapping[str, bytes]) -> Tokenizer | None:
+    """The tokenizer of tokenizer.json or of other vocabulary files; None if there is none."""
+    from rushlight.core.io.text.vocabulary_files import CONFIG, tokenizer_json
+
+    found = tokenizer_json(files)
+    return None if found is None else load_tokenizer(found, files.get(CONFIG))
 
 
 def small_json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from rushlight.core.io.text.tokenizer import Tokenizer
 class Model(nn.Module):
     """A module with its configuration and, if the checkpoint has one, its tokenizer.
 
-    tasks: the names of the tasks that its family serves, the default first.
+    tasks: the names of the tasks that its family serves, the default first. duplicates: names that
+    a checkpoint may hold beside the parameter that they are equal to; "" for what is computed.
     """
 
     config: Any
     tasks: tuple[str, ...] = ()
+    duplicates: Mapping[str, str] = {}
     tokenizer: Tokenizer | None = None
 
     @property

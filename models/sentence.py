@@ -13,19 +13,22 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.io.text.tokenizer import Encoding, load_tokenizer, pad_batch
+from rushlight.core.io.text.tokenizer import Encoding, pad_batch
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.config import DEEPEST
-from rushlight.models.loading import small_json
+from rushlight.models.loading import find_tokenizer, small_json
 from rushlight.models.model import Model, runs_in_software
 
 # Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
 # much as tokens; on a GPU a batch takes about as long as a capture.
 _STEP = {True: 4, False: 16}
-POOLINGS = ("mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens")
+POOLINGS = (
+    "mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens",
+    "lasttoken",
+)  # fmt: skip
 
 
 class SentenceEncoder(Model):
@@ -42,10 +45,7 @@ class SentenceEncoder(Model):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the pooling and the length limit from the checkpoint's files."""
-        if "tokenizer.json" in files:
-            self.tokenizer = load_tokenizer(
-                files["tokenizer.json"], files.get("tokenizer_config.json")
-            )
+        self.tokenizer = find_tokenizer(files)
         limits = [self.context_length]
         for name, key in (
             ("tokenizer_config.json", "model_max_length"),
@@ -152,10 +152,15 @@ def _embed_captured(
     elif pooling == "max_tokens":
         out = hidden.masked_fill(mask.logical_not().unsqueeze(-1), -1e9).amax(1)
     else:
-        real = mask.to(hidden.dtype)
-        count = real.sum(1, keepdim=True)
+        weight = mask.to(hidden.dtype)
+        places = ops.arange(1, ids.shape[1] + 1, device=ids.device).to(hidden.dtype)
+        if pooling == "weightedmean_tokens":
+            weight = weight * places
+        elif pooling == "lasttoken":
+            weight = (places == weight.sum(1, keepdim=True)).to(hidden.dtype)
+        total = weight.sum(1, keepdim=True)
         root = pooling == "mean_sqrt_len_tokens"
-        out = (hidden * real.unsqueeze(-1)).sum(1) / (count.sqrt() if root else count)
+        out = (hidden * weight.unsqueeze(-1)).sum(1) / (total.sqrt() if root else total)
     return out / out.norm(2, -1, True).clamp(min=1e-12) if normalize else out
 
 

@@ -41,7 +41,7 @@ def _command(task: Task) -> Callable[..., None]:
     defaults = task.checked(task.command.defaults)
     flags = {
         **_input_flags(task),
-        "model": (Model, task.command.model),
+        "model": (Model, task.command.model or _REQUIRED),
         "device": (Annotated[str, typer.Option(help="Where to compute.")], "cpu"),
         **_option_flags(task.options, defaults),
     }
@@ -120,7 +120,7 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
     as_json = given["as_json"]
     began = time.perf_counter()
     with show.bar(task.name, unit="texts", least=256) as progress:
-        part = None if as_json else show.show_piece
+        part = None if as_json or task.input.kind == "texts" else show.show_piece
         result = pipe.run(what, {}, part=part, progress=progress)
     found = show.as_facts(task.output, result, time.perf_counter() - began)
     seconds = {name: round(s, 4) for name, s in {"load": load, **found["seconds"]}.items()}
@@ -128,7 +128,8 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
         names = {"model": given["model"], "device": given["device"]}
         print(json.dumps({**names, **found, "seconds": seconds}))
     elif task.output == "text":
-        print("" if task.streams else result.text)
+        lines = [result.text] if isinstance(result.text, str) else result.text
+        print("\n".join(map(str, lines)) if task.input.kind == "texts" or not task.streams else "")
     elif task.output == "vectors":
         show.show_vectors(what, found["embeddings"])
         print(

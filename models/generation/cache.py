@@ -199,6 +199,12 @@ class Cache:
         self.longest += count
         self.written += count
 
+    def reorder(self, rows: Tensor) -> None:
+        """Let each row i go on from what row rows[i] holds; rows: (batch,) int64."""
+        held = [self.lengths, *(window.base for window in self.windows.values())]
+        for t in (*held, *(t for kept in self.buffers for t in kept)):
+            t.copy_(t.index_select(0, rows))
+
     @property
     def counts(self) -> tuple[int, int]:
         """`longest` and `written`, for `recount`."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.template import ChatTemplate
-from rushlight.core.io.text.tokenizer import load_tokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
@@ -17,7 +16,7 @@ from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.session import ChatSession
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
-from rushlight.models.loading import small_json
+from rushlight.models.loading import find_tokenizer, small_json
 from rushlight.models.model import Model
 
 Message = Mapping[str, Any]
@@ -42,10 +41,7 @@ class CausalLM(Model):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the chat template and the end tokens from the files."""
-        if "tokenizer.json" in files:
-            self.tokenizer = load_tokenizer(
-                files["tokenizer.json"], files.get("tokenizer_config.json")
-            )
+        self.tokenizer = find_tokenizer(files)
         settings = small_json(files, "tokenizer_config.json")
         source = settings.get("chat_template")
         if "chat_template.jinja" in files:

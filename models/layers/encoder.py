@@ -1,4 +1,4 @@
-"""The encoder skeleton: a bidirectional encoder with absolute positions, by a description."""
+"""The encoder skeleton: a bidirectional encoder by a description of its parts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,38 @@ from typing import Any, Literal
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose
+from rushlight.models.layers.distances import alibi_bias, relative_bias
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
+from rushlight.models.layers.rotary import Angles, Rotary, RotarySpec
 from rushlight.models.sentence import SentenceEncoder
 
 
 @dataclass(frozen=True)
 class EncoderNames:
-    """The checkpoint's names, as paths: of the model, and from `q` to `mlp_norm` of a layer."""
+    """The checkpoint's names, as paths: of the model, and from `q` to `mlp_norm` of a layer.
+
+    projection: from the embeddings' width to the layers'. relative: the bias by distance. qkv: q, k
+    and v as one matrix. gate: of a gated MLP; gate_up: one matrix with the rows of gate, then up.
+    """
 
     words: str = "embeddings.word_embeddings"
     positions: str = "embeddings.position_embeddings"
     types: str = "embeddings.token_type_embeddings"
     embedding_norm: str = "embeddings.LayerNorm"
+    projection: str = "embeddings_project"
+    relative: str = "encoder.relative_attention_bias"
     layers: str = "encoder.layer"
     q: str = "attention.self.query"
     k: str = "attention.self.key"
     v: str = "attention.self.value"
+    qkv: str = ""
     out: str = "attention.output.dense"
     attention_norm: str = "attention.output.LayerNorm"
+    gate: str = ""
+    gate_up: str = ""
     up: str = "intermediate.dense"
     down: str = "output.dense"
     mlp_norm: str = "output.LayerNorm"
@@ -39,8 +51,16 @@ class EncoderNames:
 class EncoderSpec:
     """An encoder `width` features wide, for `context` tokens with `types` token types (0: none).
 
-    place: "after" normalises the sum of each residual, "before" the input of each part, with a
-    final norm. dropout: of each part's output, in training.
+    embedding: the embeddings' width, if it differs; project: they pass a projection even if it
+    does not. plain_pooler: the pooler's projection has its name. place: "after" normalises the sum
+    of each residual, "before" the input of each part, with a final norm; first_norm: whether the
+    first layer has one before its attention. absolute: position embeddings; they begin at `first`,
+    and count only tokens other than `pad` if that is given. buckets: of a bias by distance. rotary
+    and windows: of each layer; a window w sees less than w tokens on each side. order: the names of
+    the layers under names.layers, as they run; a name that occurs twice is a shared layer. gated:
+    the MLP is down(act(gate(x)) * up(x)). biases: of q, k and v, of the attention's output, of up,
+    of down.
+    dropout: of each part's output, in training.
     """
 
     vocab: int
@@ -52,56 +72,110 @@ class EncoderSpec:
     activation: str = "gelu"
     norm: NormSpec = NormSpec("layer", 1e-12)
     place: Literal["before", "after"] = "after"
+    first_norm: bool = True
     types: int = 2
     pooler: bool = True
+    plain_pooler: bool = False
+    embedding: int = 0
+    project: bool = False
+    absolute: bool = True
+    first: int = 0
+    pad: int | None = None
+    buckets: int = 0
+    alibi: bool = False
+    rotary: tuple[RotarySpec, ...] = ()
+    windows: tuple[int | None, ...] = ()
+    order: tuple[str, ...] = ()
+    gated: bool = False
+    biases: tuple[bool, bool, bool, bool] = (True, True, True, True)
     dropout: float = 0.0
     names: EncoderNames = EncoderNames()
 
     def __post_init__(self) -> None:
+        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
         if self.heads < 1 or self.width % self.heads:
             raise FormatError(
                 f"config.json: hidden_size {self.width} is not a multiple of "
                 f"num_attention_heads {self.heads}"
             )
 
+    @property
+    def paths(self) -> list[str]:
+        """The path of each layer, in the order in which they run."""
+        order = self.order or tuple(map(str, range(self.layers)))
+        return [f"{self.names.layers}.{name}" for name in order]
+
+
+@dataclass(frozen=True)
+class EncoderContext:
+    """What layers share: the padding mask (batch, 1, 1, length), a bias of scores, angles."""
+
+    mask: Tensor | None
+    bias: Tensor | None
+    angles: Angles
+
 
 class EncoderLayer(nn.Module):
     """Self-attention of all positions, and a feed-forward part."""
 
-    def __init__(self, spec: EncoderSpec) -> None:
+    def __init__(self, spec: EncoderSpec, first: bool = False) -> None:
         self.spec, names, width = spec, spec.names, spec.width
-        for name in (names.q, names.k, names.v, names.out):
-            put(self, name, nn.Linear(width, width))
-        put(self, names.attention_norm, make_norm(width, spec.norm))
-        put(self, names.up, nn.Linear(width, spec.inner))
-        put(self, names.down, nn.Linear(spec.inner, width))
+        qkv, out, up, down = spec.biases
+        if names.qkv:
+            put(self, names.qkv, nn.Linear(width, 3 * width, bias=qkv))
+        else:
+            for name in (names.q, names.k, names.v):
+                put(self, name, nn.Linear(width, width, bias=qkv))
+        put(self, names.out, nn.Linear(width, width, bias=out))
+        self.attention_norm = "" if first and not spec.first_norm else names.attention_norm
+        if self.attention_norm:
+            put(self, names.attention_norm, make_norm(width, spec.norm))
+        if spec.gated and names.gate_up:
+            put(self, names.gate_up, nn.Linear(width, 2 * spec.inner, bias=up))
+        else:
+            for name in (names.gate, names.up)[not spec.gated :]:
+                put(self, name, nn.Linear(width, spec.inner, bias=up))
+        put(self, names.down, nn.Linear(spec.inner, width, bias=down))
         put(self, names.mlp_norm, make_norm(width, spec.norm))
         self.activation, self.dropout = ACTIVATIONS[spec.activation], nn.Dropout(spec.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """(batch, length, width) -> the same."""
-        x = self._added(x, self._attention, self.spec.names.attention_norm, mask)
-        return self._added(x, self._mlp, self.spec.names.mlp_norm, None)
+    def forward(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
+        """(batch, length, width) -> the same; `layer` chooses the window and the angles."""
+        names, before = self.spec.names, self.spec.place == "before"
+        if before:
+            y = self._apply(self.attention_norm, x) if self.attention_norm else x
+            x = x + self.dropout(self._attention(y, context, layer))
+            out: Tensor = x + self.dropout(self._mlp(self._apply(names.mlp_norm, x)))
+            return out
+        y = self.dropout(self._attention(x, context, layer))
+        x = self._apply(self.attention_norm, y + x)
+        return self._apply(names.mlp_norm, self.dropout(self._mlp(x)) + x)
 
-    def _added(self, x: Tensor, part: Any, norm: str, mask: Tensor | None) -> Tensor:
-        before = self.spec.place == "before"
-        y = self.dropout(part(self._apply(norm, x) if before else x, mask))
-        return x + y if before else self._apply(norm, y + x)
+    def _attention(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
+        spec, names, (batch, length, width) = self.spec, self.spec.names, x.shape
+        if names.qkv:
+            parts = self._apply(names.qkv, x).chunk(3, -1)
+        else:
+            parts = tuple(self._apply(name, x) for name in (names.q, names.k, names.v))
+        # (batch, length, width) -> (batch, heads, length, head)
+        q, k, v = (y.reshape(batch, length, spec.heads, -1).transpose(1, 2) for y in parts)
+        if spec.rotary:
+            cos, sin = context.angles[spec.rotary[layer]]
+            q, k = ops.rope(q, cos, sin), ops.rope(k, cos, sin)
+        window = spec.windows[layer] if spec.windows else None
+        y = ops.attention(q, k, v, mask=context.mask, bias=context.bias, window=window)
+        return self._apply(names.out, y.transpose(1, 2).reshape(batch, length, width))
 
-    def _attention(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        names, (batch, length, width) = self.spec.names, x.shape
-
-        def split(name: str) -> Tensor:
-            # (batch, length, width) -> (batch, heads, length, head)
-            return self._apply(name, x).reshape(batch, length, self.spec.heads, -1).transpose(1, 2)
-
-        q, k, v = split(names.q), split(names.k), split(names.v)
-        y = ops.attention(q, k, v, mask=mask).transpose(1, 2).reshape(batch, length, width)
-        return self._apply(names.out, y)
-
-    def _mlp(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        names = self.spec.names
-        return self._apply(names.down, self.activation(self._apply(names.up, x)))
+    def _mlp(self, x: Tensor) -> Tensor:
+        names, inner = self.spec.names, self.spec.inner
+        if not self.spec.gated:
+            y = self.activation(self._apply(names.up, x))
+        elif names.gate_up:
+            both = self._apply(names.gate_up, x)
+            y = self.activation(both[..., :inner]) * both[..., inner:]
+        else:
+            y = self.activation(self._apply(names.gate, x)) * self._apply(names.up, x)
+        return self._apply(names.down, y)
 
     def _apply(self, name: str, x: Tensor) -> Tensor:
         out: Tensor = self.get_submodule(name)(x)
@@ -126,16 +200,26 @@ class Encoder(SentenceEncoder):
     def __init__(self, config: Any, spec: EncoderSpec) -> None:
         self.config, self.spec, names, width = config, spec, spec.names, spec.width
         self.context_length, self.width = spec.context, width
-        put(self, names.words, nn.Embedding(spec.vocab, width))
-        put(self, names.positions, nn.Embedding(spec.context, width))
+        inside = spec.embedding or width
+        put(self, names.words, nn.Embedding(spec.vocab, inside))
+        if spec.absolute:
+            put(self, names.positions, nn.Embedding(spec.first + spec.context, inside))
         if spec.types:
-            put(self, names.types, nn.Embedding(spec.types, width))
-        put(self, names.embedding_norm, make_norm(width, spec.norm))
-        put(self, names.layers, nn.ModuleList([EncoderLayer(spec) for _ in range(spec.layers)]))
+            put(self, names.types, nn.Embedding(spec.types, inside))
+        put(self, names.embedding_norm, make_norm(inside, spec.norm))
+        self.projects = spec.project or inside != width
+        if self.projects:
+            put(self, names.projection, nn.Linear(inside, width))
+        if spec.buckets:
+            put(self, names.relative, nn.Embedding(spec.buckets, spec.heads))
+        self.rotary = Rotary(dict.fromkeys(spec.rotary))
+        for i, path in enumerate(dict.fromkeys(spec.paths)):
+            put(self, path, EncoderLayer(spec, first=i == 0))
         if spec.place == "before":
             put(self, names.norm, make_norm(width, spec.norm))
         if spec.pooler:
-            put(self, names.pooler, Pooler(width))
+            plain = nn.Linear(width, width)
+            put(self, names.pooler, plain if spec.plain_pooler else Pooler(width))
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(
@@ -147,29 +231,44 @@ class Encoder(SentenceEncoder):
         """Hidden states (batch, length, width) of token ids (batch, length).
 
         attention_mask (batch, length): false or zero for padding. Raises ValueError for a text
-        longer than the position embeddings.
+        longer than the context.
         """
-        limit = self.context_length
+        limit, spec = self.context_length, self.spec
         if ids.ndim != 2 or ids.shape[1] > limit:
             kind = self.config.model_type
             raise ValueError(f"{kind}: ids are {ids.shape}; they must be (batch, up to {limit})")
         mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
         x = self._embedded(ids, token_type_ids)
-        layers: Any = self.get_submodule(self.spec.names.layers)
-        for layer in layers:
-            x = layer(x, mask)
-        if self.spec.place == "before":
-            x = self.get_submodule(self.spec.names.norm)(x)
+        bias, length = None, ids.shape[1]
+        if spec.alibi:
+            bias = alibi_bias(spec.heads, length, ids.device)
+        elif spec.buckets:
+            table: Any = self.get_submodule(spec.names.relative)
+            bias = relative_bias(table, length)
+        positions = ops.arange(length, device=ids.device).unsqueeze(0)
+        context = EncoderContext(mask, bias, self.rotary.angles(positions))
+        for i, path in enumerate(spec.paths):
+            x = self.get_submodule(path)(x, context, i)
+        if spec.place == "before":
+            x = self.get_submodule(spec.names.norm)(x)
         return x
 
     def _embedded(self, ids: Tensor, types: Tensor | None) -> Tensor:
         """The sum of word, type and position embeddings, normalised: (batch, length, width)."""
-        names = self.spec.names
+        names, spec = self.spec.names, self.spec
         x: Tensor = self.get_submodule(names.words)(ids)
-        if self.spec.types:
+        if spec.types:
             kinds: Any = self.get_submodule(names.types)
             x = x + (kinds.weight[0] if types is None else kinds(types))
-        positions: Any = self.get_submodule(names.positions)
-        x = x + positions.weight[: ids.shape[1]]
-        out: Tensor = self.dropout(self.get_submodule(names.embedding_norm)(x))
+        if spec.absolute:
+            positions: Any = self.get_submodule(names.positions)
+            if spec.pad is None:
+                x = x + positions.weight[spec.first : spec.first + ids.shape[1]]
+            else:
+                real = (ids != spec.pad).to(ids.dtype)
+                x = x + positions(real.cumsum(1) * real + (spec.first - 1))
+        x = self.get_submodule(names.embedding_norm)(x)
+        if self.projects:
+            x = self.get_submodule(names.projection)(x)
+        out: Tensor = self.dropout(x)
         return out

@@ -20,6 +20,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_pytorch_tanh": partial(ops.gelu, approximate="tanh"),
     "relu": ops.relu,
     "silu": ops.silu,
+    "swish": ops.silu,
 }
 
 
@@ -97,31 +98,45 @@ def projection(inside: int, outside: int, bias: bool, transposed: bool) -> nn.Mo
     return (TransposedLinear if transposed else nn.Linear)(inside, outside, bias=bias)
 
 
+def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
+    """Make the matrices of a feed-forward part below `root`, at the paths of its names."""
+    names, inner = spec.names, spec.inner
+    if spec.gated and names.gate_up:
+        put(root, names.gate_up, projection(width, 2 * inner, spec.bias, spec.transposed))
+    else:
+        for name in (names.gate, names.up)[not spec.gated :]:
+            put(root, name, projection(width, inner, spec.bias, spec.transposed))
+    put(root, names.down, projection(inner, width, spec.bias, spec.transposed))
+
+
+def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
+    """(..., width) -> the same, with the matrices that `put_mlp` made."""
+    names, act = spec.names, ACTIVATIONS[spec.activation]
+
+    def product(name: str, y: Tensor) -> Tensor:
+        out: Tensor = root.get_submodule(name)(y)
+        return out
+
+    if not spec.gated:
+        y = act(product(names.up, x))
+    elif names.gate_up:
+        both = product(names.gate_up, x)
+        y = act(both[..., : spec.inner]) * both[..., spec.inner :]
+    else:
+        y = act(product(names.gate, x)) * product(names.up, x)
+    return product(names.down, y)
+
+
 class MLP(nn.Module):
     """A feed-forward part; the gated form is of Shazeer, 2020."""
 
     def __init__(self, width: int, spec: MLPSpec) -> None:
-        self.spec, self.activation = spec, ACTIVATIONS[spec.activation]
-        names, inner = spec.names, spec.inner
-        if spec.gated and names.gate_up:
-            put(self, names.gate_up, projection(width, 2 * inner, spec.bias, spec.transposed))
-        else:
-            for name in (names.gate, names.up)[not spec.gated :]:
-                put(self, name, projection(width, inner, spec.bias, spec.transposed))
-        put(self, names.down, projection(inner, width, spec.bias, spec.transposed))
+        self.spec = spec
+        put_mlp(self, width, spec)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., width) -> the same."""
-        names, inner = self.spec.names, self.spec.inner
-        if not self.spec.gated:
-            y = self.activation(getattr(self, names.up)(x))
-        elif names.gate_up:
-            both = getattr(self, names.gate_up)(x)
-            y = self.activation(both[..., :inner]) * both[..., inner:]
-        else:
-            y = self.activation(getattr(self, names.gate)(x)) * getattr(self, names.up)(x)
-        out: Tensor = getattr(self, names.down)(y)
-        return out
+        return run_mlp(self, self.spec, x)
 
 
 class ExpertStack(nn.Module):

@@ -95,7 +95,7 @@ def pipeline(
     """
     known = None if task is None else find(task)
     if model is None:
-        if known is None or known.command is None:
+        if known is None or known.command is None or not known.command.model:
             raise ValueError("pipeline: model is missing; pass a name, a folder or a hub id")
         model = known.command.model
     if isinstance(model, Model):

@@ -146,7 +146,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Command:
-    """A task's verb on the command line, with its model, and defaults and help that differ."""
+    """A task's verb on the command line, with its model, and defaults and help that differ.
+
+    model: "" if there is none to start with, so that the caller must name one.
+    """
 
     verb: str
     model: str

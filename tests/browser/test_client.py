@@ -205,8 +205,8 @@ def test_a_pipeline_gives_what_the_model_gives(shared_page: Any, native: Any) ->
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("rl.pipeline('chat', model)", "bert serves feature-extraction; chat is not supported"),
-        ("rl.pipeline('chat', '/models/tiny/')", "bert serves feature-extraction; chat is not"),
+        ("rl.pipeline('chat', model)", "sentence-similarity; chat is not supported"),
+        ("rl.pipeline('chat', '/models/tiny/')", "bert serves feature-extraction, sentence-"),
         ("rl.pipeline('chatter', '/models/none/')", "did you mean 'chat'? supported: chat, "),
         ("(await rl.pipeline('feature-extraction', model)).stream('a')", "does not stream"),
     ],

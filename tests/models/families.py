@@ -55,6 +55,19 @@ def _falcon(**changes: Any) -> dict[str, Any]:
     return {"model_type": "falcon", **_FALCON, **changes}
 
 
+def _t5(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, "vocab_size": 97, "d_model": 32, "d_kv": 6, "d_ff": 40,
+            "num_layers": 2, "num_heads": 4, **changes}  # fmt: skip
+
+
+def _bart(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, "vocab_size": 97, "d_model": 32, "encoder_layers": 2,
+            "decoder_layers": 3, "encoder_attention_heads": 4, "decoder_attention_heads": 2,
+            "encoder_ffn_dim": 40, "decoder_ffn_dim": 36, "max_position_embeddings": 24,
+            "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": None,
+            "decoder_start_token_id": 3, **changes}  # fmt: skip
+
+
 def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_GPT, **changes}
 
@@ -70,6 +83,16 @@ def _opt(**changes: Any) -> dict[str, Any]:
     return {"model_type": "opt", **sizes, "ffn_dim": 56, "tie_word_embeddings": True, **changes}
 
 
+def _encoder(kind: str, **changes: Any) -> dict[str, Any]:
+    sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+             "intermediate_size": 40, "max_position_embeddings": 20}  # fmt: skip
+    return {"model_type": kind, **sizes, **changes}
+
+
+def _modern(**changes: Any) -> dict[str, Any]:
+    return _encoder("modernbert", pad_token_id=0, **changes)
+
+
 # transformers' class of the model, or one of tests/parity/remote_families.py, and what config.json
 # says; token ids are below vocab_size.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -77,6 +100,44 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "model_type": "bert", "vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2,
         "num_attention_heads": 3, "intermediate_size": 40, "max_position_embeddings": 16,
     }),
+    "roberta": ("RobertaModel", _encoder("roberta", type_vocab_size=1, pad_token_id=3)),
+    "xlm-roberta": ("XLMRobertaModel", _encoder(
+        "xlm-roberta", type_vocab_size=1, pad_token_id=1, hidden_act="gelu_new",
+    )),
+    "camembert": ("CamembertModel", _encoder("camembert", type_vocab_size=1, pad_token_id=0)),
+    "distilbert": ("DistilBertModel", {
+        "model_type": "distilbert", "vocab_size": 50, "dim": 24, "n_layers": 2, "n_heads": 3,
+        "hidden_dim": 40, "max_position_embeddings": 16,
+    }),
+    "distilbert-waves": ("DistilBertModel", {
+        "model_type": "distilbert", "vocab_size": 50, "dim": 24, "n_layers": 3, "n_heads": 2,
+        "hidden_dim": 33, "max_position_embeddings": 13, "activation": "relu",
+        "sinusoidal_pos_embds": True,
+    }),
+    "albert": ("AlbertModel", _encoder("albert", embedding_size=10, num_hidden_layers=3)),
+    "albert-groups": ("AlbertModel", _encoder(
+        "albert", embedding_size=24, num_hidden_layers=5, num_hidden_groups=2, inner_group_num=2,
+        hidden_act="relu",
+    )),
+    "electra": ("ElectraModel", _encoder("electra", embedding_size=10)),
+    "electra-wide": ("ElectraModel", _encoder(
+        "electra", embedding_size=24, type_vocab_size=3, layer_norm_eps=1e-3,
+    )),
+    "mpnet": ("MPNetModel", _encoder("mpnet")),
+    "mpnet-padding": ("MPNetModel", _encoder(
+        "mpnet", pad_token_id=4, num_attention_heads=4, hidden_act="relu", num_hidden_layers=1,
+    )),
+    "modernbert": ("ModernBertModel", _modern(local_attention=6)),
+    "modernbert-biases": ("ModernBertModel", _modern(
+        num_hidden_layers=4, local_attention=4, norm_bias=True, attention_bias=True, mlp_bias=True,
+        hidden_activation="silu",
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    )),
+    "nomic_bert": ("NomicBertModel", _encoder("nomic_bert")),
+    "nomic_bert-relu": ("NomicBertModel", _encoder(
+        "nomic_bert", hidden_act="relu", type_vocab_size=3, num_attention_heads=2,
+        rope_parameters=_LINEAR,
+    )),
     "llama": ("LlamaForCausalLM", {
         "model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -410,10 +471,42 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         **_CHATGLM, "rmsnorm": False, "multi_query_attention": False, "add_bias_linear": True,
         "rope_ratio": 1, "num_layers": 2, "kv_channels": 8,
     }),
+    "t5": ("T5ForConditionalGeneration", _t5("t5")),
+    "t5-gated": ("T5ForConditionalGeneration", _t5(
+        "t5", tie_word_embeddings=False, feed_forward_proj="gated-gelu", num_decoder_layers=3,
+        relative_attention_num_buckets=10, relative_attention_max_distance=11,
+    )),
+    "mt5": ("MT5ForConditionalGeneration", _t5("mt5", num_decoder_layers=1)),
+    "umt5": ("UMT5ForConditionalGeneration", _t5(
+        "umt5", feed_forward_proj="gated-silu", relative_attention_num_buckets=8,
+    )),
+    "marian": ("MarianMTModel", _bart("marian", pad_token_id=96, activation_function="swish")),
+    "marian-vocabularies": ("MarianMTModel", _bart(
+        "marian", pad_token_id=60, decoder_vocab_size=71, share_encoder_decoder_embeddings=False,
+        scale_embedding=True,
+    )),
+    "bart": ("BartForConditionalGeneration", _bart("bart")),
+    "bart-scaled": ("BartForConditionalGeneration", _bart(
+        "bart", scale_embedding=True, activation_function="relu", encoder_layers=1,
+    )),
+    "mbart": ("MBartForConditionalGeneration", _bart("mbart", scale_embedding=True)),
+    "mbart-narrow": ("MBartForConditionalGeneration", _bart(
+        "mbart", d_model=24, decoder_layers=1, activation_function="relu",
+    )),
+    "pegasus": ("PegasusForConditionalGeneration", _bart("pegasus", scale_embedding=True)),
+    "pegasus-narrow": ("PegasusForConditionalGeneration", _bart(
+        "pegasus", d_model=20, activation_function="gelu_new",
+    )),
+    "m2m_100": ("M2M100ForConditionalGeneration", _bart("m2m_100", max_position_embeddings=30)),
+    "m2m_100-narrow": ("M2M100ForConditionalGeneration", _bart(
+        "m2m_100", d_model=20, scale_embedding=False, activation_function="gelu", pad_token_id=0,
+    )),
 }  # fmt: skip
 # States that padding would change in the published code: there padded rows are read alone.
 RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma")
 LENGTH = 13
+# Their models take the ids of a decoder, too.
+TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_100")
 
 
 def vocab_of(config: dict[str, Any]) -> int:
@@ -425,6 +518,11 @@ def vocab_of(config: dict[str, Any]) -> int:
 def ids_of(vocab: int) -> npt.NDArray[np.int64]:
     """Two rows of token ids."""
     return np.random.default_rng(3).integers(0, vocab, (2, LENGTH))
+
+
+def decoder_ids_of(vocab: int) -> npt.NDArray[np.int64]:
+    """Two rows of token ids for a decoder."""
+    return np.random.default_rng(4).integers(0, vocab, (2, 9))
 
 
 def mask_of() -> npt.NDArray[np.bool_]:

@@ -10,6 +10,7 @@ import rushlight as rl
 from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.generate import CausalLM
+from rushlight.models.generation.text_to_text import Seq2SeqLM
 
 
 def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, ...], Any]]:
@@ -25,12 +26,17 @@ def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, 
         monkeypatch.setattr(Op, name, noted)
     with monkeypatch.context(), rl.no_grad():
         ids = rl.zeros(2, 5, dtype=rl.int64, device="meta")
-        m(ids)
-        m(ids, attention_mask=rl.zeros(2, 5, dtype=rl.bool, device="meta"))
+        rest = (ids,) if isinstance(m, Seq2SeqLM) else ()
+        m(ids, *rest)
+        m(ids, *rest, attention_mask=rl.zeros(2, 5, dtype=rl.bool, device="meta"))
         if isinstance(m, CausalLM):
             cache = m.new_cache(2)
             m(ids, cache, logits_to_keep=1, lengths=rl.zeros(2, dtype=rl.int64, device="meta"))
             m(ids[:, :1], cache, logits_to_keep=1)
+        if isinstance(m, Seq2SeqLM):
+            memory, cache = m.remember(m.encode(ids)), m.new_cache(2)
+            m.decode(ids, memory, cache)
+            m.decode(ids[:, :1], memory, cache, logits_to_keep=1)
     monkeypatch.undo()
     return found
 

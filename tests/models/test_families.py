@@ -21,6 +21,7 @@ from rushlight.core.tensor.op import REGISTRY
 from rushlight.models import layers
 from rushlight.models.families import families
 from rushlight.models.generation.generate import CausalLM
+from rushlight.models.generation.text_to_text import Seq2SeqLM
 
 Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
@@ -42,9 +43,19 @@ def model(row: str, table: ModuleType, device: str = "cpu") -> Any:
 
 
 def run(m: Any, ids: Array, *rest: Any, **options: Any) -> Array:
+    placed = [rl.tensor(x, device=m.device) if isinstance(x, np.ndarray) else x for x in rest]
     with rl.no_grad():
-        found: Array = m(rl.tensor(ids, device=m.device), *rest, **options).numpy()
+        found: Array = m(rl.tensor(ids, device=m.device), *placed, **options).numpy()
     return found
+
+
+def given(row: str, table: ModuleType) -> tuple[Array, ...]:
+    """The ids of a row; for text to text also those of the decoder."""
+    config, _ = metadata(row)
+    ids = table.ids_of(table.vocab_of(config))
+    if config["model_type"] not in table.TEXT_TO_TEXT:
+        return (ids,)
+    return ids, table.decoder_ids_of(config.get("decoder_vocab_size") or config["vocab_size"])
 
 
 def golden(row: str) -> tuple[Array, Array]:
@@ -96,11 +107,12 @@ def test_a_divisor_of_zero_is_named(table: ModuleType) -> None:
 def test_logits_agree(row: str, table: ModuleType) -> None:
     m = model(row, table)
     out, padded = golden(row)
-    ids, mask = table.ids_of(table.vocab_of(metadata(row)[0])), table.mask_of()
-    found = run(m, ids)
+    inputs, mask = given(row, table), table.mask_of()
+    found = run(m, *inputs)
     np.testing.assert_allclose(found, out, **CLOSE)
-    found = run(m, ids, attention_mask=rl.tensor(mask))
-    np.testing.assert_allclose(found[mask], padded[mask], **CLOSE)
+    found = run(m, *inputs, attention_mask=rl.tensor(mask))
+    seen = mask if len(inputs) == 1 else ...
+    np.testing.assert_allclose(found[seen], padded[seen], **CLOSE)
 
 
 def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
@@ -116,6 +128,12 @@ def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
 
 def test_a_cache_changes_nothing(row: str, table: ModuleType) -> None:
     m, (out, _) = model(row, table), golden(row)
+    if isinstance(m, Seq2SeqLM):
+        ids, after = (rl.tensor(x) for x in given(row, table))
+        with rl.no_grad():
+            memory, cache = m.remember(m.encode(ids)), m.new_cache(2)
+            parts = [m.decode(after[:, a:b], memory, cache) for a, b in ((0, 4), (4, 5), (5, 9))]
+        np.testing.assert_allclose(rl.cat(parts, 1).numpy(), out, **CLOSE)
     if not isinstance(m, CausalLM):
         return
     ids = table.ids_of(m.vocab_size)
@@ -146,8 +164,13 @@ def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
             np.testing.assert_allclose(then[i, 0], alone[-1], **CLOSE)
         return
     mask = np.arange(13) < np.array([[13], [5]])
-    together = run(m, ids, attention_mask=rl.tensor(mask))
+    after = given(row, table)[1:]
+    together = run(m, ids, *after, attention_mask=rl.tensor(mask))
     for i, before in enumerate(rows):
+        if after:
+            alone = run(m, np.array([before]), after[0][i : i + 1])[0]
+            np.testing.assert_allclose(together[i], alone, **CLOSE)
+            continue
         np.testing.assert_allclose(together[i, : len(before)], run(m, np.array([before]))[0],
                                    **CLOSE)  # fmt: skip
 
@@ -188,7 +211,7 @@ def test_a_call_outside_the_samples_is_seen(op_calls: ModuleType, op_samples: Mo
 def test_a_rotating_row_on_the_device(device: str, table: ModuleType) -> None:
     """One family for real: another one with each change to what all are made of."""
     folder = Path(next(iter(layers.__path__)))
-    sources = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
+    sources = b"".join(file.read_bytes() for file in sorted(folder.rglob("*.py")))
     row = list(table.ROWS)[zlib.crc32(sources) % len(table.ROWS)]
-    found = run(model(row, table, device), table.ids_of(table.vocab_of(metadata(row)[0])))
+    found = run(model(row, table, device), *given(row, table))
     np.testing.assert_allclose(found, golden(row)[0], **CLOSE)

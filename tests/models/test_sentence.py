@@ -47,6 +47,32 @@ def test_batches_change_nothing(
     assert m.encode([]).shape == (0, 24)
 
 
+def test_poolings_by_definition(device: str) -> None:
+    m = tiny(device)
+    m.normalize = False
+    ids = m.tokenizer.encode("a candle").ids
+    with rl.no_grad():
+        hidden = m(rl.tensor([ids], device=device)).cpu().numpy()[0].astype(np.float64)
+    count = len(ids)
+    expected = {
+        "mean_tokens": hidden.mean(0),
+        "cls_token": hidden[0],
+        "max_tokens": hidden.max(0),
+        "mean_sqrt_len_tokens": hidden.sum(0) / count**0.5,
+        "weightedmean_tokens": np.average(hidden, axis=0, weights=np.arange(1, count + 1)),
+        "lasttoken": hidden[-1],
+    }
+    assert set(expected) == set(sentence.POOLINGS)
+    for pooling, value in expected.items():
+        where = "1_Pooling"
+        modules = [{"type": "x.Transformer"}, {"type": "x.Pooling", "path": where}]
+        chosen = {"pooling_mode_mean_tokens": False, f"pooling_mode_{pooling}": True}
+        files = {"modules.json": modules, f"{where}/config.json": chosen}
+        m.configure({name: json.dumps(file).encode() for name, file in files.items()})
+        found = m.encode(["a candle", "made of a rush"])[0].cpu().numpy()
+        np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+
+
 def test_a_text_without_tokens_is_refused(device: str) -> None:
     """Its mean would be nan."""
     m = tiny(device)

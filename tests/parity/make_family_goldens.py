@@ -83,8 +83,13 @@ def main(rows: list[str]) -> None:
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}
+        more = []
+        if settings["model_type"] in table.TEXT_TO_TEXT:
+            vocab = settings.get("decoder_vocab_size", settings["vocab_size"])
+            more = [torch.from_numpy(table.decoder_ids_of(vocab))]
+            given["decoder_input_ids"] = more[0]
         decoder = hasattr(model, "lm_head") or "ForCausalLM" in architecture
-        if decoder and "position_ids" in inspect.signature(model.forward).parameters:
+        if decoder and not more and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             if settings["model_type"] in table.RECURRENT:
@@ -93,7 +98,8 @@ def main(rows: list[str]) -> None:
                 for row_ids, kept, into in zip(ids, mask, padded, strict=True):
                     into[kept] = model(row_ids[kept][None], use_cache=False).logits[0]
             else:
-                found = [model(ids), model(ids, **given)]
+                found = [model(ids, decoder_input_ids=more[0]) if more else model(ids),
+                         model(ids, **given)]  # fmt: skip
                 out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
         _save(row, out, padded, stored, names)
 

@@ -53,6 +53,16 @@ CATEGORIES = {
     "Lo": "categoryLo",
     "Nd": "categoryNd",
 }
+SCRIPTS = (
+    "Han Hiragana Katakana Hangul Bopomofo Latin Cyrillic Greek Arabic Hebrew Thai Devanagari "
+    "Bengali Tamil Telugu Georgian Armenian Khmer Lao Myanmar Ethiopic"
+).split()
+CATEGORIES |= {script: f"script{script}" for script in SCRIPTS}
+# Characters of words besides letters, marks and decimal digits.
+WORDS = {
+    "wordOfPatterns": "\\w of patterns, but for \\p{L}, \\p{M} and \\p{Nd}",
+    "wordOfWhitespace": "\\w of the pre-tokenizer Whitespace, but for the same",
+}
 
 
 def _bert(**on: bool) -> normalizers.Normalizer:
@@ -111,6 +121,17 @@ def measure_categories(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int
     return found
 
 
+def measure_words(codes: Iterable[int] = CODE_POINTS) -> dict[str, list[int]]:
+    """Those of `codes`, which rise, that are in each class of WORDS."""
+    text, whitespace = "".join(map(chr, codes)), pre_tokenizers.Whitespace()
+    rest = normalizers.Replace(tokenizers.Regex(r"[\p{L}\p{M}\p{Nd}]"), "").normalize_str(text)
+    others = set(normalizers.Replace(tokenizers.Regex(r"\w"), "").normalize_str(rest))
+    return {
+        "wordOfPatterns": [ord(char) for char in rest if char not in others],
+        "wordOfWhitespace": [ord(c) for c in rest if _words(whitespace, f"a{c}a") == 1],
+    }
+
+
 def _base36(number: int) -> str:
     digits = ""
     while number or not digits:
@@ -152,8 +173,12 @@ def render() -> str:
         parts.append(f"\n/** {name}: {meaning}. */\nexport const {name} = `\n{lines}\n`;\n")
     for category, codes in measure_categories().items():
         name, lines = CATEGORIES[category], "\n".join(textwrap.wrap(pack(codes), 100))
-        meaning = f"\\p{{{category}}} of patterns"
-        parts.append(f"\n/** {name}: {meaning}. */\nexport const {name} = `\n{lines}\n`;\n")
+        meaning = f"\n/** {name}: \\p{{{category}}} of patterns. */\n"
+        told = "" if category in SCRIPTS else meaning
+        parts.append(f"{told}export const {name} = `\n{lines}\n`;\n")
+    for name, codes in measure_words().items():
+        lines = "\n".join(textwrap.wrap(pack(codes), 100))
+        parts.append(f"\n/** {name}: {WORDS[name]}. */\nexport const {name} = `\n{lines}\n`;\n")
     return "".join(parts)
 
 

@@ -22,6 +22,11 @@ export const SMALL_FILES = [
   "generation_config.json",
   "chat_template.jinja",
 ];
+// Vocabularies that serve where there is no tokenizer.json.
+const VOCABULARIES = [
+  "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model", "source.spm",
+  "target.spm", "vocab.json", "target_vocab.json", "merges.txt", "vocab.txt",
+]; // prettier-ignore
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 // PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
@@ -201,6 +206,9 @@ function preferred(paths, where) {
   });
 }
 
+/** @param {string} path */
+const isVocabulary = (path) => VOCABULARIES.includes(path) || /^[^/]+\.tiktoken$/.test(path);
+
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where */
 function pick(files, where) {
@@ -209,7 +217,10 @@ function pick(files, where) {
     if (gguf.length) return gguf;
   }
   const byPath = new Map(files.map((file) => [file.path, file]));
-  const small = SMALL_FILES.filter((path) => byPath.has(path));
+  const listed = SMALL_FILES.filter((path) => byPath.has(path));
+  const whole = byPath.has("tokenizer.json");
+  const vocabularies = files.map((file) => file.path).filter(isVocabulary);
+  const small = whole ? listed : [...listed, ...vocabularies];
   const index = byPath.get(WEIGHTS_INDEX);
   const single = byPath.get(WEIGHTS);
   const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));
@@ -219,7 +230,7 @@ function pick(files, where) {
   const weights = single ? [single] : index ? shards : pickled;
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
     ["config.json", byPath.has("config.json")],
-    ["tokenizer.json", byPath.has("tokenizer.json")],
+    ["tokenizer.json", whole || vocabularies.length > 0],
     [WEIGHTS, weights.length > 0],
   ])) {
     if (found) continue;

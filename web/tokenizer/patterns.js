@@ -17,6 +17,13 @@ const PACKED = {
   L: unicode.letter, N: unicode.number, P: unicode.categoryP, S: unicode.categoryS,
   M: unicode.categoryM, Lu: unicode.categoryLu, Ll: unicode.categoryLl, Lt: unicode.categoryLt,
   Lm: unicode.categoryLm, Lo: unicode.categoryLo, Nd: unicode.categoryNd,
+  Han: unicode.scriptHan, Hiragana: unicode.scriptHiragana, Katakana: unicode.scriptKatakana,
+  Hangul: unicode.scriptHangul, Bopomofo: unicode.scriptBopomofo, Latin: unicode.scriptLatin,
+  Cyrillic: unicode.scriptCyrillic, Greek: unicode.scriptGreek, Arabic: unicode.scriptArabic,
+  Hebrew: unicode.scriptHebrew, Thai: unicode.scriptThai, Devanagari: unicode.scriptDevanagari,
+  Bengali: unicode.scriptBengali, Tamil: unicode.scriptTamil, Telugu: unicode.scriptTelugu,
+  Georgian: unicode.scriptGeorgian, Armenian: unicode.scriptArmenian, Khmer: unicode.scriptKhmer,
+  Lao: unicode.scriptLao, Myanmar: unicode.scriptMyanmar, Ethiopic: unicode.scriptEthiopic,
 }; // prettier-ignore
 /** Characters that equal a letter without case, besides its other case.
  * @type {Record<string, string>} */
@@ -79,11 +86,20 @@ function members(name, negated) {
   return ranges;
 }
 
+/** The code points of words: letters, marks and decimal digits, and `more`.
+ * @param {string} more @param {boolean} negated */
+function wordChars(more, negated) {
+  const ranges = [unicode.letter, unicode.categoryM, unicode.categoryNd, more].flatMap(unpack);
+  const all = union(ranges);
+  return negated ? inverse(all) : all;
+}
+
 /** @param {string} what @returns {never} */
 function refuse(what) {
   throw new Error(
     `tokenizer.json: ${what} in a pattern is not supported in the browser; supported: groups, ` +
-      "classes, \\s, \\d, general categories, repetition (also possessive) and lookaround",
+      "classes, \\s, \\d, \\w, \\b, general categories, scripts, repetition (also possessive) " +
+      "and lookaround",
   );
 }
 
@@ -91,6 +107,18 @@ function refuse(what) {
 const set = (ranges) => ({ kind: "class", ranges });
 /** @param {Node} node @param {boolean} ahead @param {boolean} negated @returns {Node} */
 const look = (node, ahead, negated) => ({ kind: "look", node, ahead, negated });
+
+/** \b: of the characters before and after a place, one is of a word; or \B: both or none.
+ * @param {boolean} negated @returns {Node} */
+function border(negated) {
+  const word = set(wordChars(unicode.wordOfPatterns, false));
+  /** @param {boolean} before @param {boolean} after @returns {Node} */
+  const sides = (before, after) => ({
+    kind: "all",
+    parts: [look(word, false, !before), look(word, true, !after)],
+  });
+  return { kind: "any", parts: [sides(true, negated), sides(false, !negated)] };
+}
 
 /** Reads one pattern; `at` is the place in its source. */
 class Reader {
@@ -123,6 +151,9 @@ class Reader {
     const char = this.next();
     if (char === "s" || char === "S") return { ranges: members("space", char === "S") };
     if (char === "d" || char === "D") return { ranges: members("Nd", char === "D") };
+    if (char === "w" || char === "W") {
+      return { ranges: wordChars(unicode.wordOfPatterns, char === "W") };
+    }
     if (char === "p" || char === "P") {
       const match = /^\{(\^?)(\w+)\}/.exec(this.ahead()) ?? refuse(`\\${char}`);
       this.at += match[0].length;
@@ -207,6 +238,8 @@ class Reader {
     if (char === ".") return set(inverse([[10, 10]]));
     if (char === "^" || char === "$") return look(set(inverse([[10, 10]])), char === "$", true);
     if (char === "\\") {
+      if (this.takes("b")) return border(false);
+      if (this.takes("B")) return border(true);
       const { ranges, char: own } = this.escape();
       return ranges ? set(ranges) : letter(/** @type {string} */ (own), folds);
     }
@@ -281,6 +314,17 @@ export function exactly(text) {
   return new Matcher({ kind: "all", parts: Array.from(text, (char) => letter(char, false)) });
 }
 
+/** What finds the words of the pre-tokenizer Whitespace: \w+|[^\w\s]+. */
+export function wordsAndOthers() {
+  const word = wordChars(unicode.wordOfWhitespace, false);
+  const others = inverse(union([...word, ...members("space", false)].map(([a, b]) => [a, b])));
+  /** @param {Ranges} ranges @returns {Node} */
+  const run = (ranges) => ({
+    kind: "repeat", node: set(ranges), least: 1, most: Infinity, lazy: false,
+  }); // prettier-ignore
+  return new Matcher({ kind: "any", parts: [run(word), run(others)] });
+}
+
 /** @typedef {{ from: number, to: number, match: boolean }} Piece */
 
 /** The pieces of a split, by its behavior.
@@ -325,10 +369,10 @@ export function splitBy(words, pattern, behavior, inverted) {
     let done = from;
     pattern.each(text.codes, from, to, (start, end) => {
       if (start > done) all.push({ from: done, to: start, match: inverted });
-      if (end > start) all.push({ from: start, to: end, match: !inverted });
+      all.push({ from: start, to: end, match: !inverted }); // an empty one keeps others apart
       done = end;
     });
     if (done < to) all.push({ from: done, to, match: inverted });
-    for (const piece of kept(all)) emit(text, piece.from, piece.to);
+    for (const { from: start, to: end } of kept(all)) if (end > start) emit(text, start, end);
   };
 }

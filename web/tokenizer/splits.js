@@ -1,6 +1,6 @@
 /** The pre-tokenizers of the tab's tokenizers, which split a text into words. */
 
-import { compile, exactly, splitBy } from "./patterns.js";
+import { compile, exactly, splitBy, wordsAndOthers } from "./patterns.js";
 import { BLANK, LETTER, NUMBER, PUNCTUATION, SPACE } from "./words.js";
 import * as words from "./words.js";
 
@@ -85,6 +85,14 @@ function runs(table, bit, joined) {
   };
 }
 
+/** Words of `size` characters each. @param {number} size @returns {Split} */
+function fixedLength(size = 5) {
+  if (size < 1) words.refuse("FixedLength length", size);
+  return (text, from, to, emit) => {
+    for (let i = from; i < to; i += size) emit(text, i, Math.min(i + size, to));
+  };
+}
+
 /** @type {Split} */
 const whole = (text, from, to, emit) => {
   if (to > from) emit(text, from, to);
@@ -152,6 +160,12 @@ export function preTokenizer(config, table) {
       return { split: spaceSplit(table, SPACE | PUNCTUATION), bytes };
     case "WhitespaceSplit":
       return { split: spaceSplit(table, SPACE), bytes };
+    case "Whitespace":
+      return { split: splitBy(words, wordsAndOthers(), "Removed", true), bytes };
+    case "CharDelimiterSplit":
+      return { split: splitBy(words, exactly(config.delimiter), "Removed", false), bytes };
+    case "FixedLength":
+      return { split: fixedLength(config.length), bytes };
     case "Metaspace":
       return { split: metaspace(/** @type {Json} */ (config)), bytes };
     case "Digits":

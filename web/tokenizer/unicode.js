@@ -304,3 +304,84 @@ a 12 a 8c a 3k a 4m a 6 a 52 a 2e a 3q a 6 a r7q a iu a 12 a 5i a m a 2e a ba a 
 a m4 a 3k a 1o a 40 a 7q a 9i a 3a a ae a 2u a 6 k 24 a bq a 2u a ie a 2e a 6u a 1y a bq a d06 a 1t2
 a 2e a 3q a eu a iuu a 250 1e 1ts a bq a dy a 6v a np a 3o6 a
 `;
+export const scriptHan = `
+96o q 1 2h c 5y 1b 1 1 1 p 9 e 4 qs 534 1s g74 hkw a6 2 2y n48 2 c 2 sge wyo w 37e 6 66 2 4g2 e 5rl
+f ha 1wi f2 15u 3t7 5 38g
+`;
+export const scriptHiragana = `
+9j5 2e 6 3 23q9 7z i 1 t 3 crx 1
+`;
+export const scriptKatakana = `
+9lt 2i 2 3 6o g 5s 1b 1 2g 14b2 a 1 19 ytu 4 1 7 1 2 1 1 7z 3 1e 1 e 4
+`;
+export const scriptHangul = `
+3cw 74 5ym 2 75 2m 35 v 1t v nhd t hv 8mc c n 4 1d 7tw v 3 6 2 6 2 6 2 3
+`;
+export const scriptBopomofo = `
+kq 2 93t 17 34 w
+`;
+export const scriptLatin = `
+1t q 6 q 1b 1 f 1 5 n 1 v 1 ch 13 5 55n 12 6 1d 5 4 5 d 1 1y 1t 74 a9 1 d 1 g d 3x 2 6 1 r 1 h 15
+253 w o82 2u 3 1v 2 2 1 1 1 8 l e mo 17 1 9 1 4 fpy 7 t6 q 6 q 1lx 6 1 16 1 9 16it v 6 6
+`;
+export const scriptCyrillic = `
+sg 3p 2 4p 4ls b 4g 1 24 1 38n w nr4 2o ham 2 18n4 1q x 1
+`;
+export const scriptGreek = `
+og 4 1 3 2 4 1 1 4 1 1 1 1 3 1 1 1 k 1 1r e g 4yu 5 1e 5 4 5 2c 1 8w m 2 6 2 12 2 6 2 8 1 1 1 1 1 1
+1 v 2 1h 1 f 1 e 2 6 1 j 2 3 1 9 87 1 rb2 1 gyi 27 h 1 155r 1y
+`;
+export const scriptArabic = `
+16o 5 1 6 1 e 1 3 1 w 1 a b q 1 30 1 y 28 1c 6o v 1 2 5 23 1 t 1bv4 37 g a3 2 28 2 1i 7 1 w g 34 5 1
+3r 31f v 1v 3 1j 4 181s 4 1 r 1 2 1 1 2 1 1 a 1 4 1 1 1 1 6 1 4 1 1 1 1 1 1 3 1 2 1 1 2 1 1 1 1 1 1
+1 1 1 1 2 1 1 2 4 1 7 1 4 1 4 1 1 1 a 1 h 5 3 1 5 1 h 1g 2
+`;
+export const scriptHebrew = `
+13l 1j 8 r 4 6 1cfc q 1 5 1 1 1 2 1 2 1 a
+`;
+export const scriptThai = `
+2rl 1m 5 s
+`;
+export const scriptDevanagari = `
+1s0 29 4 f 2 q vhc w mio a
+`;
+export const scriptBengali = `
+1vk 4 1 8 2 2 2 m 1 7 1 1 3 4 2 9 2 2 2 4 8 1 4 2 1 5 2 p
+`;
+export const scriptTamil = `
+29u 2 1 6 3 3 1 4 3 2 1 1 1 2 3 2 3 3 3 c 4 5 3 3 1 4 2 1 6 1 e l 1ih1 1e d 1
+`;
+export const scriptTelugu = `
+2dc d 1 3 1 n 1 g 2 9 1 3 1 4 7 2 1 3 2 1 2 4 2 a 7 9
+`;
+export const scriptGeorgian = `
+3a8 12 1 1 5 1 2 17 1 4 2a8 17 2 3 37k 12 1 1 5 1
+`;
+export const scriptArmenian = `
+10x 12 2 1e 2 3 1chv 5
+`;
+export const scriptKhmer = `
+4n4 2m 2 a 6 a di w
+`;
+export const scriptLao = `
+2v5 2 1 1 1 5 1 o 1 1 1 n 2 5 1 1 1 7 1 a 2 4
+`;
+export const scriptMyanmar = `
+35s 4g u9s v 2p w le8 k
+`;
+export const scriptEthiopic = `
+3k0 21 1 4 2 7 1 1 1 4 2 15 1 4 2 x 1 4 2 7 1 1 1 4 2 f 1 1l 1 4 2 1v 2 w 3 q 546 n 9 7 1 7 1 7 1 7
+1 7 1 7 1 7 1 7 opu 6 2 6 2 6 9 7 1 7 1qk1 7 1 4 1 2 1 f
+`;
+
+/** wordOfPatterns: \w of patterns, but for \p{L}, \p{M} and \p{Nd}. */
+export const wordOfPatterns = `
+2n 1 2a 2 5 1 2 3 4dr 3 1u6 2 j 1 7f z 2 4 ml 1g 271 1 p 9 e 3 nfv a h8j 2 o 3 6n 1 e8 1h cs 1 8 1
+3q 5 6cq 33 14g1 q 6 q 6 q
+`;
+
+/** wordOfWhitespace: \w of the pre-tokenizer Whitespace, but for the same. */
+export const wordOfWhitespace = `
+2n 1 4ge 3 1sr 2 1d 2 j 1 7f z 2 4 ml 1g 271 1 p 9 e 3 nfv a h8j 2 o 3 6n 1 e8 1h cs 1 8 1 3q 5 6cq
+33 14g1 q 6 q 6 q
+`;

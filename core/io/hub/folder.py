@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from rushlight.core.basis.errors import FormatError
 
 SMALL_FILE = 64 << 20
-SMALL_KINDS = (".json", ".txt", ".jinja")
+SMALL_KINDS = (".json", ".txt", ".jinja", ".model", ".spm", ".tiktoken")
 
 
 class SmallFiles(Mapping[str, bytes]):

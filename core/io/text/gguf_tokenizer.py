@@ -2,14 +2,17 @@
 
 The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Their meaning is
 that of llama.cpp (src/llama-vocab.cpp). Supported are byte-level BPE ("gpt2"), SentencePiece's BPE
-("llama"), Gemma 4's and WordPiece ("bert").
+("llama"), its Unigram ("t5"), Gemma 4's and WordPiece ("bert").
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.text.gguf_vocab import (
@@ -20,6 +23,7 @@ from rushlight.core.io.text.gguf_vocab import (
     Vocabulary,
     flag,
     merges,
+    numbers,
     of_type,
     read_vocabulary,
     scored_merges,
@@ -32,14 +36,14 @@ _MOST_ADDED = 1 << 16
 _BLANK = "\u2581"  # SentencePiece's character for a space
 # Other vocabularies that llama.cpp reads.
 _OTHER_KINDS = {
-    "t5": "SentencePiece's Unigram",
     "rwkv": "RWKV's longest match",
     "plamo2": "PLaMo 2's Aho-Corasick tables",
     "none": "the file was made without one",
     "no_vocab": "the file was made without one",
 }
 # Default ids: bos, eos, unknown.
-_DEFAULT_IDS = {"llama": (1, 2, 0), "bert": (101, 102, 100), "gpt2": (11, 11, None)}
+_DEFAULT_IDS = {"llama": (1, 2, 0), "bert": (101, 102, 100), "gpt2": (11, 11, None),
+                "t5": (None, 1, 2)}  # fmt: skip
 # Common names of tokens that end a turn.
 _ENDS = frozenset(
     "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <end_of_turn> <|endoftext|> <|end_of_text|> "
@@ -54,7 +58,8 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
     for `load_tokenizer`; the second names the special tokens and holds the chat template.
     Raises FormatError for a vocabulary that is missing, malformed, too large or of another kind.
     """
-    make = {"gpt2": _byte_level, "llama": _sentence_piece, "gemma4": _gemma, "bert": _word_piece}
+    make = {"gpt2": _byte_level, "llama": _sentence_piece, "gemma4": _gemma, "bert": _word_piece,
+            "t5": _unigram}  # fmt: skip
     kind = of_type(f"{PREFIX}model", metadata.get(f"{PREFIX}model"), str)
     if kind not in make:  # checked before the lists, as other kinds have other lists
         method = f" ({_OTHER_KINDS[kind]})" if kind in _OTHER_KINDS else ""
@@ -214,17 +219,60 @@ def _unknown(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> str | None:
     return None if id is None else vocabulary.tokens[id]
 
 
+def _normalizers(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[dict[str, Any]]:
+    """SentencePiece's own rules for characters, and blanks made one where they are several."""
+    found: list[dict[str, Any]] = []
+    table = metadata.get(f"{PREFIX}precompiled_charsmap")
+    if table is not None and len(table):
+        if not isinstance(table, bytes):
+            table = np.asarray(table).astype(np.uint8).tobytes()
+        found.append({"type": "Precompiled",
+                      "precompiled_charsmap": base64.b64encode(table).decode()})  # fmt: skip
+    if flag(metadata, "remove_extra_whitespaces", False):
+        # Blanks at the start become one, which is the prefix.
+        bare = not flag(metadata, "add_space_prefix", True) or vocabulary.model != "t5"
+        found.append({"type": "Strip", "strip_left": bare, "strip_right": True})
+        found.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    return found
+
+
+def _unigram(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
+    scores = numbers(metadata, "scores", len(vocabulary.tokens))
+    if not scores or any(score != score for score in scores):
+        raise FormatError(f"{PREFIX}scores: a t5 vocabulary has a number per token")
+    unknown = _unknown(metadata, vocabulary)
+    # The package's prefix is that of the first word only: not after a token that is matched first.
+    scheme = "first" if flag(metadata, "add_space_prefix", True) else "never"
+    blanks = {"type": "Metaspace", "replacement": _BLANK, "prepend_scheme": scheme, "split": False}
+    steps = _normalizers(metadata, vocabulary)
+    return _file(
+        normalizer={"type": "Sequence", "normalizers": steps} if steps else None,
+        pre_tokenizer=blanks,
+        decoder={"type": "Sequence", "decoders": [{"type": "ByteFallback"}, blanks]},
+        model={
+            "type": "Unigram",
+            "unk_id": None if unknown is None else vocabulary.ids[unknown],
+            "vocab": list(zip(vocabulary.tokens, map(float, scores), strict=True)),
+            "byte_fallback": flag(metadata, "byte_fallback", False),
+        },
+    )
+
+
 def _sentence_piece(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
     prefix = flag(metadata, "add_space_prefix", True)
+    blanks = _blank_normalizer(prefix)
     return _file(
-        normalizer=_blank_normalizer(prefix),
+        normalizer={
+            **blanks,
+            "normalizers": [*_normalizers(metadata, vocabulary), *blanks["normalizers"]],
+        },
         decoder=_blank_decoder(prefix),
         model=_bpe(
             vocabulary,
             scored_merges(metadata, vocabulary),
             unk_token=_unknown(metadata, vocabulary),
             fuse_unk=True,
-            byte_fallback=True,
+            byte_fallback=flag(metadata, "byte_fallback", True),
         ),
     )
 
@@ -317,7 +365,7 @@ def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[i
         default = vocabulary.model == "llama" or vocabulary.pre in ADD_BOS
         adds = (
             flag(metadata, "add_bos_token", default),
-            flag(metadata, "add_eos_token", False),
+            flag(metadata, "add_eos_token", vocabulary.model == "t5"),
         )
     sides: tuple[list[int], list[int]] = ([], [])
     for side, id, add in zip(sides, (bos, eos), adds, strict=True):

@@ -15,7 +15,7 @@ from rushlight.core.basis.errors import FormatError, brief
 PREFIX = "tokenizer.ggml."
 # Token types.
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
-_MOST_TOKENS = 1 << 21
+MOST_TOKENS = 1 << 21
 _LONGEST = 1024  # characters of a token whose merges are searched
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -61,7 +61,7 @@ def _texts(metadata: Mapping[str, Any], key: str) -> list[str]:
     value = metadata.get(PREFIX + key)
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise FormatError(f"{PREFIX}{key} is missing or not a list of strings")
-    if len(value) > 2 * _MOST_TOKENS:
+    if len(value) > 2 * MOST_TOKENS:
         raise FormatError(f"{PREFIX}{key} has {len(value)} entries, which is too many")
     texts = list(value)
     if set(map(type, texts)) - {str}:
@@ -71,7 +71,7 @@ def _texts(metadata: Mapping[str, Any], key: str) -> list[str]:
     return texts
 
 
-def _numbers(metadata: Mapping[str, Any], key: str, count: int) -> list[Any]:
+def numbers(metadata: Mapping[str, Any], key: str, count: int) -> list[Any]:
     """The numbers of an optional list, one per token."""
     value = metadata.get(PREFIX + key)
     if value is None:
@@ -91,14 +91,14 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     model = of_type(f"{PREFIX}model", metadata.get(f"{PREFIX}model"), str)
     pre = of_type(f"{PREFIX}pre", metadata.get(f"{PREFIX}pre", ""), str)
     tokens = _texts(metadata, "tokens")
-    if not tokens or len(tokens) > _MOST_TOKENS:
-        raise FormatError(f"{PREFIX}tokens has {len(tokens)} entries, from 1 to {_MOST_TOKENS}")
+    if not tokens or len(tokens) > MOST_TOKENS:
+        raise FormatError(f"{PREFIX}tokens has {len(tokens)} entries, from 1 to {MOST_TOKENS}")
     tokens = [token or f"[EMPTY_{i}]" for i, token in enumerate(tokens)]
     ids = {token: i for i, token in enumerate(tokens)}
     if len(ids) != len(tokens):
         twice = next(token for i, token in enumerate(tokens) if ids[token] != i)
         raise FormatError(f"{PREFIX}tokens has {twice!r} more than once")
-    return Vocabulary(model, pre, tokens, _numbers(metadata, "token_type", len(tokens)), ids)
+    return Vocabulary(model, pre, tokens, numbers(metadata, "token_type", len(tokens)), ids)
 
 
 def special_id(metadata: Mapping[str, Any], vocabulary: Vocabulary, key: str) -> int | None:
@@ -153,7 +153,7 @@ def scored_merges(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> list[t
     It merges the neighbours whose result has the highest score: a merge ranks by its result.
     """
     tokens, ids = vocabulary.tokens, vocabulary.ids
-    scores = _numbers(metadata, "scores", len(tokens))
+    scores = numbers(metadata, "scores", len(tokens))
     if not scores:
         raise FormatError(f"{PREFIX}scores: a llama vocabulary has one per token")
     if any(score != score for score in scores):

@@ -1,55 +1,48 @@
-"""BERT (Devlin et al., 2018): a bidirectional encoder with absolute positions, post-norm."""
+"""BERT (Devlin et al., 2018): a bidirectional encoder with absolute positions, post-norm.
+
+Jina's embeddings of version 2 (Guenther et al., 2023) say bert too: ALiBi in place of position
+embeddings, gated MLPs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
-from rushlight.models.config import choose, read_config
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
-from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.norms import NormSpec
+from rushlight.models.config import choose
+from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 
 MODEL_TYPES = ("bert",)
 TASKS = ("feature-extraction",)
-ARCHITECTURES = ("BertModel",)
+ARCHITECTURES = ("BertModel", "JinaBertModel")
 BASE_PREFIX = "bert."
+# Gate and up of Jina's MLP are one matrix.
+GATED = EncoderNames(gate_up="mlp.gated_layers", down="mlp.wo", mlp_norm="mlp.layernorm")
 
 
 @dataclass
-class Config:
-    """The keys of config.json that the model depends on."""
+class Config(BertConfig):
+    """The keys of config.json. emb_pooler: how Jina's own code pools; modules.json says it here."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    layer_norm_eps: float = 1e-12
-    position_embedding_type: str = "absolute"
-    tie_word_embeddings: bool = True  # concerns a head that this model does not have
-    model_type: str = "bert"
+    feed_forward_type: str = "original"
+    emb_pooler: str | None = None
+    attn_implementation: str | None = None
+    model_max_length: int | None = None
 
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
-    choose("position_embedding_type", c.position_embedding_type, ("absolute",))
-    choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
-    return EncoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings, c.num_hidden_layers,
-        c.num_attention_heads, c.intermediate_size, c.hidden_act,
-        NormSpec("layer", c.layer_norm_eps), types=c.type_vocab_size, pooler=pooler,
-        dropout=c.hidden_dropout_prob,
-    )  # fmt: skip
+    choose("position_embedding_type", c.position_embedding_type, ("absolute", "alibi"))
+    choose("feed_forward_type", c.feed_forward_type, ("original", "geglu"))
+    choose("emb_pooler", c.emb_pooler, (None, "mean"))  # what is used where no file says it
+    alibi, gated = c.position_embedding_type == "alibi", c.feed_forward_type == "geglu"
+    spec = bert_spec(replace(c, position_embedding_type="absolute"), pooler=pooler)
+    spec = replace(spec, alibi=alibi, absolute=not alibi)
+    if not gated:
+        return spec
+    # The gated layers have the activation "gelu", whatever hidden_act is.
+    return replace(spec, gated=True, activation="gelu", biases=(True, True, False, True),
+                   names=GATED)  # fmt: skip
 
 
-def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
-    """The model of a checkpoint with these tensor names, on the meta device."""
-    known = read_config(Config, config, ARCHITECTURES)
-    pooler = any(n.removeprefix(BASE_PREFIX).startswith("pooler.") for n in names)
-    return Encoder(known, describe(known, pooler or not names))
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)

@@ -193,7 +193,7 @@ def test_generate_streams_text(capsys: Capture) -> None:
         (["--max-new-tokens", "0"], "max_new_tokens is 0"),
         (["--temperature", "warm"], "temperature"),
         (["--device", "tpu"], "device 'tpu' is not available; available: cpu"),
-        (["--model", MODEL], "bert serves feature-extraction; "),
+        (["--model", MODEL], "bert serves feature-extraction, sentence-similarity; "),
         (["--model", "smollm"], "smollm2-135m-instruct"),
     ],
 )

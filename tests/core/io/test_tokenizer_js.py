@@ -435,7 +435,7 @@ def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
 REFUSED = [
     ("word_piece", _set("model", "type", to="Unigram"), "vocab is .*, not a list of tokens"),
     ("word_piece", _set("model", "type", to="WordLevel"), 'model "WordLevel"'),
-    ("word_piece", _set("pre_tokenizer", "type", to="Whitespace"), 'pre_tokenizer "Whitespace"'),
+    ("word_piece", _set("pre_tokenizer", to={"type": "FixedLength", "length": 0}), "FixedLength"),
     ("byte_level", _set("pre_tokenizer", "type", to="UnicodeScripts"), "UnicodeScripts"),
     (
         "word_piece",
@@ -447,9 +447,9 @@ REFUSED = [
         _set("pre_tokenizer", to={"type": "Sequence", "pretokenizers": [BYTES, DIGITS]}),
         "pre_tokenizer after ByteLevel",
     ),
-    ("byte_level", _set("pre_tokenizer", to=_split(r"\b")), r"\\b in a pattern"),
+    ("byte_level", _set("pre_tokenizer", to=_split(r"[\b]")), r"\\b in a pattern"),
     ("byte_level", _set("pre_tokenizer", to=_split("[a[b]]")), "a class in a class"),
-    ("byte_level", _set("pre_tokenizer", to=_split(r"\p{Han}+")), r"\\p{Han} in a pattern"),
+    ("byte_level", _set("pre_tokenizer", to=_split(r"\p{Runic}+")), r"\\p{Runic} in a pattern"),
     ("byte_level", _set("pre_tokenizer", to=_split("a(?i)b")), r"\(\?i"),
     ("byte_level", _set("pre_tokenizer", to=_split("a", "Other")), 'split behavior "Other"'),
     ("word_piece", _set("normalizer", "type", to="Nmt"), 'normalizer "Nmt"'),
@@ -479,6 +479,18 @@ def test_unsupported_parts_are_refused(
         node.tokenizer("refused", json.dumps(file))
 
 
+@pytest.mark.parametrize(
+    "part",
+    [{"type": "Whitespace"}, {"type": "CharDelimiterSplit", "delimiter": "o"},
+     {"type": "FixedLength", "length": 3}],
+    ids=lambda part: part["type"],
+)  # fmt: skip
+def test_other_splits(node: Any, part: dict[str, Any]) -> None:
+    file = _tiny("word_piece")
+    file["pre_tokenizer"] = part
+    _compare(node, file)
+
+
 PATTERNS = [
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -487,6 +499,10 @@ PATTERNS = [
     r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[\p{P}\p{S}]+|\d",
     r"[^\S\n]+|\P{L}|(?<=a)b|(?<!a)c|x{2}|y{,2}z|\x41|\u00e9|\.|[\]\-a-c]",
     r"^\s*|\s+$|.",
+    r"\w+|[^\w\s]+",
+    r"\b\w|\W\B",
+    r"\b",
+    r"[\p{Han}\p{Hiragana}]+|\p{Katakana}|\p{Latin}+|\P{Cyrillic}",
 ]
 
 
@@ -592,7 +608,8 @@ def test_the_character_classes_are_those_of_the_package() -> None:
     categories = script.measure_categories(codes)
     for category, name in script.CATEGORIES.items():
         measured[name] = categories[category]
-    for name in (*script.CLASSES, *script.CATEGORIES.values()):
+    measured |= script.measure_words(codes)
+    for name in (*script.CLASSES, *script.CATEGORIES.values(), *script.WORDS):
         packed = source.partition(f"export const {name} = `")[2].partition("`")[0]
         committed = set(script.unpack(packed))
         assert script.pack(sorted(committed)).split() == packed.split()

@@ -1,0 +1,264 @@
+"""Tokenizers of other files than tokenizer.json, converted to an equivalent tokenizer.json.
+
+These are SentencePiece's .model, tiktoken's ranks, vocab.json with merges.txt, and vocab.txt.
+tokenizer_config.json says which tokens are added, and around a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.gguf_tokenizer import from_gguf
+from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX
+from rushlight.core.io.text.sentencepiece import read_sentencepiece
+
+MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
+CONFIG = "tokenizer_config.json"
+_CONTROL, _USER_DEFINED = 3, 4
+_LONGEST = 512  # bytes of a token of tiktoken
+_EXTRA = 1 << 12  # most of T5's extra tokens
+# What stands around a text by the tokenizer's class: keys of tokenizer_config.json.
+_AROUND = {
+    "T5": ("", "eos"), "Pegasus": ("", "eos"), "Roberta": ("bos", "eos"), "Bart": ("bos", "eos"),
+    "Albert": ("cls", "sep"), "DebertaV2": ("cls", "sep"), "Bert": ("cls", "sep"),
+    "DistilBert": ("cls", "sep"), "Electra": ("cls", "sep"),
+}  # fmt: skip
+# The names of special tokens that classes have where the configuration names none.
+_NAMES = {"bos": ("<s>",), "eos": ("</s>",), "unk": ("<unk>", "[UNK]"),
+          "pad": ("<pad>", "[PAD]"), "cls": ("[CLS]",), "sep": ("[SEP]",)}  # fmt: skip
+# The pattern of tiktoken's files, by a part of their names, as GGUF calls it.
+_SPLITS = {"o200k": "gpt-4o", "r50k": "gpt-2", "p50k": "gpt-2", "gpt2": "gpt-2", "qwen": "qwen2"}
+
+
+def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
+    """The tokenizer.json of a model's small files, made of others if it is missing; None: no file.
+
+    FormatError for files that are damaged, or not supported.
+    """
+    if "tokenizer.json" in files:
+        return files["tokenizer.json"]
+    config = parse_json(files[CONFIG], CONFIG, depth=16) if CONFIG in files else {}
+    if not isinstance(config, dict):
+        raise FormatError(f"{CONFIG} holds a {type(config).__name__}, not an object")
+    for name in (*MODELS, *(n for n in files if n.endswith(".tiktoken"))):
+        if name not in files:
+            continue
+        data = files[name]
+        ranks = name.endswith(".tiktoken") or _is_ranks(data)
+        metadata = _tiktoken(data, name) if ranks else read_sentencepiece(data, name)
+        return _converted(metadata, config, whole=ranks)
+    if "vocab.json" in files and "merges.txt" in files:
+        return _converted(_byte_level(files, config), config)
+    if "vocab.txt" in files:
+        return _converted(_word_piece(files["vocab.txt"], config), config)
+    return None
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{name} is not UTF-8: byte {error.start} is wrong") from None
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def _is_ranks(data: bytes) -> bool:
+    """Whether the file has lines of a token in base64 and its rank, as tiktoken's."""
+    first = data[:4096].split(b"\n", 1)[0].split(b" ")
+    return len(first) == 2 and first[1].strip().isdigit() and first[0][:1] != b"\n"
+
+
+def _alphabet() -> list[str]:
+    """GPT-2's visible character for each byte."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = iter(range(256, 512))
+    return [chr(b) if b in shown else chr(next(hidden)) for b in range(256)]
+
+
+def _tiktoken(data: bytes, name: str) -> dict[str, Any]:
+    ranks: dict[bytes, int] = {}
+    for at, line in enumerate(data.splitlines()):
+        if not line.strip():
+            continue
+        parts = line.split()
+        try:
+            token, rank = base64.b64decode(parts[0], validate=True), int(parts[1])
+        except (IndexError, ValueError, binascii.Error):
+            raise FormatError(f"{name}: line {at + 1} is not a token and its rank") from None
+        if not 0 < len(token) <= _LONGEST or not 0 <= rank < MOST_TOKENS:
+            raise FormatError(f"{name}: line {at + 1} has a token or a rank that is out of range")
+        ranks[token] = rank
+    if len(set(ranks.values())) != len(ranks) or not ranks:
+        raise FormatError(f"{name} has no tokens, or a rank more than once")
+    letters = _alphabet()
+    tokens = [f"<|unused_{i}|>" for i in range(max(ranks.values()) + 1)]
+    if len(tokens) > 2 * len(ranks) + 1024:
+        raise FormatError(f"{name} has ranks up to {len(tokens) - 1}, but {len(ranks)} tokens")
+    pairs = []
+    for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
+        tokens[rank] = "".join(letters[b] for b in token)
+        # Any two tokens that form a third merge, and a merge ranks by its result.
+        cuts = [c for c in range(1, len(token)) if token[:c] in ranks and token[c:] in ranks]
+        for cut in sorted(cuts, key=lambda c: (ranks[token[:c]], ranks[token[c:]])):
+            halves = ("".join(letters[b] for b in part) for part in (token[:cut], token[cut:]))
+            pairs.append(" ".join(halves))
+    pre = next((pre for part, pre in _SPLITS.items() if part in name), "llama3")
+    return {PREFIX + key: value for key, value in {
+        "model": "gpt2", "pre": pre, "tokens": tokens, "merges": pairs, "token_type": [],
+    }.items() if value != []}  # fmt: skip
+
+
+def listed_tokens(vocab: Any, name: str) -> list[str]:
+    """The tokens of a vocab.json by id; names stand in for ids that it leaves out."""
+    numbers = vocab.values() if isinstance(vocab, dict) else ()
+    good = all(isinstance(i, int) and 0 <= i < MOST_TOKENS for i in numbers)
+    if not numbers or not good or max(numbers) > 2 * len(vocab) + 1024:
+        raise FormatError(f"{name} is not an object of tokens and their ids")
+    found = [f"<|unused_{i}|>" for i in range(max(numbers) + 1)]
+    for token, i in vocab.items():
+        found[i] = token
+    return found
+
+
+def _byte_level(files: Mapping[str, bytes], config: dict[str, Any]) -> dict[str, Any]:
+    tokens = listed_tokens(parse_json(files["vocab.json"], "vocab.json", depth=2), "vocab.json")
+    lines = _text(files["merges.txt"], "merges.txt").split("\n")
+    lines = [line.rstrip("\r") for line in lines if not line.startswith("#version")]
+    return {PREFIX + key: value for key, value in {
+        "model": "gpt2", "pre": "gpt-2", "tokens": tokens, "merges": [x for x in lines if x],
+    }.items()}  # fmt: skip
+
+
+def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
+    lines = [line.rstrip("\r") for line in _text(data, "vocab.txt").split("\n")]
+    if lines[-1] == "":
+        lines.pop()
+    # GGUF marks the start of a word instead of its continuation.
+    tokens = [
+        line if line[:1] == "[" and line[-1:] == "]" and len(line) > 2
+        else line[2:] if line.startswith("##") else f"\u2581{line}"
+        for line in lines
+    ]  # fmt: skip
+    found = {"model": "bert", "tokens": tokens, "normalizer.lowercase":
+             bool(config.get("do_lower_case", True))}  # fmt: skip
+    for key, name in (("unknown_token_id", "unk"), ("cls_token_id", "cls"),
+                      ("seperator_token_id", "sep"), ("padding_token_id", "pad")):  # fmt: skip
+        token = named_token(config, name, lines)
+        if token is not None:
+            found[key] = lines.index(token)
+    return {PREFIX + key: value for key, value in found.items()}
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def named_token(config: dict[str, Any], name: str, tokens: list[str]) -> str | None:
+    """The special token that a configuration, or else custom, calls `name`."""
+    given = config.get(f"{name}_token")
+    given = given.get("content") if isinstance(given, dict) else given
+    choices = (given,) if isinstance(given, str) else _NAMES[name]
+    return next((token for token in choices if token in tokens), None)
+
+
+def _added(config: dict[str, Any], tokens: list[str]) -> dict[int, dict[str, Any]]:
+    """The tokens that tokenizer_config.json adds, by id."""
+    found: dict[int, dict[str, Any]] = {}
+    listed = config.get("added_tokens_decoder")
+    for key, token in (listed if isinstance(listed, dict) else {}).items():
+        text = token.get("content") if isinstance(token, dict) else None
+        if not key.isdecimal() or len(key) > 7 or not isinstance(text, str) or not text:
+            raise FormatError(f"{CONFIG}: added_tokens_decoder has {key!r}, not an id and a token")
+        found[int(key)] = {"id": int(key), "content": text, "normalized": False} | {
+            name: token.get(name) is True
+            for name in ("single_word", "lstrip", "rstrip", "normalized", "special")
+        }
+    extra = config.get("extra_ids", 100 if _kind(config) == "T5" and not found else 0)
+    for i in range(extra if isinstance(extra, int) and 0 <= extra <= _EXTRA else 0):
+        if f"<extra_id_{i}>" not in tokens and not found.keys() & {len(tokens) + extra - 1 - i}:
+            found[len(tokens) + extra - 1 - i] = {
+                "id": len(tokens) + extra - 1 - i, "content": f"<extra_id_{i}>", "special": True,
+                "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+            }  # fmt: skip
+    return found
+
+
+def _kind(config: dict[str, Any]) -> str:
+    name = config.get("tokenizer_class")
+    return name.partition("Tokenizer")[0] if isinstance(name, str) else ""
+
+
+def _converted(metadata: dict[str, Any], config: dict[str, Any], *, whole: bool = False) -> bytes:
+    """The tokenizer.json of a vocabulary, with the tokens that the configuration adds.
+
+    whole: a word that is a token is not merged from its parts, as tiktoken does.
+    """
+    tokens: list[str] = metadata[f"{PREFIX}tokens"]
+    file = json.loads(from_gguf(metadata)[0])
+    if whole:
+        file["model"]["ignore_merges"] = True
+    added = {token["id"]: token for token in file["added_tokens"]}
+    added |= _added(config, tokens)
+    model = metadata[f"{PREFIX}model"]
+    names = list(_vocab_of(file)) if model == "bert" else tokens
+    for name in ("bos", "eos", "unk", "pad", "cls", "sep", "mask"):
+        token = config.get(f"{name}_token")
+        token = token.get("content") if isinstance(token, dict) else token
+        if model == "bert" and token is None:
+            token = f"[{name.upper()}]"
+        if isinstance(token, str) and token in names and names.index(token) not in added:
+            id = names.index(token)
+            added[id] = {"id": id, "content": token, "special": True, "single_word": False,
+                         "lstrip": name == "mask" and model == "gpt2", "rstrip": False,
+                         "normalized": False}  # fmt: skip
+    file["added_tokens"] = [added[id] for id in sorted(added)]
+    all_ = {token: i for i, token in enumerate(names)}
+    all_ |= {token["content"]: id for id, token in added.items()}
+    if model != "bert":
+        around = _around(config, model, all_)
+        file["post_processor"] = None if around == ([], []) else _template(*around, all_)
+    if config.get("add_prefix_space") is True and model == "gpt2":
+        file["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
+    return json.dumps(file, ensure_ascii=False).encode()
+
+
+def _vocab_of(file: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = file["model"]["vocab"]
+    return found
+
+
+def _around(
+    config: dict[str, Any], model: str, ids: Mapping[str, int]
+) -> tuple[list[str], list[str]]:
+    kind = _kind(config)
+    before, after = _AROUND.get(kind, ("bos" if model == "llama" else "", ""))
+    if config.get("add_bos_token") is not None:
+        before = "bos" if config["add_bos_token"] is True else ""
+    if config.get("add_eos_token") is not None:
+        after = "eos" if config["add_eos_token"] is True else ""
+    sides: tuple[list[str], list[str]] = ([], [])
+    for side, name in zip(sides, (before, after), strict=True):
+        token = named_token(config, name, list(ids)) if name else None
+        if token is not None:
+            side.append(token)
+    return sides
+
+
+def _template(before: list[str], after: list[str], ids: Mapping[str, int]) -> dict[str, Any]:
+    def special(tokens: list[str]) -> list[dict[str, Any]]:
+        return [{"SpecialToken": {"id": token, "type_id": 0}} for token in tokens]
+
+    one = [*special(before), {"Sequence": {"id": "A", "type_id": 0}}, *special(after)]
+    two = [*special(before), {"Sequence": {"id": "B", "type_id": 0}}, *special(after)]
+    return {
+        "type": "TemplateProcessing", "single": one, "pair": [*one, *two],
+        "special_tokens": {token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+                           for token in {*before, *after}},
+    }  # fmt: skip

@@ -1,0 +1,49 @@
+"""DistilBERT (Sanh et al., 2019): BERT without token types and pooler, with half of the layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.encoding import encoder_builder
+
+MODEL_TYPES = ("distilbert",)
+TASKS = ("feature-extraction",)
+ARCHITECTURES = ("DistilBertModel",)
+BASE_PREFIX = "distilbert."
+NAMES = EncoderNames(
+    layers="transformer.layer", q="attention.q_lin", k="attention.k_lin", v="attention.v_lin",
+    out="attention.out_lin", attention_norm="sa_layer_norm", up="ffn.lin1", down="ffn.lin2",
+    mlp_norm="output_layer_norm",
+)  # fmt: skip
+
+
+@dataclass
+class Config:
+    """The keys of config.json. Sinusoidal positions are stored like learned ones."""
+
+    vocab_size: int
+    dim: int
+    n_layers: int
+    n_heads: int
+    hidden_dim: int
+    activation: str = "gelu"
+    dropout: float = 0.1
+    max_position_embeddings: int = 512
+    sinusoidal_pos_embds: bool = False
+    qa_dropout: float = 0.1
+    seq_classif_dropout: float = 0.2
+    tie_weights_: bool = True  # the embeddings and a head that the base model does not have
+    tie_word_embeddings: bool = True
+    model_type: str = "distilbert"
+
+
+def describe(c: Config, pooler: bool) -> EncoderSpec:
+    """The description of the encoder that a configuration asks for."""
+    return EncoderSpec(
+        c.vocab_size, c.dim, c.max_position_embeddings, c.n_layers, c.n_heads, c.hidden_dim,
+        c.activation, types=0, pooler=False, dropout=c.dropout, names=NAMES,
+    )  # fmt: skip
+
+
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)

@@ -1,0 +1,32 @@
+"""ELECTRA (Clark et al., 2020): BERT with narrow embeddings, trained as a discriminator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+
+MODEL_TYPES = ("electra",)
+TASKS = ("feature-extraction",)
+ARCHITECTURES = ("ElectraModel",)
+BASE_PREFIX = "electra."
+
+
+@dataclass
+class Config(BertConfig):
+    """The keys of config.json; those of the summary concern heads for several choices."""
+
+    embedding_size: int = 128
+    summary_type: str = "first"
+    summary_use_proj: bool = True
+    summary_activation: str = "gelu"
+    summary_last_dropout: float = 0.1
+
+
+def describe(c: Config, pooler: bool) -> EncoderSpec:
+    """The description of the encoder that a configuration asks for."""
+    return bert_spec(c, pooler=False, embedding=c.embedding_size)
+
+
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)

@@ -1,0 +1,38 @@
+"""RoBERTa (Liu et al., 2019), XLM-RoBERTa and CamemBERT: BERT whose positions skip padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+
+MODEL_TYPES = ("roberta", "xlm-roberta", "camembert")
+TASKS = ("feature-extraction",)
+ARCHITECTURES = ("RobertaModel", "XLMRobertaModel", "CamembertModel")
+BASE_PREFIX = "roberta."
+
+
+@dataclass
+class Config(BertConfig):
+    """The keys of config.json; the position of a token is pad_token_id + 1 and up."""
+
+    pad_token_id: int = 1
+
+
+def describe(c: Config, pooler: bool) -> EncoderSpec:
+    """The description of the encoder that a configuration asks for."""
+    first = c.pad_token_id + 1
+    if c.max_position_embeddings <= first:
+        raise FormatError(
+            f"config.json: max_position_embeddings {c.max_position_embeddings} leaves no position "
+            f"after pad_token_id {c.pad_token_id}"
+        )
+    return bert_spec(
+        c, pooler=pooler, context=c.max_position_embeddings - first, first=first,
+        pad=c.pad_token_id,
+    )  # fmt: skip
+
+
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)

@@ -1,0 +1,16 @@
+"""mBART (Liu et al., 2020; Tang et al., 2020): BART for many languages, normalised before."""
+
+from __future__ import annotations
+
+from rushlight.models.layers.seq2seq.fairseq import FairseqConfig as Config
+from rushlight.models.layers.seq2seq.fairseq import Kind, fairseq_builder
+from rushlight.models.layers.seq2seq.spec import PositionSpec
+
+MODEL_TYPES = ("mbart",)
+TASKS = ("translation", "text2text-generation", "summarization")
+ARCHITECTURES = ("MBartForConditionalGeneration", "MBartModel")
+BASE_PREFIX = "model."
+
+build = fairseq_builder(
+    Config, Kind("before", True, lambda c: PositionSpec("learned", 2)), ARCHITECTURES
+)

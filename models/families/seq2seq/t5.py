@@ -1,0 +1,80 @@
+"""T5 (Raffel et al., 2019) and its kin: mT5, Flan-T5, UL2, MADLAD-400, UMT5."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.config import choose, read_config
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.seq2seq.relative import RelativeSpec
+from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
+from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+
+MODEL_TYPES = ("t5", "mt5", "umt5")
+TASKS = ("text2text-generation", "translation", "summarization")
+ARCHITECTURES = tuple(f"{kind}ForConditionalGeneration" for kind in ("T5", "MT5", "UMT5"))
+LONGEST = 1 << 16  # positions are relative
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    d_model: int
+    d_kv: int
+    d_ff: int
+    num_layers: int
+    num_heads: int
+    num_decoder_layers: int | None = None
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
+    layer_norm_epsilon: float = 1e-6
+    feed_forward_proj: str | None = None
+    dense_act_fn: str | None = None  # these two follow from feed_forward_proj
+    is_gated_act: bool | None = None
+    tie_word_embeddings: bool | None = None
+    scale_decoder_outputs: bool | None = None
+    is_encoder_decoder: bool = True
+    n_positions: int | None = None  # the length in training
+    model_type: str = "t5"
+
+
+def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
+    kind = c.feed_forward_proj or ("relu" if c.model_type == "t5" else "gated-gelu")
+    gate, _, name = kind.rpartition("-")
+    choose("feed_forward_proj", gate, ("", "gated"))
+    act = "gelu_new" if kind == "gated-gelu" else name
+    choose("feed_forward_proj", act, tuple(ACTIVATIONS))
+    at = f"layer.{mlp}.DenseReluDense."
+    inside = MLPNames(at + "wi_0", at + ("wi_1" if gate else "wi"), at + "wo")
+    attention = AttentionSpec(c.num_heads, c.num_heads, c.d_kv, scale=1.0,
+                              names=AttentionNames("q", "k", "v", "o"))  # fmt: skip
+    names = StackNames(
+        base, "shared", layers="block", attention="layer.0.SelfAttention",
+        attention_norm="layer.0.layer_norm", cross="layer.1.EncDecAttention",
+        cross_norm="layer.1.layer_norm", mlp_norm=f"layer.{mlp}.layer_norm",
+        norm="final_layer_norm",
+    )  # fmt: skip
+    return StackSpec(layers, attention, MLPSpec(c.d_ff, act, bool(gate), names=inside), names)
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config, (*ARCHITECTURES, "T5WithLMHeadModel"))
+    # Only the first T5, and UMT5 if so configured, divide the output of a shared embedding.
+    scaled = c.tie_word_embeddings is not False and c.model_type != "mt5"
+    scaled = scaled if c.scale_decoder_outputs is None else c.scale_decoder_outputs
+    tied = "lm_head.weight" not in names
+    relative = RelativeSpec(c.relative_attention_num_buckets, c.relative_attention_max_distance,
+                            c.model_type == "umt5")  # fmt: skip
+    decoders = c.num_layers if c.num_decoder_layers is None else c.num_decoder_layers
+    return Seq2Seq(c, Seq2SeqSpec(
+        c.vocab_size, c.d_model, LONGEST, _stack(c, "encoder", c.num_layers, 1),
+        _stack(c, "decoder", decoders, 2), NormSpec("rms", c.layer_norm_epsilon), "before",
+        relative=relative, output_scale=c.d_model**-0.5 if scaled else 1.0, tied=tied,
+    ))  # fmt: skip

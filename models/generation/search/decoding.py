@@ -1,0 +1,115 @@
+"""DecodingSession: the captured steps of a decoder for rows of answers to encoded sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rushlight.core.backends import linear_mode
+from rushlight.core.backends.readback import Readback
+from rushlight.core.jit.function import jit
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.generation.sampling import Array
+from rushlight.models.generation.search.memory import Memory
+from rushlight.models.model import runs_in_software
+
+if TYPE_CHECKING:
+    from rushlight.models.generation.text_to_text import Seq2SeqLM
+
+# Sources are padded to multiples of this, so that captures are shared. On a CPU padding costs as
+# much as tokens.
+STEP = {True: 8, False: 32}
+
+
+def width_of(model: Seq2SeqLM, longest: int) -> int:
+    """The padded width of sources of at most `longest` tokens, within the context."""
+    step = STEP[runs_in_software(model.device)]
+    return max(min(-(-longest // step) * step, model.context_length), longest)
+
+
+class DecodingSession:
+    """The memory of `sources` texts, `width` tokens wide, and a cache with `copies` rows of each.
+
+    Its tensors keep their memory, so that later searches of the same size replay its steps.
+    """
+
+    def __init__(
+        self, model: Seq2SeqLM, sources: int, copies: int, width: int, cache_type: str
+    ) -> None:
+        self.size = (sources, copies, width, cache_type)
+        self.cache = cache = model.new_cache(sources * copies, cache_type)
+        cache.static = True  # for capture: the cache's shapes stay the same until it grows
+        self.linear = "fast"
+        self._held = held = list[Memory]()  # one, after `begin`
+
+        def step(model: Seq2SeqLM, tokens: Tensor) -> Tensor:
+            return model.decode(tokens, held[0], cache, logits_to_keep=1)[:, -1].float()
+
+        def fill(model: Seq2SeqLM, ids: Tensor, mask: Tensor) -> None:
+            new = _encoded(model, ids, mask, copies)
+            assert held[0].mask is not None and new.mask is not None
+            held[0].mask.copy_(new.mask)
+            for before, now in zip(held[0].layers, new.layers, strict=True):
+                for a, b in zip(before, now, strict=True):
+                    a.copy_(b)
+
+        self._step = jit(step, reuse_outputs=True)
+        self._fill = jit(fill)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cache and of the memory."""
+        layers = [pair for memory in self._held for pair in memory.layers]
+        return self.cache.nbytes + sum(k.nbytes + v.nbytes for k, v in layers)
+
+    def begin(self, model: Seq2SeqLM, rows: Sequence[Sequence[int]], pad: int, linear: str) -> None:
+        """Encode the sources, and forget the tokens of earlier answers."""
+        self.linear = linear
+        self.cache.truncate(0)
+        width = self.size[2]
+        ids = np.full((len(rows), width), pad, np.int64)
+        mask = np.zeros((len(rows), width), np.bool_)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)], mask[i, : len(row)] = row, True
+        placed, seen = (from_numpy(x).to(model.device) for x in (ids, mask))
+        with self._mode():
+            if self._held:  # a size that occurs again is captured
+                self._fill(model, placed, seen)
+            else:
+                self._held.append(_encoded(model, placed, seen, self.size[1]))
+
+    def step(self, model: Seq2SeqLM, tokens: Array) -> Readback[Array]:
+        """Decode tokens (rows, n) and begin to read the logits (rows, vocab) after them."""
+        count = tokens.shape[1]
+        self.cache.reserve(count)
+        before = self.cache.counts
+        with self._mode():
+            logits = self._step(model, from_numpy(tokens).to(model.device))
+        self.cache.recount(before, count)
+        return logits.readback()
+
+    def reorder(self, rows: Array) -> None:
+        """Continue row rows[i] in row i."""
+        if (rows != np.arange(len(rows))).any():
+            with self._mode():
+                self.cache.reorder(from_numpy(rows.astype(np.int64)).to(self.cache.device))
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        with autograd.no_grad(), linear_mode(self.linear):
+            yield
+
+
+def _encoded(model: Seq2SeqLM, ids: Tensor, mask: Tensor, copies: int) -> Memory:
+    def each(x: Tensor) -> Tensor:
+        # (sources, ...) -> (sources * copies, ...)
+        many = x.unsqueeze(1).expand(x.shape[0], copies, *x.shape[1:])
+        return many.reshape(-1, *x.shape[1:]).clone()
+
+    memory = model.remember(model.encode(ids, mask), mask)
+    assert memory.mask is not None
+    return Memory(tuple((each(k), each(v)) for k, v in memory.layers), each(memory.mask))

@@ -1,0 +1,146 @@
+"""The steps of a search: encode the sources, then choose tokens until every answer has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Generator as Steps
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.core import ops
+from rushlight.core.backends import Generator as Random
+from rushlight.core.backends.readback import Readback
+from rushlight.core.jit.function import executable_memory
+from rushlight.models.generation.sampling import Array
+from rushlight.models.generation.search.beams import Beams, Found
+from rushlight.models.generation.search.decoding import DecodingSession, width_of
+from rushlight.models.generation.search.options import SearchOptions, ids_of
+from rushlight.models.generation.search.rules import Rules, log_softmax
+from rushlight.models.generation.steps import Token
+from rushlight.models.generation.streaming import Pieces
+
+if TYPE_CHECKING:
+    from rushlight.models.generation.text_to_text import Seq2SeqLM
+
+# Yields tokens of a single answer, and readbacks whose values it is sent; returns the answers of
+# each source.
+SearchSteps = Steps[Token | Readback[Any], Any, list[list[Found]]]
+
+
+def first_tokens(options: SearchOptions) -> list[int]:
+    """The tokens that a decoder begins with; ValueError if the checkpoint does not name them."""
+    found = ids_of(options.decoder_start_token_id) or ids_of(options.bos_token_id)
+    if not found:
+        raise ValueError(
+            "generate: the checkpoint names no decoder_start_token_id; pass it as an option"
+        )
+    return found
+
+
+def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptions) -> SearchSteps:
+    """The answers of sources, rows of token ids, as `options` say."""
+    first, o = first_tokens(options), options
+    limit = o.limit(len(first), model.context_length)
+    if not rows:
+        return []
+    if limit <= len(first):
+        raise ValueError(
+            f"generate: max_length is {limit}, but the decoder begins with {len(first)} tokens"
+        )
+    copies = o.num_beams if o.num_beams > 1 else o.num_return_sequences
+    sources = [row for row in rows for _ in range(copies)]
+    rules = Rules(o, len(first), limit, model.vocab_size, sources)
+    size = (len(rows), copies, width_of(model, max(map(len, rows))), o.cache_type)
+    session, model._decoding = model._decoding, None
+    if session is None or session.size != size:
+        session = DecodingSession(model, *size)
+    pad = o.pad_token_id or 0
+    try:
+        session.begin(model, rows, pad, o.linear)
+        draw = _Draw(o.seed or 0)
+        if o.num_beams > 1:
+            return (yield from _by_beams(model, session, len(rows), first, rules, draw))
+        found = yield from _one_by_one(model, session, first, rules, draw, pad)
+        return [found[i : i + copies] for i in range(0, len(found), copies)]
+    finally:
+        if session.nbytes <= executable_memory():
+            model._decoding = session
+
+
+class _Draw:
+    """Random numbers of a seed, made on the host."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(0)
+        self.random.manual_seed(seed)
+
+    def uniform(self, rows: int, count: int) -> Array:
+        """(rows, count) numbers in [0, 1)."""
+        found: Array = ops.rand(rows, count, generator=self.random).numpy()
+        return found
+
+    def gumbel(self, rows: int, count: int) -> Array:
+        """Noise whose largest sums with log-probabilities are draws without replacement."""
+        found: Array = -np.log(-np.log(self.uniform(rows, count).clip(1e-12, 1 - 1e-7)))
+        return found
+
+
+def _by_beams(
+    model: Seq2SeqLM, session: DecodingSession, batch: int, first: list[int], rules: Rules,
+    draw: _Draw,
+) -> SearchSteps:  # fmt: skip
+    o = rules.o
+    beams = Beams(batch, first, rules.limit, o, draw.gumbel if o.do_sample else None)
+    new = np.array(beams.sequences(), np.int64)
+    while True:
+        logits = _checked((yield session.step(model, new)))
+        scores = rules(log_softmax(logits), beams.sequences(), drawn=o.do_sample)
+        parents = beams.step(scores)
+        if beams.done:
+            return beams.answers()
+        session.reorder(parents)
+        new = beams.rows[:, :, -1].reshape(-1, 1)
+
+
+def _one_by_one(
+    model: Seq2SeqLM, session: DecodingSession, first: list[int], rules: Rules, draw: _Draw,
+    pad: int,
+) -> Steps[Token | Readback[Any], Any, list[Found]]:  # fmt: skip
+    o, count = rules.o, len(rules.sources)
+    rows = [list(first) for _ in range(count)]
+    totals, ends_at = [0.0] * count, [0] * count  # 0: the answer has not ended
+    pieces = [Pieces(model.writes, o.stops) for _ in rows]
+    streams, new = count == 1, np.array(rows, np.int64)
+    while True:
+        logits = _checked((yield session.step(model, new)))
+        scores = rules(logits, rows, drawn=o.do_sample)
+        tokens = scores.argmax(1)
+        if o.do_sample:
+            sums = np.exp(log_softmax(scores)).cumsum(1)
+            tokens = (sums > draw.uniform(count, 1) * sums[:, -1:]).argmax(1)
+        logs = log_softmax(logits)
+        for i, token in enumerate(tokens.tolist()):
+            if ends_at[i]:
+                rows[i].append(pad)
+                continue
+            rows[i].append(token)
+            totals[i] += float(logs[i, token])
+            reason = "eos" if token in o.ends else ""
+            text, hit = ("", False) if reason else pieces[i].add(token)
+            last = len(rows[i]) >= rules.limit
+            reason = reason or ("stop" if hit else "length" if last else "")
+            if streams:
+                rest = pieces[i].finish() if reason in ("eos", "length") else ""
+                yield Token(token, text + rest, float(logs[i, token]), reason)
+            if reason:
+                ends_at[i] = len(rows[i])  # what follows is padding
+        if all(ends_at):
+            return [Found(row[len(first) : ends_at[i]], totals[i]) for i, row in enumerate(rows)]
+        new = np.array([[row[-1]] for row in rows], np.int64)
+
+
+def _checked(logits: Array) -> Array:
+    if not np.isfinite(logits).all():
+        raise FloatingPointError("generate: the logits are not finite; the weights are damaged")
+    return logits

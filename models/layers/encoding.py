@@ -1,0 +1,61 @@
+"""What the files of encoder families share: the keys of config.json, and `build`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.config import choose, read_config
+from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.norms import NormSpec
+
+
+@dataclass
+class BertConfig:
+    """The keys of config.json that BERT and its kin share."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    layer_norm_eps: float = 1e-12
+    position_embedding_type: str = "absolute"
+    tie_word_embeddings: bool = True  # concerns a head that the base model does not have
+    model_type: str = "bert"
+
+
+def bert_spec(c: Any, **changes: Any) -> EncoderSpec:
+    """The encoder of a `BertConfig`, with other values of the description's fields."""
+    choose("position_embedding_type", c.position_embedding_type, ("absolute",))
+    found: dict[str, Any] = {
+        "vocab": c.vocab_size, "width": c.hidden_size, "context": c.max_position_embeddings,
+        "layers": c.num_hidden_layers, "heads": c.num_attention_heads,
+        "inner": c.intermediate_size, "activation": c.hidden_act,
+        "norm": NormSpec("layer", c.layer_norm_eps), "types": c.type_vocab_size,
+        "dropout": c.hidden_dropout_prob,
+    }  # fmt: skip
+    return EncoderSpec(**{**found, **changes})
+
+
+def encoder_builder(
+    kind: type, describe: Callable[[Any, bool], EncoderSpec], architectures: Sequence[str],
+    prefix: str,
+) -> Callable[[dict[str, Any], Collection[str]], Encoder]:  # fmt: skip
+    """`build` of a family: the encoder that describe(config, pooler) gives.
+
+    prefix: of the base model's names in a checkpoint with a head.
+    """
+
+    def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
+        """The model of a checkpoint with these tensor names, on the meta device."""
+        known: Any = read_config(kind, config, architectures)
+        pooler = any(n.removeprefix(prefix).startswith("pooler.") for n in names)
+        return Encoder(known, describe(known, pooler or not names))
+
+    return build

@@ -1,0 +1,40 @@
+"""Attention to a memory: queries of one sequence, keys and values of the same or another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.core import nn, ops
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.naming import put
+
+
+class MemoryAttention(nn.Module):
+    """Attention with separate projections; of the spec it reads sizes, biases, scale and names."""
+
+    def __init__(self, width: int, spec: AttentionSpec) -> None:
+        self.spec, names = spec, spec.names
+        inner = spec.heads * spec.head_dim
+        for name in (names.q, names.k, names.v):
+            put(self, name, nn.Linear(width, inner, bias=spec.bias))
+        put(self, names.out, nn.Linear(inner, width, bias=spec.out_bias))
+
+    def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (batch, heads, length, head_dim) of x (batch, length, width)."""
+        return self._split(self.spec.names.k, x), self._split(self.spec.names.v, x)
+
+    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], **options: Any) -> Tensor:
+        """(batch, length, width) -> the same; options: see `ops.attention`."""
+        q = self._split(self.spec.names.q, x)
+        y = ops.attention(q, *memory, scale=self.spec.scale, **options)
+        batch, length, _ = x.shape
+        out: Tensor = self.get_submodule(self.spec.names.out)(
+            y.transpose(1, 2).reshape(batch, length, -1)
+        )
+        return out
+
+    def _split(self, name: str, x: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        y: Tensor = self.get_submodule(name)(x)
+        return y.reshape(batch, length, self.spec.heads, -1).transpose(1, 2)

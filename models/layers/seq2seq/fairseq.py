@@ -1,0 +1,110 @@
+"""What BART and its kin share: fairseq's configuration and the names of the checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.models.config import choose, read_config
+from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
+from rushlight.models.layers.seq2seq.spec import PositionSpec, Seq2SeqSpec, StackNames, StackSpec
+
+
+@dataclass
+class FairseqConfig:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    d_model: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_attention_heads: int
+    decoder_attention_heads: int
+    encoder_ffn_dim: int
+    decoder_ffn_dim: int
+    max_position_embeddings: int = 1024
+    activation_function: str = "gelu"
+    scale_embedding: bool = False
+    pad_token_id: int | None = None
+    tie_word_embeddings: bool = True
+    num_hidden_layers: int | None = None  # the same as encoder_layers
+    is_encoder_decoder: bool = True
+    # What the first configurations said of the parts; a family has only one of each.
+    add_bias_logits: bool | None = None
+    add_final_layer_norm: bool | None = None
+    extra_pos_embeddings: int | None = None
+    force_bos_token_to_be_generated: bool | None = None  # read by generation
+    normalize_before: bool | None = None
+    normalize_embedding: bool | None = None
+    output_past: bool | None = None
+    static_position_embeddings: bool | None = None
+    model_type: str = "bart"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a family differs: where it normalises, and its positions."""
+
+    place: Literal["before", "after"]
+    embedding_norm: bool
+    positions: Callable[[FairseqConfig], PositionSpec]
+
+
+def _stack(c: FairseqConfig, kind: Kind, which: str, own_embedding: bool) -> StackSpec:
+    heads, layers, inner = (
+        getattr(c, f"{which}_{key}") for key in ("attention_heads", "layers", "ffn_dim")
+    )
+    if heads < 1 or c.d_model % heads:
+        raise FormatError(
+            f"config.json: d_model {c.d_model} is not a multiple of {which}_attention_heads {heads}"
+        )
+    base = f"model.{which}"
+    names = StackNames(
+        base, f"{base}.embed_tokens" if own_embedding else "model.shared",
+        embedding_norm="layernorm_embedding" if kind.embedding_norm else None,
+        norm="layer_norm" if kind.place == "before" else None,
+    )  # fmt: skip
+    attention = AttentionSpec(heads, heads, c.d_model // heads, True, True,
+                              names=AttentionNames(out="out_proj"))  # fmt: skip
+    mlp = MLPSpec(inner, c.activation_function, False, True,
+                  names=MLPNames(up="fc1", down="fc2"))  # fmt: skip
+    return StackSpec(layers, attention, mlp, names)
+
+
+def fairseq_builder(
+    config_class: type[FairseqConfig], kind: Kind, architectures: Sequence[str]
+) -> Callable[[dict[str, Any], Collection[str]], Seq2Seq]:
+    """`build` of a family of this kind."""
+
+    def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
+        """The model of a checkpoint with these tensor names, on the meta device."""
+        c: Any = read_config(config_class, config, architectures)
+        choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
+        before = kind.place == "before"
+        for key, ours in (("normalize_before", before), ("add_final_layer_norm", before),
+                          ("normalize_embedding", kind.embedding_norm)):  # fmt: skip
+            choose(key, getattr(c, key), (None, ours))
+        positions = kind.positions(c)
+        sines = positions.kind != "learned"
+        choose("static_position_embeddings", c.static_position_embeddings, (None, sines))
+        if any(name.endswith("embed_positions.weight") for name in names):
+            positions = replace(positions, kind="learned")  # the same numbers, stored
+        own = not getattr(c, "share_encoder_decoder_embeddings", True)
+        target = getattr(c, "decoder_vocab_size", None)
+        return Seq2Seq(c, Seq2SeqSpec(
+            target if own and target else c.vocab_size, c.d_model, c.max_position_embeddings,
+            _stack(c, kind, "encoder", own), _stack(c, kind, "decoder", own),
+            NormSpec("layer", 1e-5), kind.place, positions,
+            embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
+            tied=c.tie_word_embeddings,
+            logits_bias=any(name.endswith("final_logits_bias") for name in names),
+            source_vocab=c.vocab_size if own else None,
+        ))  # fmt: skip
+
+    return build

@@ -1,0 +1,77 @@
+"""T5's relative positions (Raffel et al., 2019): a learned bias of scores by distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+
+# Above any published model; a table has an entry for each distance.
+FARTHEST = 1 << 16
+
+
+@dataclass(frozen=True)
+class RelativeSpec:
+    """`buckets` of distances, alike past `farthest`; every_layer: each layer has its own table."""
+
+    buckets: int
+    farthest: int
+    every_layer: bool = False
+
+    def __post_init__(self) -> None:
+        if not 4 <= self.buckets <= FARTHEST or not self.buckets < self.farthest <= FARTHEST:
+            raise FormatError(
+                f"config.json: relative_attention_num_buckets {self.buckets} and "
+                f"relative_attention_max_distance {self.farthest} do not fit; supported: 4 to "
+                f"{FARTHEST} buckets, and a larger distance up to {FARTHEST}"
+            )
+
+
+def buckets_of(spec: RelativeSpec, both_ways: bool) -> npt.NDArray[np.int64]:
+    """The bucket of each distance: of key minus query from -farthest to farthest if `both_ways`,
+    else of query minus key from 0 to farthest. Half of them are exact, the others logarithmic.
+    """
+    count = spec.buckets // 2 if both_ways else spec.buckets
+    exact = count // 2
+    far = np.arange(spec.farthest + 1)
+    # In float32, as checkpoints were trained: other roundings move the borders of buckets.
+    with np.errstate(divide="ignore"):
+        logs = np.log(far.astype(np.float32) / np.float32(exact))
+    share = logs / np.float32(math.log(spec.farthest / exact)) * np.float32(count - exact)
+    coarse = exact + np.where(far < exact, 0, share).astype(np.int64)
+    found = np.where(far < exact, far, np.minimum(coarse, count - 1))
+    return np.concatenate([found[:0:-1], found + count * (far > 0)]) if both_ways else found
+
+
+class RelativeBias(nn.Embedding):
+    """The bias of each bucket and head: weight (buckets, heads)."""
+
+    def __init__(self, spec: RelativeSpec, heads: int, both_ways: bool) -> None:
+        super().__init__(spec.buckets, heads)
+        self.spec, self.both_ways = spec, both_ways
+        self.table = buckets_of(spec, both_ways)
+
+    def bias(self, queries: int, keys: int, offset: Tensor | int) -> Tensor:
+        """(1 or batch, heads, queries, keys); offset: the first query's place, (batch,) or one."""
+        weight: Any = self.weight
+        at = ops.arange(queries, device=weight.device).unsqueeze(1)
+        if not isinstance(offset, int):
+            at = at + offset.reshape(-1, 1, 1)
+        distance = ops.arange(keys, device=weight.device) - at
+        far = self.spec.farthest
+        if self.both_ways:
+            index = distance.clamp(min=-far, max=far) + far
+        else:
+            index = (-distance).clamp(min=0, max=far)
+        # A captured step computes the bias of each distance once.
+        by_distance = ops.embedding(weight, tensor(self.table, device=weight.device))
+        found = ops.embedding(by_distance.contiguous(), index)
+        return (found if found.ndim == 4 else found.unsqueeze(0)).permute(0, 3, 1, 2)

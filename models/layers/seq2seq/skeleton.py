@@ -1,0 +1,269 @@
+"""The encoder-decoder skeleton: text to text of any family, by a description of its parts.
+
+The decoder reads the encoder's output as a memory: keys and values of each layer, computed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn, ops
+from rushlight.core.nn.module import parameter
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues
+from rushlight.models.generation.search.memory import Memory
+from rushlight.models.generation.text_to_text import Seq2SeqLM
+from rushlight.models.layers.mlp import put_mlp, run_mlp
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.norms import make_norm
+from rushlight.models.layers.seq2seq.cross import MemoryAttention
+from rushlight.models.layers.seq2seq.relative import RelativeBias
+from rushlight.models.layers.seq2seq.sinusoids import sinusoids
+from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+
+
+@dataclass(frozen=True)
+class StackContext:
+    """What every layer reads: masks and biases of scores, the cache, and the memory."""
+
+    options: dict[str, Any]
+    cache: Cache | None = None
+    memory: Memory | None = None
+
+
+class Layer(nn.Module):
+    """Self-attention, attention to the memory in a decoder, and a feed-forward part."""
+
+    def __init__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> None:
+        self.spec, self.stack, self.number, names = spec, stack, layer, stack.names
+        self.crosses = stack is spec.decoder
+        put(self, names.attention, MemoryAttention(spec.width, stack.attention))
+        put(self, names.attention_norm, make_norm(spec.width, spec.norm))
+        if spec.relative is not None and (layer == 0 or spec.relative.every_layer):
+            own = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
+            put(self, f"{names.attention}.{names.relative}", own)
+        if self.crosses:
+            put(self, names.cross, MemoryAttention(spec.width, stack.attention))
+            put(self, names.cross_norm, make_norm(spec.width, spec.norm))
+        put_mlp(self, spec.width, stack.mlp)
+        put(self, names.mlp_norm, make_norm(spec.width, spec.norm))
+
+    def relative(self) -> RelativeBias:
+        """The module of relative positions."""
+        names = self.stack.names
+        found: Any = self.get_submodule(f"{names.attention}.{names.relative}")
+        return found  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        """(batch, length, width) -> the same; bias: of the scores of self-attention."""
+        names, before = self.stack.names, self.spec.place == "before"
+        norms: Any = (names.attention_norm, names.cross_norm, names.mlp_norm)
+        for norm, part in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
+            if part == self._cross and not self.crosses:
+                continue
+            y = part(self.get_submodule(norm)(x) if before else x, context, bias)
+            x = x + y if before else self.get_submodule(norm)(x + y)
+        return x
+
+    def _attention(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        attention: Any = self.get_submodule(self.stack.names.attention)
+        k, v = attention.memory(x)
+        if context.cache is not None:
+            k, v = context.cache.write(self.number, context.options["q_offset"], k, v)
+        if bias is not None:
+            bias = bias[..., : k.shape[2]]
+        out: Tensor = attention(x, (k, v), bias=bias, **context.options)
+        return out
+
+    def _cross(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        assert context.memory is not None
+        out: Tensor = self.get_submodule(self.stack.names.cross)(
+            x, context.memory.layers[self.number], mask=context.memory.mask
+        )
+        return out
+
+    def _mlp(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
+        return run_mlp(self, self.stack.mlp, x)
+
+
+class Seq2Seq(Seq2SeqLM):
+    """Text to text by `spec`."""
+
+    def __init__(self, config: Any, spec: Seq2SeqSpec) -> None:
+        self.config, self.spec = config, spec
+        self.vocab_size, self.context_length = spec.vocab, spec.context
+        self.source_vocab_size = spec.vocab if spec.source_vocab is None else spec.source_vocab
+        for stack, vocab in ((spec.encoder, spec.source_vocab), (spec.decoder, None)):
+            names, rows = stack.names, spec.vocab if vocab is None else vocab
+            if names.embedding not in dict(self.named_modules()):
+                put(self, names.embedding, nn.Embedding(rows, spec.width))
+            put(self, f"{names.base}.{names.layers}",
+                nn.ModuleList([Layer(spec, stack, i) for i in range(stack.layers)]))  # fmt: skip
+            if spec.positions is not None and spec.positions.kind == "learned":
+                table = nn.Embedding(spec.context + spec.positions.offset, spec.width)
+                put(self, f"{names.base}.{names.positions}", table)
+            for norm in (names.embedding_norm, names.norm):
+                if norm is not None:
+                    put(self, f"{names.base}.{norm}", make_norm(spec.width, spec.norm))
+        if not spec.tied:
+            self.lm_head = nn.Linear(spec.width, spec.vocab, bias=False)
+        if spec.logits_bias:
+            self.final_logits_bias = parameter(1, spec.vocab)
+        self._sinusoids: Tensor | None = None
+        self.duplicates = self._duplicates()
+
+    def _duplicates(self) -> dict[str, str]:
+        """Tensors that checkpoints may hold beside the one that they are equal to; "": computed."""
+        spec, found = self.spec, {}
+        for stack in (spec.encoder, spec.decoder):
+            names, table = stack.names, f"{stack.names.embedding}.weight"
+            found[f"{names.base}.embed_tokens.weight"] = table
+            found[f"{names.base}.{names.positions}.weights"] = ""
+            found[f"{names.base}.version"] = ""
+            cross = f"{names.base}.{names.layers}.0.{names.cross}"
+            found[f"{cross}.{names.relative}.weight"] = ""
+        return found | ({"lm_head.weight": table} if spec.tied else {})
+
+    def cache_specs(self) -> tuple[CacheSpec, ...]:
+        """The state that the cache keeps for each layer of the decoder."""
+        a = self.spec.decoder.attention
+        return (KeysAndValues(a.heads, a.head_dim),) * self.spec.decoder.layers
+
+    def prepare(self) -> None:
+        """Make the table of sinusoidal positions on the parameters' device."""
+        self._sinusoids = self._table()
+
+    def forward(
+        self,
+        ids: Tensor,
+        decoder_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (batch, decoder length, vocab) of ids and decoder_ids, (batch, length) each.
+
+        The masks (batch, length) are false or zero for padding. Raises ValueError past the context.
+        """
+        memory = self.remember(self.encode(ids, attention_mask), attention_mask)
+        return self.decode(decoder_ids, memory, mask=decoder_attention_mask)
+
+    def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """The encoder's hidden states (batch, length, width) of ids (batch, length)."""
+        self._check(ids, 0)
+        mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
+        return self._run(self.spec.encoder, ids, 0, StackContext({"mask": mask}))
+
+    def remember(self, hidden: Tensor, attention_mask: Tensor | None = None) -> Memory:
+        """What the decoder reads of hidden states: each layer's keys and values, and the mask."""
+        stack = self.spec.decoder
+        crosses = [layer.get_submodule(stack.names.cross) for layer in self._layers(stack)]
+        mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
+        return Memory(tuple(cross.memory(hidden) for cross in crosses), mask)
+
+    def decode(
+        self,
+        ids: Tensor,
+        memory: Memory,
+        cache: Cache | None = None,
+        *,
+        mask: Tensor | None = None,
+        logits_to_keep: int = 0,
+    ) -> Tensor:
+        """Logits (batch, length, vocab) of decoder ids (batch, length).
+
+        cache: holds the earlier tokens, and these are added; each row has as many. mask (batch,
+        length), without a cache: false or zero for padding. logits_to_keep: only those of that
+        many last tokens; 0 keeps all.
+        """
+        self._check(ids, 0 if cache is None else cache.longest)
+        options: dict[str, Any] = {"causal": True}
+        offset: Tensor | int = 0
+        if cache is not None:
+            cache.reserve(ids.shape[1])
+            offset = options["q_offset"] = cache.lengths
+        elif mask is not None:
+            options["mask"] = (mask != 0)[:, None, None, :]
+        context = StackContext(options, cache, memory)
+        x = self._run(self.spec.decoder, ids, offset, context)
+        if cache is not None:
+            cache.advance(ids.shape[1])
+        return self.logits(x[:, -logits_to_keep:] if logits_to_keep else x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., width) -> (..., vocab) by the head, or by the embedding if they are tied."""
+        spec = self.spec
+        if spec.output_scale != 1:
+            hidden = hidden * spec.output_scale
+        if spec.tied:
+            table: Any = self.get_submodule(spec.decoder.names.embedding)
+            out = ops.linear(hidden, table.weight)
+        else:
+            out = self.lm_head(hidden)
+        return out + self.final_logits_bias[0] if spec.logits_bias else out
+
+    def _layers(self, stack: StackSpec) -> Any:
+        return self.get_submodule(f"{stack.names.base}.{stack.names.layers}")
+
+    def _check(self, ids: Tensor, held: int) -> None:
+        if ids.ndim != 2 or held + ids.shape[1] > self.context_length:
+            raise ValueError(
+                f"{self.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
+                f"must be (batch, length), {self.context_length} tokens in all"
+            )
+
+    def _run(
+        self, stack: StackSpec, ids: Tensor, offset: Tensor | int, context: StackContext
+    ) -> Tensor:
+        names, cache = stack.names, context.cache
+        x = self._embedded(stack, ids, offset)
+        keys = ids.shape[1] if cache is None else cache.capacity
+        bias: Tensor | None = None
+        for i, layer in enumerate(self._layers(stack)):
+            if self.spec.relative is not None and (i == 0 or self.spec.relative.every_layer):
+                bias = layer.relative().bias(ids.shape[1], keys, offset)
+            x = layer(x, context, bias)
+        if names.norm is not None:
+            x = self.get_submodule(f"{names.base}.{names.norm}")(x)
+        return x
+
+    def _embedded(self, stack: StackSpec, ids: Tensor, offset: Tensor | int) -> Tensor:
+        # (batch, length) -> (batch, length, width)
+        spec, names, positions = self.spec, stack.names, self.spec.positions
+        x: Tensor = self.get_submodule(names.embedding)(ids)
+        if spec.embedding_scale != 1:
+            x = x * spec.embedding_scale
+        if positions is not None:
+            first = offset if isinstance(offset, int) else offset.unsqueeze(1)
+            if positions.padding is None:
+                at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+                at = at + first + positions.offset
+            else:
+                real = (ids != positions.padding).long()
+                at = (ops.cumsum(real, 1) + first) * real + positions.padding
+            x = x + self._position_rows(names, at).to(x.dtype)
+        if names.embedding_norm is not None:
+            x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
+        return x
+
+    def _position_rows(self, names: StackNames, at: Tensor) -> Tensor:
+        assert self.spec.positions is not None
+        if self.spec.positions.kind == "learned":
+            out: Tensor = self.get_submodule(f"{names.base}.{names.positions}")(at)
+            return out
+        table = self._sinusoids
+        if table is None or table.device is not at.device:
+            table = self._table()
+        assert table is not None
+        return ops.embedding(table, at)
+
+    def _table(self) -> Tensor | None:
+        spec, positions = self.spec, self.spec.positions
+        if positions is None or positions.kind == "learned":
+            return None
+        table = sinusoids(spec.context + positions.offset, spec.width, positions.kind)
+        if positions.padding is not None and positions.padding < len(table):
+            table[positions.padding] = 0
+        return tensor(table, device=self.device)

@@ -1,0 +1,164 @@
+"""Vocabulary files other than tokenizer.json: the libraries' ids, and errors of damaged files."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.text.paired_files import paired_tokenizers
+from rushlight.core.io.text.sentencepiece import fields, read_sentencepiece
+from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
+from rushlight.core.io.text.vocabulary_files import tokenizer_json
+
+DATA = Path(__file__).parents[1] / "data"
+GOLDENS = json.loads((DATA / "vocabularies.json").read_text(encoding="utf-8"))
+KINDS = list(GOLDENS["sentencepiece"])
+
+
+def model_of(kind: str) -> bytes:
+    return base64.b64decode(GOLDENS["sentencepiece"][kind]["model"])
+
+
+def made(files: dict[str, Any]) -> Tokenizer:
+    small = {n: v if isinstance(v, bytes) else json.dumps(v).encode() for n, v in files.items()}
+    found = tokenizer_json(small)
+    assert found is not None
+    return load_tokenizer(found, small.get("tokenizer_config.json"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_sentencepieces(kind: str) -> None:
+    tokenizer = made({"spiece.model": model_of(kind), "tokenizer_config.json": {
+        "add_bos_token": False, "extra_ids": 0}})  # fmt: skip
+    for text, ids in zip(GOLDENS["texts"], GOLDENS["sentencepiece"][kind]["ids"], strict=True):
+        found = tokenizer.encode(text)
+        assert found.ids == ids, text
+        ends = [end for _, end in found.offsets]
+        assert ends == sorted(ends) and all(end <= len(text) for end in ends)
+    assert tokenizer.decode(tokenizer.encode("a rush and fat").ids) == "a rush and fat"
+
+
+@pytest.mark.native
+def test_the_tab_gives_the_same(node: Any) -> None:
+    several = [tokenizer_json({"tokenizer.model": model_of(kind)}) for kind in KINDS]
+    several.append(tokenizer_json({"r50k.tiktoken": GOLDENS["tiktoken"]["ranks"].encode()}))
+    golden = GOLDENS["marian"]
+    several += paired_tokenizers({
+        "source.spm": base64.b64decode(golden["source"]),
+        "target.spm": base64.b64decode(golden["target"]),
+        "vocab.json": json.dumps(golden["vocab"]).encode()}) or ()  # fmt: skip
+    texts = [*GOLDENS["texts"], *golden["texts"]]
+    for number, file in enumerate(several):
+        assert file is not None
+        native, tab = load_tokenizer(file), node.tokenizer(f"vocabulary {number}", file.decode())
+        expected = native.encode_batch(texts)
+        for text, one, other in zip(texts, expected, tab.encode_batch(texts), strict=True):
+            assert other == one, (number, text)
+            assert tab.decode(one.ids) == native.decode(one.ids), (number, text)
+
+
+def test_the_configuration_names_tokens_around_and_beside() -> None:
+    config = {"tokenizer_class": "T5Tokenizer", "eos_token": "</s>", "extra_ids": 3}
+    t5 = made({"spiece.model": model_of("unigram"), "tokenizer_config.json": config})
+    plain = GOLDENS["sentencepiece"]["unigram"]["ids"][0]
+    assert t5.encode("Hello world").ids == [*plain, 2]
+    count = t5.vocab_size
+    assert t5.encode("<extra_id_0>").ids[0] == count - 1
+    assert t5.token_to_id("<extra_id_2>") == count - 3
+    added = {"360": {"content": "<new>", "special": True}}
+    llama = made({"tokenizer.model": model_of("bpe"), "tokenizer_config.json": {
+        "tokenizer_class": "LlamaTokenizer", "added_tokens_decoder": added}})  # fmt: skip
+    assert llama.encode("<new>").ids == [1, 360]
+    with pytest.raises(rl.FormatError, match="added_tokens_decoder has 'x'"):
+        made({"tokenizer.model": model_of("bpe"), "tokenizer_config.json": {
+            "added_tokens_decoder": {"x": {}}}})  # fmt: skip
+
+
+def test_a_file_of_tiktoken() -> None:
+    ranks = GOLDENS["tiktoken"]["ranks"].encode()
+    tokenizer = made({"r50k.tiktoken": ranks})
+    for text, ids in zip(GOLDENS["texts"], GOLDENS["tiktoken"]["ids"], strict=True):
+        assert tokenizer.encode(text).ids == ids, text
+        assert tokenizer.decode(ids) == text
+    # Llama 3 calls such a file tokenizer.model.
+    assert made({"tokenizer.model": ranks}).encode("the").ids == tokenizer.encode("the").ids
+    for line, message in ((b"YQ== x\n", "line 1 is not a token and its rank"),
+                          (b"YQ== -3\n", "out of range"), (b"YQ== 99999\n", "ranks up to 99999"),
+                          (b"YQ== 1\nYg== 1\n", "a rank more than once")):  # fmt: skip
+        with pytest.raises(rl.FormatError, match=message):
+            made({"x.tiktoken": line})
+
+
+def test_vocab_and_merges() -> None:
+    file = json.loads((DATA / "tiny_byte_level.json").read_text(encoding="utf-8"))
+    whole = load_tokenizer(json.dumps(file).encode())
+    merges = [m if isinstance(m, str) else " ".join(m) for m in file["model"]["merges"]]
+    vocab = file["model"]["vocab"] | {t["content"]: t["id"] for t in file["added_tokens"]}
+    config = {"tokenizer_class": "RobertaTokenizer", "bos_token": "<s>", "eos_token": "</s>"}
+    files = {"vocab.json": vocab, "tokenizer_config.json": config,
+             "merges.txt": "\n".join(["#version: 0.2", *merges, ""]).encode()}  # fmt: skip
+    tokenizer = made(files)
+    for text in GOLDENS["texts"]:
+        plain = whole.encode(text, add_special_tokens=False).ids
+        found = tokenizer.encode(text, add_special_tokens=False)
+        if "prefix" not in text and text[:1] not in ("", " "):
+            assert found.ids in (plain, plain[1:]) or tokenizer.decode(found.ids) == text
+        ends = [whole.token_to_id("<s>"), whole.token_to_id("</s>")]
+        assert tokenizer.encode(text).ids == [ends[0], *found.ids, ends[1]]
+
+
+def test_a_vocabulary_of_words() -> None:
+    file = json.loads((DATA / "tiny_word_piece.json").read_text(encoding="utf-8"))
+    whole = load_tokenizer(json.dumps(file).encode())
+    vocab = sorted(file["model"]["vocab"], key=file["model"]["vocab"].get)
+    lower = bool(file["normalizer"] and file["normalizer"].get("lowercase"))
+    tokenizer = made({"vocab.txt": "\n".join([*vocab, ""]).encode(),
+                      "tokenizer_config.json": {"do_lower_case": lower}})  # fmt: skip
+    for text in GOLDENS["texts"]:
+        assert tokenizer.encode(text) == whole.encode(text), text
+
+
+def test_a_translators_vocabulary() -> None:
+    golden = GOLDENS["marian"]
+    vocab = golden["vocab"]
+    files = {"source.spm": base64.b64decode(golden["source"]),
+             "target.spm": base64.b64decode(golden["target"]),
+             "vocab.json": json.dumps(vocab).encode()}  # fmt: skip
+    pair = paired_tokenizers(files)
+    assert pair is not None
+    source, target = (load_tokenizer(one) for one in pair)
+    for text, ids in zip(golden["texts"], golden["ids"], strict=True):
+        # Pieces without an id are past the vocabulary's end.
+        found = [i if i < len(vocab) else vocab["<unk>"] for i in source.encode(text).ids]
+        assert found == ids, text
+    words = [vocab[piece] for piece in ("\u2581the", "\u2581a")]
+    assert target.decode([*words, vocab["</s>"]]).strip() == "the a"
+    assert paired_tokenizers({"vocab.json": b"{}"}) is None
+    with pytest.raises(rl.FormatError, match="vocab.json is not an object of tokens"):
+        paired_tokenizers(files | {"vocab.json": b'{"a": 99999999}'})
+
+
+def test_damaged_models_are_named() -> None:
+    data = model_of("unigram")
+    for cut in range(0, len(data), 977):
+        try:
+            read_sentencepiece(data[:cut])
+        except rl.FormatError:
+            pass
+    for bad, message in (
+        (b"", "has no tokens"),
+        (b"\x0a\xff\xff\xff\xff\x0f", "ends past the file"),
+        (b"\x0a" + b"\xff" * 11, "more than ten bytes"),
+        (b"\x0b", "a field of kind 3"),
+        (b"\x0a\x04\x0a\x02\xff\xfe", "token 0 is not UTF-8"),
+        (b"\x12\x02\x18\x03", "model type WORD is not supported; supported: UNIGRAM, BPE"),
+    ):
+        with pytest.raises(rl.FormatError, match=message):
+            read_sentencepiece(bad)
+    assert list(fields(b"\x08\x96\x01", "x")) == [(1, 150)]
+    assert tokenizer_json({"config.json": b"{}"}) is None
