@@ -42,11 +42,12 @@ class Batch(DecodeSession):
 
     rows: Sequence[Row] = ()
 
-    def start(self, rows: list[Row], options: Options) -> None:
+    def start(self, model: CausalLM, rows: list[Row], options: Options) -> None:
         """Begin with other rows; their number must be the batch's."""
         self.rows = rows
         self.restart()
         self.begin(options, *(row.ids for row in rows))
+        self.expect(model, [len(row.ids) for row in rows])
 
     @property
     def done(self) -> bool:

@@ -17,6 +17,7 @@ from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.session import ChatSession
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
+from rushlight.models.layers.rotary import Rotary
 from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
@@ -37,6 +38,7 @@ class CausalLM(Model):
 
     template: ChatTemplate | None = None
     eos_ids: frozenset[int] = frozenset()
+    rotary = Rotary(())
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -166,6 +168,14 @@ class CausalLM(Model):
                 'generate_batch: overflow="shift" is not supported; generate the prompts one by one'
             )
         rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
+        for row in rows:
+            held = len(row.ids)
+            if self.rotary.jumps(held, held + chosen.max_new_tokens - 1):
+                raise ValueError(
+                    f"generate_batch: {held} tokens and {chosen.max_new_tokens} new ones pass "
+                    "LongRoPE's original context; generate the prompts one by one, or pass fewer "
+                    "max_new_tokens"
+                )
         checked(chosen, self.vocab_size, self.device)
         return rows, chosen
 
@@ -181,7 +191,7 @@ class CausalLM(Model):
         ):
             batch = Batch(self, len(rows), options.cache_type)
         try:
-            batch.start(rows, options)
+            batch.start(self, rows, options)
             picked = batch.feed(self)
             for made in range(1, options.max_new_tokens + 1):
                 last = made == options.max_new_tokens
@@ -229,8 +239,8 @@ class CausalLM(Model):
         """
         session, self._session = self._session, None
         if session is None or not session.can_resume(self, linear, cache_type):
-            return ChatSession(self, cache_type)
-        session.resume(ids)
+            session = ChatSession(self, cache_type)
+        session.resume(self, ids)
         return session
 
     def _run(self, ids: list[int], options: Options) -> GenerationSteps:
@@ -265,8 +275,9 @@ class CausalLM(Model):
                             'overflow="shift" to drop the oldest, or fewer max_new_tokens'
                         )
                     ids = _shifted(ids, limit)
-                    session.restart()
-                    picked = session.feed(self, ids)
+                    picked = session.reread(self, ids)
+                elif self.rotary.jumps(len(ids) - 1, len(ids)):
+                    picked = session.reread(self, ids)
                 elif after is not None:
                     picked = after
                 else:
