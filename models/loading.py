@@ -18,6 +18,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
+from rushlight.models.saving import SMALL
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -146,6 +147,7 @@ def assemble(
     placed = {n: _placed(t, target, wanted) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(files)
+    model.files = {name: files[name] for name in SMALL if name in files}
     model.eval()
     return model
 

@@ -2,8 +2,9 @@
 
     python tests/parity/make_family_goldens.py [ROW ...]
 
-Needs torch, transformers and safetensors. Writes tests/models/data/families/ROW.safetensors for
-each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and of
+Needs torch, transformers, safetensors and this package. Checks that transformers loads what
+`save_pretrained` writes, with the same results. Writes tests/models/data/families/ROW.safetensors
+for each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and of
 the same with padding under "padded"; as metadata config.json and the checkpoint's names and shapes.
 """
 
@@ -20,6 +21,8 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+
+import rushlight as rl
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -41,6 +44,17 @@ def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
     return {n: list(t.shape) for n, t in tensors.items()}
 
 
+def _saved_and_loaded(kind: Any, folder: Path) -> Any:
+    """transformers' model of what `save_pretrained` writes in shards of the folder's model."""
+    target = folder / "saved"
+    rl.models.load(folder).save_pretrained(target, max_shard_bytes=30_000)
+    model, report = kind.from_pretrained(
+        target, attn_implementation="eager", output_loading_info=True
+    )
+    assert not any(report.values()), report
+    return model.eval()
+
+
 def main(rows: list[str]) -> None:
     table = _table()
     for row in rows or table.ROWS:
@@ -51,6 +65,7 @@ def main(rows: list[str]) -> None:
             names = _checkpoint(kind(config), table, Path(folder))
             model = kind.from_pretrained(folder, attn_implementation="eager").eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+            saved = _saved_and_loaded(kind, Path(folder))
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}
@@ -59,7 +74,9 @@ def main(rows: list[str]) -> None:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             found = [model(ids), model(ids, **given)]
+            again = saved(ids)[0]
         out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
+        assert torch.equal(out, again), f"{row}: save_pretrained changes the results"
         metadata = {"config": json.dumps(stored), "names": json.dumps(names)}
         place = MODELS / "data" / "families" / f"{row}.safetensors"
         tensors = {"out": out.contiguous(), "padded": padded.contiguous()}
