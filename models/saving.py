@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +89,7 @@ def _refuse_to_replace(target: Path, names: set[str], overwrite: bool) -> None:
 def _small_files(model: Model) -> dict[str, bytes]:
     found = dict(model.files)
     raw = found.get("config.json")
-    own = asdict(model.config) if is_dataclass(model.config) else vars(model.config)
-    config: dict[str, Any] = dict(own) if raw is None else json.loads(raw)
+    config: dict[str, Any] = dict(vars(model.config)) if raw is None else json.loads(raw)
     for key in ("rope_scaling", "rope_parameters"):
         scaling = config.get(key)
         if isinstance(scaling, dict) and scaling.get("rope_type") == "factors":
@@ -103,9 +101,9 @@ def _small_files(model: Model) -> dict[str, bytes]:
     config["dtype"] = next(
         (t.dtype.name for t in model.parameters() if t.dtype.is_floating_point), "float32"
     )
-    spec = getattr(model, "spec", None)
-    if hasattr(spec, "tied"):
-        config["tie_word_embeddings"] = spec.tied
+    tied = getattr(getattr(model, "spec", None), "tied", None)
+    if tied is not None:
+        config["tie_word_embeddings"] = tied
     found["config.json"] = json.dumps(config, indent=2).encode()
     if isinstance(model.tokenizer, NativeTokenizer):
         found["tokenizer.json"] = model.tokenizer.to_json()

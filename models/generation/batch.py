@@ -21,6 +21,12 @@ class Row:
 
     def __init__(self, model: CausalLM, ids: list[int], options: Options) -> None:
         model.check_length(ids, options)
+        held, more = len(ids), options.max_new_tokens
+        if model.rotary.jumps(held, held + more - 1):
+            raise ValueError(
+                f"generate_batch: {held} tokens and {more} new ones pass LongRoPE's original "
+                "context; generate the prompts one by one, or pass fewer max_new_tokens"
+            )
         self.ids, self.held = ids, 0
         self.pieces = Pieces(model.tokenizer, options.stops)
         self.texts: list[str] = []

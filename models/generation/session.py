@@ -30,6 +30,8 @@ CHUNK = 128
 # On asynchronous devices prompts are cut into these widths, the last part padded, so that prompts
 # of all lengths share captures.
 WIDTHS = (CHUNK, 32, 8)
+# Tokens that a shifted context keeps of its beginning, where the system prompt is.
+KEPT = 4
 
 
 class DecodeSession:
@@ -205,6 +207,11 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     else:  # the time of a step does not depend on its width
         width = min((w for w in widths if w >= left), default=widths[0])
     return min(left, width), width
+
+
+def shifted(ids: list[int], limit: int) -> list[int]:
+    """The first few tokens and the newest half of the context."""
+    return ids[:KEPT] + ids[-max(1, limit // 2) :] if len(ids) > KEPT + limit // 2 else ids
 
 
 def reader(cache: Cache) -> Callable[..., Tensor]:

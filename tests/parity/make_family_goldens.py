@@ -4,8 +4,9 @@
 
 Needs torch, transformers, safetensors and this package. Checks that transformers loads what
 `save_pretrained` writes, with the same results. Writes tests/models/data/families/ROW.safetensors
-for each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and of
-the same with padding under "padded"; as metadata config.json and the checkpoint's names and shapes.
+for each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and
+of the same with padding under "padded"; as metadata config.json and the checkpoint's names and
+shapes.
 """
 
 from __future__ import annotations
