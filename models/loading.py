@@ -131,14 +131,16 @@ def assemble(
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
     require_config(files)
-    config = parse_object("config.json", files["config.json"])
+    small = {name: files[name] for name in SMALL if name in files}
+    config = parse_object("config.json", small["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
-    layers = config.get("num_hidden_layers")
-    if isinstance(layers, int) and layers > len(tensors):  # told before they are built
-        raise LoadError(
-            f"config.json: num_hidden_layers is {layers}, but the checkpoint has only "
-            f"{len(tensors)} tensors"
-        )
+    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
+        layers = config.get(key)
+        if isinstance(layers, int) and layers > len(tensors):  # told before they are built
+            raise LoadError(
+                f"config.json: {key} is {layers}, but the checkpoint has only "
+                f"{len(tensors)} tensors"
+            )
     model: Model = family.build(config, tensors.keys())
     model.tasks = family.TASKS
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
@@ -147,7 +149,7 @@ def assemble(
     placed = {n: _placed(t, target, wanted) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(files)
-    model.files = {name: files[name] for name in SMALL if name in files}
+    model.files = small
     model.eval()
     return model
 
