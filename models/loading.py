@@ -20,6 +20,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
 from rushlight.models.prequantized import dequantized, named_dtype
+from rushlight.models.saving import SMALL
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -137,18 +138,20 @@ def assemble(
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
     require_config(files)
-    config = parse_object("config.json", files["config.json"])
+    small = {name: files[name] for name in SMALL if name in files}
+    config = parse_object("config.json", small["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
         config, tensors = dequantized(config, tensors, wanted)
-    layers = config.get("num_hidden_layers")
-    if isinstance(layers, int) and layers > len(tensors):  # told before they are built
-        raise LoadError(
-            f"config.json: num_hidden_layers is {layers}, but the checkpoint has only "
-            f"{len(tensors)} tensors"
-        )
+    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
+        layers = config.get(key)
+        if isinstance(layers, int) and layers > len(tensors):  # told before they are built
+            raise LoadError(
+                f"config.json: {key} is {layers}, but the checkpoint has only "
+                f"{len(tensors)} tensors"
+            )
     model: Model = family.build(config, tensors.keys())
     model.tasks = family.TASKS
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
@@ -157,6 +160,7 @@ def assemble(
     placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(files)
+    model.files = small
     model.eval()
     return model
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
@@ -22,6 +24,7 @@ class Model(nn.Module):
     tasks: tuple[str, ...] = ()
     duplicates: Mapping[str, str] = {}
     tokenizer: Tokenizer | None = None
+    files: Mapping[str, bytes] = {}  # the small files that `save_pretrained` writes again
 
     @property
     def device(self) -> Device:
@@ -35,6 +38,25 @@ class Model(nn.Module):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the checkpoint's small files other than config.json; families override this."""
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        dequantize: DType | str | None = None,
+        max_shard_bytes: int = 5 << 30,
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Write safetensors, config.json and the tokenizer's files, which transformers loads.
+
+        dequantize: the dtype that quantized weights are written in; without it they raise
+        ValueError. Weights of more than max_shard_bytes are written in shards with an index. A new
+        folder appears once it is complete. FileExistsError for a folder that holds such files
+        already, unless overwrite. Returns the files' paths.
+        """
+        from rushlight.models.saving import save_folder
+
+        return save_folder(self, folder, dequantize, max_shard_bytes, overwrite)
 
     if TYPE_CHECKING:  # families have different methods: encode, generate, ...
 

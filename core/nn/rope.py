@@ -11,6 +11,9 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
+# No scaling makes a context longer: float32 holds all positions below it.
+_FARTHEST = 1 << 24
+
 
 class Rope:
     """Angles position * theta^(-2i/dim) that rotate pairs of features (Su et al., 2021).
@@ -26,7 +29,8 @@ class Rope:
       `long_factor` where a row is longer than the original context; cos and sin are scaled too.
     - "dynamic" raises theta where a row is longer than `max_position_embeddings`.
 
-    FormatError for other types.
+    reach: the context that yarn and dynamic make of the original one, else 0. FormatError for
+    other types.
     """
 
     def __init__(
@@ -38,10 +42,12 @@ class Rope:
         self.frequencies, self.amplitude = plain, 1.0
         # What depends on a row's length: frequencies past `limit` tokens, or a factor of theta.
         self.long: list[float] | None = None
-        self.limit, self.stretch = 0.0, 0.0
+        self.limit, self.stretch, self.reach = 0.0, 0.0, 0
         if kind == "yarn":
             self.frequencies = _yarn(plain, dim, theta, scaling)
             self.amplitude = _yarn_amplitude(scaling)
+            original = _number(scaling, "original_max_position_embeddings")
+            self.reach = _reach(original * _factor(scaling))
         elif kind in ("longrope", "su"):
             self.frequencies = _divided(plain, scaling, "short_factor")
             self.long = _divided(plain, scaling, "long_factor")
@@ -49,7 +55,9 @@ class Rope:
             self.amplitude = _longrope_amplitude(scaling)
         elif kind == "dynamic":
             self.limit = _number(scaling, "max_position_embeddings")
-            self.stretch = _number(scaling, "factor") if dim > 2 else 0.0
+            factor = _number(scaling, "factor")
+            self.stretch = factor if dim > 2 else 0.0
+            self.reach = _reach(self.limit * factor)
         else:
             self.frequencies = _scaled(plain, kind, scaling)
 
@@ -88,6 +96,10 @@ def _number(scaling: Mapping[str, Any], key: str) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < 1e9:
         raise FormatError(f"config.json: rope_scaling has {key} {value!r}; it must be positive")
     return float(value)
+
+
+def _reach(context: float) -> int:
+    return int(min(context, _FARTHEST))
 
 
 def _scaled(frequencies: list[float], kind: Any, scaling: Mapping[str, Any]) -> list[float]:

@@ -21,6 +21,12 @@ class Row:
 
     def __init__(self, model: CausalLM, ids: list[int], options: Options) -> None:
         model.check_length(ids, options)
+        held, more = len(ids), options.max_new_tokens
+        if model.rotary.jumps(held, held + more - 1):
+            raise ValueError(
+                f"generate_batch: {held} tokens and {more} new ones pass LongRoPE's original "
+                "context; generate the prompts one by one, or pass fewer max_new_tokens"
+            )
         self.ids, self.held = ids, 0
         self.pieces = Pieces(model.tokenizer, options.stops)
         self.texts: list[str] = []
@@ -42,11 +48,12 @@ class Batch(DecodeSession):
 
     rows: Sequence[Row] = ()
 
-    def start(self, rows: list[Row], options: Options) -> None:
+    def start(self, model: CausalLM, rows: list[Row], options: Options) -> None:
         """Begin with other rows; their number must be the batch's."""
         self.rows = rows
         self.restart()
         self.begin(options, *(row.ids for row in rows))
+        self.expect(model, [len(row.ids) for row in rows])
 
     @property
     def done(self) -> bool:

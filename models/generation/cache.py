@@ -65,6 +65,7 @@ class Cache:
         self.capacity, self.longest, self.static = 0, 0, False
         self.written = 0  # the sum over steps of the longest row's tokens; at least `longest`
         self.lengths = ops.zeros(batch, dtype=int64, device=device)
+        self.expected, self.farthest = ops.zeros(batch, dtype=int64, device=device), 0
         self.buffers: list[list[Tensor]] = [
             [ops.zeros(batch, *shape, device=device) for shape in spec.shapes]
             if isinstance(spec, State) else []
@@ -112,6 +113,11 @@ class Cache:
             self.capacity = size  # set last: after an interruption the buffers grow again
         for window in self.windows.values():
             self._fit(window, more)
+
+    def expect(self, lengths: Sequence[int]) -> None:
+        """Say how long each row will be, for rotary positions that depend on it."""
+        self.expected.copy_(tensor(list(lengths), dtype=int64, device=self.device))
+        self.farthest = max(lengths)
 
     def _size(self, size: int, need: int, most: int) -> int:
         size = max(SMALLEST, size)
@@ -275,7 +281,8 @@ class Cache:
         new = Cache(self.specs, self.batch, limit=self.limit, device=self.device, dtype=self.dtype)
         new.capacity, new.static = self.capacity, self.static
         new.longest, new.written = self.longest, self.written
-        new.lengths = self.lengths.clone()
+        new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
+        new.farthest = self.farthest
         new.buffers = [[t.clone() for t in kept] for kept in self.buffers]
         for window, old in zip(new.windows.values(), self.windows.values(), strict=True):
             window.base = old.base.clone()

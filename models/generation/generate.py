@@ -9,20 +9,20 @@ from typing import Any
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.jit.function import executable_memory
+from rushlight.models.generation.answers import AnswerParts, parts_of_tokens
 from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.sampling import Options, checked
-from rushlight.models.generation.session import ChatSession
+from rushlight.models.generation.session import ChatSession, shifted
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
+from rushlight.models.layers.rotary import Rotary
 from rushlight.models.loading import find_tokenizer, small_json
 from rushlight.models.model import Model
 
 Message = Mapping[str, Any]
-
-# Tokens that a shifted context keeps of its beginning, where the system prompt is.
-KEPT = 4
+Tools = Sequence[Mapping[str, Any]] | None
 
 
 class CausalLM(Model):
@@ -36,6 +36,7 @@ class CausalLM(Model):
 
     template: ChatTemplate | None = None
     eos_ids: frozenset[int] = frozenset()
+    rotary = Rotary(())
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -91,21 +92,34 @@ class CausalLM(Model):
             if token.text:
                 yield token.text
 
-    def chat(self, messages: Sequence[Message], **options: Any) -> Steps[str, None, None]:
+    def chat(
+        self, messages: Sequence[Message], *, tools: Tools = None, **options: Any
+    ) -> Steps[str, None, None]:
         """The assistant's next answer to `messages` ({"role", "content"}), piece by piece.
 
-        The checkpoint's chat template formats the messages. ValueError if there is none.
+        The checkpoint's chat template formats the messages and tools, see `chat_ids`. ValueError
+        if there is none.
         """
-        return self.generate(self.chat_ids(messages), **options)
+        return self.generate(self.chat_ids(messages, tools=tools), **options)
 
-    def chat_ids(self, messages: Sequence[Message]) -> list[int]:
-        """Token ids of `messages` formatted by the chat template, up to the answer."""
+    def answer_parts(
+        self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Tools = None
+    ) -> AnswerParts:
+        """The parts of an answer's tokens: content, thinking, and calls if there are `tools`."""
+        return parts_of_tokens(self.tokenizer, self.eos_ids, ids, prompt, bool(tools))
+
+    def chat_ids(self, messages: Sequence[Message], *, tools: Tools = None) -> list[int]:
+        """Token ids of `messages` formatted by the chat template, up to the answer.
+
+        tools: functions that the model may call, as JSON Schemas in the form of OpenAI's interface:
+        {"type": "function", "function": {"name", "description", "parameters"}}.
+        """
         if self.template is None:
             raise ValueError(
                 f"chat: this {self.config.model_type} checkpoint has no chat template; use "
                 "generate() with a prompt of your own"
             )
-        text = self.template.render(messages, add_generation_prompt=True)
+        text = self.template.render(messages, add_generation_prompt=True, tools=tools or None)
         return self._encode(text, add_special_tokens=False)
 
     def tokens(self, prompt: str | Sequence[int], **options: Any) -> Steps[Token, None, None]:
@@ -177,7 +191,7 @@ class CausalLM(Model):
         ):
             batch = Batch(self, len(rows), options.cache_type)
         try:
-            batch.start(rows, options)
+            batch.start(self, rows, options)
             picked = batch.feed(self)
             for made in range(1, options.max_new_tokens + 1):
                 last = made == options.max_new_tokens
@@ -225,14 +239,14 @@ class CausalLM(Model):
         """
         session, self._session = self._session, None
         if session is None or not session.can_resume(self, linear, cache_type):
-            return ChatSession(self, cache_type)
-        session.resume(ids)
+            session = ChatSession(self, cache_type)
+        session.resume(self, ids)
         return session
 
     def _run(self, ids: list[int], options: Options) -> GenerationSteps:
         """The steps of one answer: yields tokens, and readbacks whose values it is sent."""
         prompt, limit = ids, self.context_length
-        ids = _shifted(ids, limit) if len(ids) >= limit else list(ids)
+        ids = shifted(ids, limit) if len(ids) >= limit else list(ids)
         session = self._resume(ids, options.linear, options.cache_type)
         pieces = Pieces(self.tokenizer, options.stops)
         try:
@@ -260,9 +274,10 @@ class CausalLM(Model):
                             f"generate: the context of {limit} tokens is full; pass "
                             'overflow="shift" to drop the oldest, or fewer max_new_tokens'
                         )
-                    ids = _shifted(ids, limit)
-                    session.restart()
-                    picked = session.feed(self, ids)
+                    ids = shifted(ids, limit)
+                    picked = session.reread(self, ids)
+                elif self.rotary.jumps(len(ids) - 1, len(ids)):
+                    picked = session.reread(self, ids)
                 elif after is not None:
                     picked = after
                 else:
@@ -277,8 +292,3 @@ def _text(settings: dict[str, Any], name: str) -> str:
     value = settings.get(name)
     value = value.get("content") if isinstance(value, dict) else value
     return value if isinstance(value, str) else ""
-
-
-def _shifted(ids: list[int], limit: int) -> list[int]:
-    """The first few tokens and the newest half of the context."""
-    return ids[:KEPT] + ids[-max(1, limit // 2) :] if len(ids) > KEPT + limit // 2 else ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Generator as Steps
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ CHUNK = 128
 # On asynchronous devices prompts are cut into these widths, the last part padded, so that prompts
 # of all lengths share captures.
 WIDTHS = (CHUNK, 32, 8)
+# Tokens that a shifted context keeps of its beginning, where the system prompt is.
+KEPT = 4
 
 
 class DecodeSession:
@@ -86,13 +88,20 @@ class DecodeSession:
         """Forget all but the first `length` tokens."""
         self.cache.truncate(length)
 
+    def expect(self, model: CausalLM, lengths: Sequence[int]) -> None:
+        """Say how long the prompts are before their parts are read."""
+        if model.rotary.by_length:
+            self.cache.expect(lengths)
+
     def read_and_advance(self, model: CausalLM, picked: Tensor, last: bool) -> ReadSteps:
         """Read the picks back; returns their values and the next step's picks.
 
         The next picks are None if that step was not computed ahead, as after the `last` token.
         """
         readback = picked.readback()
-        after = self.step(model) if self.ahead and not last else None
+        held = self.cache.longest
+        early = self.ahead and not last and not model.rotary.jumps(held, held + 1)
+        after = self.step(model) if early else None
         return (yield readback), after
 
     def step(self, model: CausalLM) -> Tensor:
@@ -134,9 +143,17 @@ class ChatSession(DecodeSession):
     def __init__(self, model: CausalLM, cache_type: str = "float32") -> None:
         super().__init__(model, 1, cache_type)
         self.ids: list[int] = []
+        self.first = 0  # the length of the prompt with which the cached tokens began
 
-    def resume(self, ids: list[int]) -> None:
-        """Keep the tokens that `ids` begins with; none if the cache cannot be cut there."""
+    def resume(self, model: CausalLM, ids: list[int]) -> None:
+        """Keep the tokens that `ids` begins with, then expect `ids`.
+
+        None are kept if the cache cannot be cut there, or if their rotary angles were those of
+        another length.
+        """
+        lengths = {self.first, max(self.cache.farthest, self.cache.longest), len(ids)}
+        if self.ids and len(set(map(model.rotary.at, lengths))) > 1:
+            self.restart()
         common = 0
         # The last token is read again, for the logits after it.
         for a, b in zip(self.ids, ids[:-1], strict=False):
@@ -144,6 +161,14 @@ class ChatSession(DecodeSession):
                 break
             common += 1
         self.restart(0 if self.cache.cannot_truncate(common) else common)
+        self.first = self.first if self.ids else len(ids)
+        self.expect(model, [len(ids)])
+
+    def reread(self, model: CausalLM, ids: list[int]) -> Tensor:
+        """Forget all tokens and read `ids`; returns the picks after the last."""
+        self.restart()
+        self.resume(model, ids)
+        return self.feed(model, ids)
 
     def restart(self, length: int = 0) -> None:
         """Forget all but the first `length` tokens."""
@@ -182,6 +207,11 @@ def cut(cache: Cache, left: int, software: bool) -> tuple[int, int]:
     else:  # the time of a step does not depend on its width
         width = min((w for w in widths if w >= left), default=widths[0])
     return min(left, width), width
+
+
+def shifted(ids: list[int], limit: int) -> list[int]:
+    """The first few tokens and the newest half of the context."""
+    return ids[:KEPT] + ids[-max(1, limit // 2) :] if len(ids) > KEPT + limit // 2 else ids
 
 
 def reader(cache: Cache) -> Callable[..., Tensor]:

@@ -206,6 +206,8 @@ class Decoder(CausalLM):
             one.attention.rotary if isinstance(one.attention, AttentionSpec) else one.rotary
             for one in spec.layers
         )
+        if not spec.learned_positions:
+            self.context_length = max(spec.context, self.rotary.reach)
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer."""
@@ -227,7 +229,7 @@ class Decoder(CausalLM):
         the ids of each row without padding on the right; the last tokens are counted within them.
         cache: holds the earlier tokens, and these are added. attention_mask (batch, length),
         without a cache: false or zero for padding, on either side. Raises ValueError past the
-        context.
+        context, and where LongRoPE would change the angles of tokens that the cache holds.
         """
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
@@ -238,7 +240,18 @@ class Decoder(CausalLM):
             raise ValueError(f"{self.config.model_type}: give attention_mask or a cache, not both")
         mask = None
         if cache is not None:
-            cache.reserve(ids.shape[1])
+            held, more = cache.longest, ids.shape[1]
+            if (
+                held
+                and lengths is None
+                and self.rotary.jumps(max(held, cache.farthest), held + more)
+            ):
+                raise ValueError(
+                    f"{self.config.model_type}: {more} tokens after {held} cached ones pass "
+                    "LongRoPE's original context, where the angles of all tokens change; read "
+                    "all of them into an empty cache, as generate does"
+                )
+            cache.reserve(more)
             positions = cache.positions(ids.shape[1])
         elif attention_mask is None:
             positions = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
@@ -247,7 +260,7 @@ class Decoder(CausalLM):
             positions = (ops.cumsum(real.long(), 1) - 1).clamp(min=0)
             mask = real[:, None, None, :]
         offsets = () if cache is None else cache.offsets()
-        angles = self.rotary.angles(positions, lengths)
+        angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
         x = self._embedded(ids, positions)
         context = AttentionContext(angles, mask, lengths, cache, offsets)
         for layer in self._part(self.spec.names.layers):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.core import ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.nn.rope import Rope
 from rushlight.core.tensor.tensor import Tensor
@@ -92,14 +93,42 @@ class Rotary:
             if spec is not None
         }
 
-    def angles(self, positions: Tensor, lengths: Tensor | None = None) -> Angles:
+    @property
+    def reach(self) -> int:
+        """The context that the scalings make of the original one; 0 without such a scaling."""
+        return max((rope.reach for rope in self.ropes.values()), default=0)
+
+    @property
+    def by_length(self) -> bool:
+        """Whether angles depend on the length of a row."""
+        return any(rope.by_length for rope in self.ropes.values())
+
+    def at(self, length: int) -> tuple[float, ...]:
+        """What the angles of a row of this length depend on: equal where they are equal."""
+        return tuple(
+            max(length, rope.limit) if rope.stretch else float(length > rope.limit)
+            for rope in self.ropes.values()
+            if rope.by_length
+        )
+
+    def jumps(self, before: int, after: int) -> bool:
+        """Whether LongRoPE changes all angles as a row grows from one length to another."""
+        return any(rope.long and before <= rope.limit < after for rope in self.ropes.values())
+
+    def angles(
+        self, positions: Tensor, lengths: Tensor | None = None, expected: Tensor | None = None
+    ) -> Angles:
         """cos and sin for each kind, (batch, 1, length, dim/2), of positions (batch, length).
 
-        lengths: (batch,), the positions of each row without padding on the right.
+        lengths: (batch,), the positions of each row without padding on the right. expected:
+        (batch,), the lengths that rows will have, where they are read in parts.
         """
         found, until = {}, None
-        if lengths is not None and any(rope.by_length for rope in self.ropes.values()):
-            until = positions[:, :1] + lengths.unsqueeze(1)
+        if self.by_length and (lengths is not None or expected is not None):
+            count = positions.shape[1] if lengths is None else lengths.unsqueeze(1)
+            until = positions[:, :1] + count
+            if expected is not None:
+                until = ops.maximum(until, expected.unsqueeze(1))
         for spec, rope in self.ropes.items():
             cos, sin = rope.angles(positions, until)
             # (batch, length, dim/2) -> (batch, 1, length, dim/2)

@@ -78,6 +78,7 @@ KINDS: dict[str, Kind] = {
                   list[str]),
     "prompt": Kind("a text or a list of token ids", _is_prompt, _PROMPT, "string | number[]", str),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
+    "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]"),
     "biases": Kind(
         "numbers by token", lambda v: isinstance(v, Mapping), _NUMBERS, "Record<number, number>",
         received=lambda v: {int(token): bias for token, bias in v.items()},  # keys arrive as texts

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -47,3 +49,10 @@ def op_samples() -> ModuleType:
 def op_calls() -> ModuleType:
     """The module that finds the ops that a model calls."""
     return _module(HERE / "op_calls.py")
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., Any]:
+    """The function that makes a random llama with a tokenizer: tiny(device, **config)."""
+    made: Callable[..., Any] = _module(HERE / "test_generate.py").tiny
+    return made

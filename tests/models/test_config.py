@@ -128,3 +128,10 @@ def test_gguf_names_follow_from_the_skeletons() -> None:
     for unknown in ("blk.0.ffn_norm.weight", "blk.0.beads", "blk.0.attn_q.scale", "blk.x.attn_q"):
         with pytest.raises(rl.LoadError, match=f"'{unknown}', which toy does not have"):
             architecture.renamed(unknown)
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer", "n_layers", "num_layers"])
+def test_layers_that_the_checkpoint_lacks_are_not_built(key: str) -> None:
+    config = {"model_type": "bloom", "vocab_size": 8, "hidden_size": 8, key: 1 << 27}
+    with pytest.raises(rl.LoadError, match=f"{key} is 134217728, but the checkpoint has only 0"):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, {})

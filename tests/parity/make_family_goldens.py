@@ -2,10 +2,11 @@
 
     python tests/parity/make_family_goldens.py [ROW ...]
 
-Needs torch, transformers and safetensors. Writes tests/models/data/families/ROW.safetensors for
-each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and of
-the same with padding under "padded"; as metadata config.json and the checkpoint's names and shapes.
-What the hub has as remote code is computed by remote_families.py.
+Needs torch, transformers, safetensors and this package. Checks that transformers loads what
+`save_pretrained` writes, with the same results. Writes tests/models/data/families/ROW.safetensors
+for each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and
+of the same with padding under "padded"; as metadata config.json and the checkpoint's names and
+shapes. What the hub has as remote code is computed by remote_families.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+
+import rushlight as rl
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
@@ -65,6 +68,17 @@ def _save(row: str, out: Any, padded: Any, config: Any, names: Any) -> None:
     print(row, place.stat().st_size, "bytes")
 
 
+def _saved_and_loaded(kind: Any, folder: Path) -> Any:
+    """transformers' model of what `save_pretrained` writes in shards of the folder's model."""
+    target = folder / "saved"
+    rl.models.load(folder).save_pretrained(target, max_shard_bytes=30_000)
+    model, report = kind.from_pretrained(
+        target, attn_implementation="eager", output_loading_info=True
+    )
+    assert not any(report.values()), report
+    return model.eval()
+
+
 def main(rows: list[str]) -> None:
     table, remote = _module(MODELS / "families.py"), _module(HERE / "remote_families.py")
     for row in rows or table.ROWS:
@@ -80,6 +94,7 @@ def main(rows: list[str]) -> None:
             names = _checkpoint(kind(config), table, Path(folder))
             model = kind.from_pretrained(folder, attn_implementation=way).eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+            saved = _saved_and_loaded(kind, Path(folder))
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}
@@ -92,15 +107,18 @@ def main(rows: list[str]) -> None:
         if decoder and not more and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
+            plain: dict[str, Any] = {"decoder_input_ids": more[0]} if more else {}
             if settings["model_type"] in table.RECURRENT:
-                out = model(ids, use_cache=False).logits
+                plain = {"use_cache": False}
+                out = model(ids, **plain).logits
                 padded = torch.zeros_like(out)
                 for row_ids, kept, into in zip(ids, mask, padded, strict=True):
                     into[kept] = model(row_ids[kept][None], use_cache=False).logits[0]
             else:
-                found = [model(ids, decoder_input_ids=more[0]) if more else model(ids),
-                         model(ids, **given)]  # fmt: skip
+                found = [model(ids, **plain), model(ids, **given)]
                 out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
+            again = saved(ids, **plain)[0]
+        assert torch.equal(out, again), f"{row}: save_pretrained changes the results"
         _save(row, out, padded, stored, names)
 
 

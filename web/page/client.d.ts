@@ -70,8 +70,28 @@ export interface EncodeOptions {
 }
 
 export interface ChatMessage {
-  role: "system" | "user" | "assistant" | (string & {});
+  role: "system" | "user" | "assistant" | "tool" | (string & {});
   content: string;
+  /** Whatever else the model's chat template reads, such as `tool_calls`. */
+  [key: string]: unknown;
+}
+
+/** A function that the model may call; `parameters` is a JSON Schema. */
+export interface Tool {
+  type: "function";
+  function: { name: string; description?: string; parameters?: object };
+}
+
+export interface ToolCall {
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
+/** Of an answer of `chat`: what was said and thought, and which tools are called. */
+export interface ChatStats extends GenerateStats {
+  content: string;
+  thinking: string;
+  toolCalls: ToolCall[];
 }
 
 export interface GeneratedToken {
@@ -125,6 +145,12 @@ export interface GenerateOptions {
   onDone?: (stats: GenerateStats) => void;
 }
 
+export interface ChatOptions extends Omit<GenerateOptions, "onDone"> {
+  /** Functions that the model may call; its calls are in `toolCalls` of `onDone`. */
+  tools?: Tool[];
+  onDone?: (stats: ChatStats) => void;
+}
+
 /** Options of every call of a task, besides the task's own. */
 export interface CallOptions {
   signal?: AbortSignal;
@@ -151,7 +177,7 @@ export interface Tasks {
     options: GenerateOptions & { template?: boolean };
     output: string;
   };
-  chat: { input: ChatMessage[]; options: GenerateOptions; output: string };
+  chat: { input: ChatMessage[]; options: ChatOptions; output: string };
   [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
 }
 
@@ -258,7 +284,7 @@ export interface Model {
    *  aborting the signal stops the worker within one token. */
   generate(prompt: string | number[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
   /** The assistant's answer to `messages`, which the model's chat template formats. */
-  chat(messages: ChatMessage[], options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  chat(messages: ChatMessage[], options?: ChatOptions): AsyncGenerator<string, void, void>;
   /** Tokens of a text, or of messages in the chat template. */
   tokenCount(prompt: string | ChatMessage[]): Promise<number>;
   /** One vector per text, in the order of the texts. */

@@ -157,7 +157,7 @@ class Model {
   }
 
   /** @param {import("./client.d.ts").ChatMessage[]} messages
-   *  @param {import("./client.d.ts").GenerateOptions} [options] */
+   *  @param {import("./client.d.ts").ChatOptions} [options] */
   chat(messages, options) {
     return stream(this.#link, this.#id, "chat", messages, { ...options });
   }

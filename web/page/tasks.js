@@ -60,8 +60,8 @@ export async function* stream(link, id, task, input, options = {}) {
       if (text) yield text;
     }
     // Every report arrived before the result.
-    const { promptIds, ids, seconds, stopped } = await answer;
-    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.length, seconds, stopped });
+    const { promptIds, ids, text, linear, ...more } = await answer;
+    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.length, ...more });
   } finally {
     control.abort(); // the consumer left the loop: stop the worker
   }

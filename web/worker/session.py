@@ -275,7 +275,8 @@ def _camel(value: Any) -> Any:
         return [_camel(x) for x in value]
     if not isinstance(value, dict):
         return value
-    return {camel(key): _camel(x) for key, x in value.items()}
+    # The names of a tool's arguments are the tool's.
+    return {camel(k): x if k == "arguments" else _camel(x) for k, x in value.items()}
 
 
 def dispose(number: int) -> None:

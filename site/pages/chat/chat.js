@@ -4,7 +4,7 @@ import * as job from "../shared/job.js";
 import { byId, duration, make, pick, work } from "../shared/page.js";
 import { hideError } from "../shared/status.js";
 import { mark, watch } from "../shared/timing.js";
-import { rendered } from "./markdown.js";
+import { inParts } from "./markdown.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
 import { item, listing } from "./view.js";
@@ -183,7 +183,7 @@ function answer() {
         for await (const piece of pieces) {
           reply.content += piece;
           const follow = atEnd();
-          body.replaceChildren(rendered(reply.content));
+          body.replaceChildren(...inParts(reply.content, body));
           if (follow) toEnd();
         }
       });

@@ -35,6 +35,38 @@ export function rendered(text) {
   }
 }
 
+/** An answer as elements: each of its `<think>` parts folds away; those that are open stay so.
+ *  @param {string} text @param {HTMLElement} [before]  where an earlier state of it is shown
+ *  @returns {Node[]} */
+export function inParts(text, before) {
+  const open = [...(before?.querySelectorAll("details.thought") ?? [])].map(
+    (one) => one instanceof HTMLDetailsElement && one.open,
+  );
+  // Some templates end the prompt with the first tag, so that an answer begins within the part.
+  const begun = text.includes("</think>") && !text.split("</think>", 1)[0].includes("<think>");
+  const [start, ...parts] = (begun ? `<think>${text}` : text).split("<think>");
+  const made = start.trim() ? [rendered(start)] : [];
+  for (const [i, part] of parts.entries()) {
+    const [thought, ...rest] = part.split("</think>");
+    if (thought.trim()) made.push(folded(thought, rest.length > 0, open[i] ?? false));
+    if (rest.join("").trim()) made.push(rendered(rest.join("")));
+  }
+  return made;
+}
+
+/** @param {string} thought @param {boolean} ended @param {boolean} open */
+function folded(thought, ended, open) {
+  const made = document.createElement("details");
+  made.className = "thought";
+  made.open = open;
+  const summary = document.createElement("summary");
+  summary.textContent = ended ? "Thoughts" : "Thinking …";
+  const inside = document.createElement("div");
+  inside.append(rendered(thought));
+  made.append(summary, inside);
+  return made;
+}
+
 /** @param {string} text */
 function formatted(text) {
   const clean = DOMPurify.sanitize(marked.parse(text, { async: false }), {

@@ -1,7 +1,7 @@
 // view.js: messages and the list of conversations as elements.
 
 import { make } from "../shared/page.js";
-import { rendered } from "./markdown.js";
+import { inParts } from "./markdown.js";
 import { title } from "./store.js";
 
 /**
@@ -33,7 +33,7 @@ export function item(message, index, last, acts) {
     if (last) under.append(button("Answer", acts.again)); // stopped before its first word
     return made;
   }
-  body.replaceChildren(rendered(content));
+  body.replaceChildren(...inParts(content));
   if (note) under.append(make("span", {}, note));
   under.append(copier(message));
   if (last) under.append(button("Regenerate", acts.again));

@@ -41,7 +41,8 @@ LIGHT = (
     "\n\nNo wax.",
 )
 # Words of a message -> the answer when the message ends with one of them.
-ANSWERS = {"light": LIGHT, "evil": EVIL}
+THOUGHT = ("<think>", "Hm **so**.", "</think>", "It", " burns.")
+ANSWERS = {"light": LIGHT, "evil": EVIL, "ponder": THOUGHT}
 DICE = tuple(f" {n}" for n in range(1, 7))
 
 
@@ -53,7 +54,7 @@ def _spelled() -> dict[int, str]:
 
 
 def write_chain(path: Path, **options: Any) -> None:
-    """Write the model; its messages end in "light", "evil", "clock" (for ever) or "dice"."""
+    """Write the model; its messages end in "clock" (for ever), "dice" or a word of ANSWERS."""
     spell = _spelled()
 
     def piece(text: str) -> str:
@@ -61,8 +62,8 @@ def write_chain(path: Path, **options: Any) -> None:
 
     tokens = [(spell[b], NORMAL) for b in range(256)]
     tokens += [(f"<|{name}|>", CONTROL) for name in ("end", "system", "user", "assistant")]
-    tokens += [(word, USER_DEFINED) for word in ("light", "evil", "clock", "dice")]
-    made = ["ab", " tick", " tock", *LIGHT, *EVIL, *DICE]
+    tokens += [(word, USER_DEFINED) for word in (*ANSWERS, "clock", "dice")]
+    made = ["ab", " tick", " tock", *LIGHT, *EVIL, *THOUGHT, *DICE]
     seen = {name for name, _ in tokens}
     tokens += [(piece(text), NORMAL) for text in made if piece(text) not in seen]
     ids = {name: i for i, (name, _) in enumerate(tokens)}

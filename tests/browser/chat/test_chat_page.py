@@ -145,6 +145,16 @@ def test_an_answer_streams_into_the_page_as_markdown(chat: Any) -> None:
     chat.wait_for_function("document.getElementById('used-says').innerText.includes('of 2,000')")
 
 
+def test_thoughts_fold_away(chat: Any) -> None:
+    say(chat, "ponder")
+    assert chat.inner_text(".thought summary") == "Thoughts"
+    assert answers(chat) == ["Thoughts\n\nIt burns."]
+    assert not chat.is_visible(".thought > div")
+    chat.click(".thought summary")
+    assert chat.inner_text(".thought > div") == "Hm so."
+    assert chat.inner_text(".thought strong") == "so"
+
+
 def test_markup_in_an_answer_is_harmless(chat: Any) -> None:
     say(chat, "evil")
     body = chat.locator(".assistant .body")

@@ -1,0 +1,156 @@
+"""Saving a model as a folder in the layout of the Hugging Face hub, which transformers loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.dtype import DType
+from rushlight.core.io.text.tokenizer import NativeTokenizer
+from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.models.model import Model
+
+# The small files that are saved as they were loaded; tokenizer.json comes from the tokenizer.
+SMALL = (
+    "config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
+    "chat_template.jinja", "modules.json", "sentence_bert_config.json", "1_Pooling/config.json",
+    "config_sentence_transformers.json",
+)  # fmt: skip
+INDEX = "model.safetensors.index.json"
+_WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
+_STACK = re.compile(r"(.*\.experts\.)([^.]+\.(?:weight|bias))")
+
+
+def save_folder(
+    model: Model,
+    folder: str | os.PathLike[str],
+    dequantize: DType | str | None,
+    max_shard_bytes: int,
+    overwrite: bool,
+) -> list[Path]:
+    """What `Model.save_pretrained` does."""
+    if max_shard_bytes < 1:
+        raise ValueError(f"save_pretrained: max_shard_bytes is {max_shard_bytes}; at least 1")
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"{target} is a file; name a folder")
+    small = _small_files(model)
+    shards = _shards(dict(checkpoint_weights(model, dequantize)), max_shard_bytes)
+    names = _names(len(shards))
+    _refuse_to_replace(target, {*small, *names}, overwrite)
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
+    unfinished.mkdir(parents=True)
+    try:
+        for name, tensors in zip(names, shards, strict=True):
+            save_safetensors(tensors, unfinished / name, {"format": "pt"})
+        if len(shards) > 1:
+            small[INDEX] = _index(names, shards)
+        for name, data in small.items():
+            (unfinished / name).parent.mkdir(exist_ok=True)
+            (unfinished / name).write_bytes(data)
+        _put(unfinished, target, [*names, *small])
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return [target / name for name in (*names, *small)]
+
+
+def _put(unfinished: Path, target: Path, names: list[str]) -> None:
+    """Move the finished files into place; a new folder appears whole."""
+    if not target.exists():
+        unfinished.rename(target)
+        return
+    # Weights of another number of shards would be read in place of the new ones.
+    for old in list(target.iterdir()):
+        if _WEIGHTS.fullmatch(old.name) and old.name not in names:
+            old.unlink()
+    for name in names:
+        (target / name).parent.mkdir(exist_ok=True)
+        (unfinished / name).replace(target / name)
+
+
+def _refuse_to_replace(target: Path, names: set[str], overwrite: bool) -> None:
+    found = sorted(one.name for one in target.iterdir()) if target.exists() else []
+    there = [one for one in found if one in names or _WEIGHTS.fullmatch(one)]
+    if there and not overwrite:
+        raise FileExistsError(
+            f"save_pretrained: {target / there[0]} exists already\n"
+            "  hint: name another folder, or pass overwrite=True"
+        )
+
+
+def _small_files(model: Model) -> dict[str, bytes]:
+    found = dict(model.files)
+    raw = found.get("config.json")
+    config: dict[str, Any] = dict(vars(model.config)) if raw is None else json.loads(raw)
+    for key in ("rope_scaling", "rope_parameters"):
+        scaling = config.get(key)
+        if isinstance(scaling, dict) and scaling.get("rope_type") == "factors":
+            raise ValueError(
+                f"save_pretrained: {key} has a factor for each frequency, as GGUF has, which "
+                "config.json cannot say; write it as GGUF with rl.quantize"
+            )
+    config.pop("torch_dtype", None)
+    config["dtype"] = next(
+        (t.dtype.name for t in model.parameters() if t.dtype.is_floating_point), "float32"
+    )
+    tied = getattr(getattr(model, "spec", None), "tied", None)
+    if tied is not None:
+        config["tie_word_embeddings"] = tied
+    found["config.json"] = json.dumps(config, indent=2).encode()
+    if isinstance(model.tokenizer, NativeTokenizer):
+        found["tokenizer.json"] = model.tokenizer.to_json()
+    return found
+
+
+def checkpoint_weights(
+    model: Model, dequantize: DType | str | None
+) -> Iterator[tuple[str, Tensor]]:
+    """The parameters under the checkpoint's names: single experts, not stacks."""
+    for name, t in model.state_dict().items():
+        if t.dtype.kind == "q":
+            if dequantize is None:
+                raise ValueError(
+                    f"save_pretrained: {name} is {t.dtype.name}, which safetensors does not "
+                    'hold; pass dequantize="float32" or another dtype, or write GGUF with '
+                    "rl.quantize"
+                )
+            t = t.detach().dequantize().to(dequantize)
+        stack = _STACK.fullmatch(name)
+        if stack is None:
+            yield name, t.detach()
+            continue
+        for i in range(t.shape[0]):
+            yield f"{stack[1]}{i}.{stack[2]}", t.detach()[i]
+
+
+def _shards(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]:
+    """The tensors in order, in shards of at most `most` bytes, or of one tensor."""
+    shards: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, t in tensors.items():
+        if shards[-1] and size + t.nbytes > most:
+            shards.append({})
+            size = 0
+        shards[-1][name] = t
+        size += t.nbytes
+    return shards
+
+
+def _names(count: int) -> list[str]:
+    if count == 1:
+        return ["model.safetensors"]
+    return [f"model-{i + 1:05}-of-{count:05}.safetensors" for i in range(count)]
+
+
+def _index(names: list[str], shards: list[dict[str, Tensor]]) -> bytes:
+    places = {key: name for name, part in zip(names, shards, strict=True) for key in part}
+    total = sum(t.nbytes for part in shards for t in part.values())
+    return json.dumps({"metadata": {"total_size": total}, "weight_map": places}).encode()
