@@ -1,11 +1,56 @@
 """Types of the public functions and of the methods. Written by tools/stubs.py (`make format`)."""
 
+from rushlight.core.functional.algebra import (
+    addbmm as _op_addbmm, addmm as _op_addmm, addmv as _op_addmv, addr as _op_addr, baddbmm as
+    _op_baddbmm, bmm as _op_bmm, cross as _op_cross, diag as _op_diag, diag_embed as _op_diag_embed,
+    diagonal as _op_diagonal, dist as _op_dist, dot as _op_dot, ger as _op_ger, inner as _op_inner,
+    kron as _op_kron, mm as _op_mm, mv as _op_mv, outer as _op_outer, trace as _op_trace, vdot as
+    _op_vdot
+)
 from rushlight.core.functional.clamping import (
     clamp as _op_clamp, clamp_ as _op_clamp_
 )
 from rushlight.core.functional.creation import (
     full_like as _op_full_like, ones_like as _op_ones_like, tril as _op_tril, triu as _op_triu,
     zeros_like as _op_zeros_like
+)
+from rushlight.core.functional.elementwise import (
+    acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, allclose as _op_allclose,
+    asinh as _op_asinh, atan2 as _op_atan2, atanh as _op_atanh, copysign as _op_copysign, deg2rad as
+    _op_deg2rad, equal as _op_equal, erfc as _op_erfc, exp2 as _op_exp2, float_power as
+    _op_float_power, fmax as _op_fmax, fmin as _op_fmin, fmod as _op_fmod, frac as _op_frac,
+    heaviside as _op_heaviside, hypot as _op_hypot, isclose as _op_isclose, isneginf as
+    _op_isneginf, isposinf as _op_isposinf, ldexp as _op_ldexp, lerp as _op_lerp, logaddexp as
+    _op_logaddexp, logaddexp2 as _op_logaddexp2, logit as _op_logit, nan_to_num as _op_nan_to_num,
+    positive as _op_positive, rad2deg as _op_rad2deg, sgn as _op_sgn, signbit as _op_signbit, sinc
+    as _op_sinc, true_divide as _op_true_divide, xlogy as _op_xlogy
+)
+from rushlight.core.functional.inplace import (
+    abs_ as _op_abs_, absolute_ as _op_absolute_, acos_ as _op_acos_, acosh_ as _op_acosh_, addbmm_
+    as _op_addbmm_, addcdiv_ as _op_addcdiv_, addcmul_ as _op_addcmul_, addmm_ as _op_addmm_, addmv_
+    as _op_addmv_, addr_ as _op_addr_, arccos_ as _op_arccos_, arccosh_ as _op_arccosh_, arcsin_ as
+    _op_arcsin_, arcsinh_ as _op_arcsinh_, arctan2_ as _op_arctan2_, arctan_ as _op_arctan_,
+    arctanh_ as _op_arctanh_, asin_ as _op_asin_, asinh_ as _op_asinh_, atan2_ as _op_atan2_, atan_
+    as _op_atan_, atanh_ as _op_atanh_, baddbmm_ as _op_baddbmm_, bitwise_and_ as _op_bitwise_and_,
+    bitwise_not_ as _op_bitwise_not_, bitwise_or_ as _op_bitwise_or_, bitwise_xor_ as
+    _op_bitwise_xor_, ceil_ as _op_ceil_, clip_ as _op_clip_, copysign_ as _op_copysign_, cos_ as
+    _op_cos_, cosh_ as _op_cosh_, cumprod_ as _op_cumprod_, cumsum_ as _op_cumsum_, deg2rad_ as
+    _op_deg2rad_, divide_ as _op_divide_, eq_ as _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_,
+    exp2_ as _op_exp2_, exp_ as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, floor_ as
+    _op_floor_, floor_divide_ as _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, ge_ as
+    _op_ge_, gt_ as _op_gt_, heaviside_ as _op_heaviside_, hypot_ as _op_hypot_, index_add_ as
+    _op_index_add_, index_fill_ as _op_index_fill_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as
+    _op_lerp_, log10_ as _op_log10_, log1p_ as _op_log1p_, log2_ as _op_log2_, log_ as _op_log_,
+    logical_and_ as _op_logical_and_, logical_not_ as _op_logical_not_, logical_or_ as
+    _op_logical_or_, logical_xor_ as _op_logical_xor_, logit_ as _op_logit_, lt_ as _op_lt_,
+    masked_fill_ as _op_masked_fill_, multiply_ as _op_multiply_, nan_to_num_ as _op_nan_to_num_,
+    ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_, pow_ as _op_pow_, rad2deg_ as
+    _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_ as _op_relu_, remainder_ as _op_remainder_,
+    round_ as _op_round_, rsqrt_ as _op_rsqrt_, scatter_ as _op_scatter_, scatter_add_ as
+    _op_scatter_add_, sgn_ as _op_sgn_, sigmoid_ as _op_sigmoid_, sign_ as _op_sign_, sin_ as
+    _op_sin_, sinc_ as _op_sinc_, sinh_ as _op_sinh_, sqrt_ as _op_sqrt_, square_ as _op_square_,
+    subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as
+    _op_triu_, true_divide_ as _op_true_divide_, trunc_ as _op_trunc_, xlogy_ as _op_xlogy_
 )
 from rushlight.core.functional.picking import (
     masked_select as _op_masked_select, masked_select_async as _op_masked_select_async, max as
@@ -15,12 +60,26 @@ from rushlight.core.functional.pieces import (
     chunk as _op_chunk, repeat as _op_repeat, repeat_interleave as _op_repeat_interleave, roll as
     _op_roll, split as _op_split, unbind as _op_unbind
 )
+from rushlight.core.functional.rearranging import (
+    diff as _op_diff, expand_as as _op_expand_as, fliplr as _op_fliplr, flipud as _op_flipud,
+    index_fill as _op_index_fill, movedim as _op_movedim, new_empty as _op_new_empty, new_full as
+    _op_new_full, new_ones as _op_new_ones, new_zeros as _op_new_zeros, ravel as _op_ravel,
+    reshape_as as _op_reshape_as, rot90 as _op_rot90, select as _op_select, take as _op_take,
+    take_along_dim as _op_take_along_dim, tensor_split as _op_tensor_split, tile as _op_tile,
+    type_as as _op_type_as, view_as as _op_view_as
+)
 from rushlight.core.functional.reductions import (
     logsumexp as _op_logsumexp, mean as _op_mean, norm as _op_norm, prod as _op_prod, std as
     _op_std, var as _op_var
 )
 from rushlight.core.functional.shapes import (
     broadcast_to as _op_broadcast_to, flatten as _op_flatten, t as _op_t, unflatten as _op_unflatten
+)
+from rushlight.core.functional.statistics import (
+    aminmax as _op_aminmax, argwhere as _op_argwhere, bincount as _op_bincount, count_nonzero as
+    _op_count_nonzero, cumprod as _op_cumprod, kthvalue as _op_kthvalue, logcumsumexp as
+    _op_logcumsumexp, msort as _op_msort, nanmean as _op_nanmean, nansum as _op_nansum, quantile as
+    _op_quantile
 )
 from rushlight.core.ops.binary import (
     _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
@@ -72,6 +131,13 @@ from rushlight.core.ops.unary import (
     as _op_sin, sinh as _op_sinh, sqrt as _op_sqrt, square as _op_square, tan as _op_tan, tanh as
     _op_tanh, trunc as _op_trunc
 )
+from rushlight.core.functional.activations import (
+    celu, prelu, selu, threshold
+)
+from rushlight.core.functional.algebra import (
+    addbmm, addmm, addmv, addr, baddbmm, bmm, cdist, cosine_similarity, cross, diag, diag_embed,
+    diagonal, dist, dot, ger, inner, kron, mm, mv, outer, pairwise_distance, tensordot, trace, vdot
+)
 from rushlight.core.functional.clamping import (
     clamp, clamp_
 )
@@ -80,6 +146,12 @@ from rushlight.core.functional.convolution import (
 )
 from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
+)
+from rushlight.core.functional.elementwise import (
+    acosh, addcdiv, addcmul, allclose, asinh, atan2, atanh, copysign, deg2rad, equal, erfc, exp2,
+    float_power, fmax, fmin, fmod, frac, heaviside, hypot, isclose, isneginf, isposinf, ldexp, lerp,
+    logaddexp, logaddexp2, logit, nan_to_num, positive, rad2deg, sgn, signbit, sinc, true_divide,
+    xlogy
 )
 from rushlight.core.functional.picking import (
     masked_select, masked_select_async, max, min, sort
@@ -90,11 +162,20 @@ from rushlight.core.functional.pieces import (
 from rushlight.core.functional.random import (
     dropout, rand_like, randn_like, randperm
 )
+from rushlight.core.functional.rearranging import (
+    atleast_1d, atleast_2d, atleast_3d, cartesian_prod, column_stack, concat, concatenate, diff,
+    dstack, fliplr, flipud, hstack, index_fill, meshgrid, movedim, ravel, rot90, row_stack, select,
+    take, take_along_dim, tensor_split, tile, vstack
+)
 from rushlight.core.functional.reductions import (
     logsumexp, mean, norm, prod, std, var
 )
 from rushlight.core.functional.shapes import (
     broadcast_tensors, broadcast_to, flatten, t, unflatten
+)
+from rushlight.core.functional.statistics import (
+    aminmax, argwhere, bincount, bucketize, count_nonzero, cumprod, kthvalue, logcumsumexp, msort,
+    nanmean, nansum, quantile, searchsorted, std_mean, trapezoid, var_mean
 )
 from rushlight.core.ops.attention import (
     attention
@@ -149,25 +230,62 @@ from rushlight.core.ops.unary import (
 )
 
 __all__ = [
-    "abs", "acos", "add", "add_", "all", "amax", "amin", "any", "arange", "argmax", "argmin",
-    "argsort", "asin", "atan", "attention", "avg_pool2d", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "broadcast_tensors", "broadcast_to", "cast", "cat", "ceil",
-    "chunk", "clamp", "clamp_", "clone", "contiguous", "conv1d", "conv2d", "conv_transpose2d",
-    "copy_", "cos", "cosh", "cumsum", "custom_op", "div", "div_", "dropout", "embedding", "empty",
-    "empty_like", "eq", "erf", "exp", "expand", "expm1", "eye", "fill_", "flatten", "flip", "floor",
-    "floor_divide", "full", "full_like", "gather", "ge", "gelu", "gt", "index_add", "index_select",
-    "isfinite", "isinf", "isnan", "layer_norm", "le", "linear", "linear_experts", "linspace", "log",
-    "log10", "log1p", "log2", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logsumexp", "lt", "masked_fill", "masked_select", "masked_select_async",
-    "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "mul", "mul_", "narrow",
-    "ne", "neg", "nonzero", "nonzero_async", "norm", "ones", "ones_like", "pad", "permute", "pow",
-    "prod", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reciprocal", "relu",
-    "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rope", "round",
-    "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "sort",
-    "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "sub_", "sum", "t", "tan", "tanh",
-    "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unfold", "unsqueeze",
-    "var", "view", "where", "zero_", "zeros", "zeros_like"
+    "abs", "absolute", "acos", "acosh", "add", "add_", "addbmm", "addcdiv", "addcmul", "addmm",
+    "addmv", "addr", "all", "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos",
+    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "argwhere", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "attention", "avg_pool2d", "baddbmm", "bincount", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "bmm", "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod",
+    "cast", "cat", "cdist", "ceil", "celu", "chunk", "clamp", "clamp_", "clip", "clone",
+    "column_stack", "concat", "concatenate", "contiguous", "conv1d", "conv2d", "conv_transpose2d",
+    "copy_", "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cross", "cumprod",
+    "cumsum", "custom_op", "deg2rad", "diag", "diag_embed", "diagonal", "diff", "dist", "div",
+    "div_", "divide", "dot", "dropout", "dstack", "embedding", "empty", "empty_like", "eq", "equal",
+    "erf", "erfc", "exp", "exp2", "expand", "expm1", "eye", "fill_", "fix", "flatten", "flip",
+    "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
+    "full", "full_like", "gather", "ge", "gelu", "ger", "greater", "greater_equal", "gt",
+    "heaviside", "hstack", "hypot", "index_add", "index_fill", "index_select", "inner", "isclose",
+    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "kron", "kthvalue", "layer_norm", "ldexp",
+    "le", "lerp", "less", "less_equal", "linear", "linear_experts", "linspace", "log", "log10",
+    "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill",
+    "masked_select", "masked_select_async", "matmul", "max", "max_pool2d", "maximum", "mean",
+    "meshgrid", "min", "minimum", "mm", "moveaxis", "movedim", "msort", "mul", "mul_", "multiply",
+    "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero",
+    "nonzero_async", "norm", "not_equal", "ones", "ones_like", "outer", "pad", "pairwise_distance",
+    "permute", "positive", "pow", "prelu", "prod", "quantile", "rad2deg", "rand", "rand_like",
+    "randint", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder",
+    "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rope", "rot90", "round",
+    "row_stack", "rsqrt", "scatter", "scatter_add", "searchsorted", "select", "selu", "sgn",
+    "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "softmax", "sort", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "std_mean", "sub", "sub_", "subtract", "sum", "swapaxes",
+    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot",
+    "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "tril", "triu", "true_divide",
+    "trunc", "unbind", "unflatten", "unfold", "unsqueeze", "var", "var_mean", "vdot", "view",
+    "vstack", "where", "xlogy", "zero_", "zeros", "zeros_like"
 ]
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+clip = clamp
+divide = div
+fix = trunc
+greater = gt
+greater_equal = ge
+less = lt
+less_equal = le
+moveaxis = movedim
+multiply = mul
+negative = neg
+not_equal = ne
+subtract = sub
+swapaxes = transpose
+swapdims = transpose
 
 from rushlight.core.tensor.op import Meta
 
@@ -209,68 +327,204 @@ class Declared(Meta):
     __truediv__ = _op_div
     __xor__ = _op_bitwise_xor
     abs = _op_abs
+    abs_ = _op_abs_
+    absolute = _op_abs
+    absolute_ = _op_absolute_
     acos = _op_acos
+    acos_ = _op_acos_
+    acosh = _op_acosh
+    acosh_ = _op_acosh_
     add = _op_add
     add_ = _op_add_
+    addbmm = _op_addbmm
+    addbmm_ = _op_addbmm_
+    addcdiv = _op_addcdiv
+    addcdiv_ = _op_addcdiv_
+    addcmul = _op_addcmul
+    addcmul_ = _op_addcmul_
+    addmm = _op_addmm
+    addmm_ = _op_addmm_
+    addmv = _op_addmv
+    addmv_ = _op_addmv_
+    addr = _op_addr
+    addr_ = _op_addr_
     all = _op_all
+    allclose = _op_allclose
     amax = _op_amax
     amin = _op_amin
+    aminmax = _op_aminmax
     any = _op_any
+    arccos = _op_acos
+    arccos_ = _op_arccos_
+    arccosh = _op_acosh
+    arccosh_ = _op_arccosh_
+    arcsin = _op_asin
+    arcsin_ = _op_arcsin_
+    arcsinh = _op_asinh
+    arcsinh_ = _op_arcsinh_
+    arctan = _op_atan
+    arctan2 = _op_atan2
+    arctan2_ = _op_arctan2_
+    arctan_ = _op_arctan_
+    arctanh = _op_atanh
+    arctanh_ = _op_arctanh_
     argmax = _op_argmax
     argmin = _op_argmin
     argsort = _op_argsort
+    argwhere = _op_argwhere
     asin = _op_asin
+    asin_ = _op_asin_
+    asinh = _op_asinh
+    asinh_ = _op_asinh_
     atan = _op_atan
+    atan2 = _op_atan2
+    atan2_ = _op_atan2_
+    atan_ = _op_atan_
+    atanh = _op_atanh
+    atanh_ = _op_atanh_
+    baddbmm = _op_baddbmm
+    baddbmm_ = _op_baddbmm_
+    bincount = _op_bincount
     bitwise_and = _op_bitwise_and
+    bitwise_and_ = _op_bitwise_and_
     bitwise_not = _op_bitwise_not
+    bitwise_not_ = _op_bitwise_not_
     bitwise_or = _op_bitwise_or
+    bitwise_or_ = _op_bitwise_or_
     bitwise_xor = _op_bitwise_xor
+    bitwise_xor_ = _op_bitwise_xor_
+    bmm = _op_bmm
     broadcast_to = _op_broadcast_to
     ceil = _op_ceil
+    ceil_ = _op_ceil_
     chunk = _op_chunk
     clamp = _op_clamp
     clamp_ = _op_clamp_
+    clip = _op_clamp
+    clip_ = _op_clip_
     clone = _op_clone
     contiguous = _op_contiguous
     copy_ = _op_copy_
+    copysign = _op_copysign
+    copysign_ = _op_copysign_
     cos = _op_cos
+    cos_ = _op_cos_
     cosh = _op_cosh
+    cosh_ = _op_cosh_
+    count_nonzero = _op_count_nonzero
+    cross = _op_cross
+    cumprod = _op_cumprod
+    cumprod_ = _op_cumprod_
     cumsum = _op_cumsum
+    cumsum_ = _op_cumsum_
+    deg2rad = _op_deg2rad
+    deg2rad_ = _op_deg2rad_
+    diag = _op_diag
+    diag_embed = _op_diag_embed
+    diagonal = _op_diagonal
+    diff = _op_diff
+    dist = _op_dist
     div = _op_div
     div_ = _op_div_
+    divide = _op_div
+    divide_ = _op_divide_
+    dot = _op_dot
     eq = _op_eq
+    eq_ = _op_eq_
+    equal = _op_equal
     erf = _op_erf
+    erf_ = _op_erf_
+    erfc = _op_erfc
+    erfc_ = _op_erfc_
     exp = _op_exp
+    exp2 = _op_exp2
+    exp2_ = _op_exp2_
+    exp_ = _op_exp_
     expand = _op_expand
+    expand_as = _op_expand_as
     expm1 = _op_expm1
+    expm1_ = _op_expm1_
     fill_ = _op_fill_
+    fix = _op_trunc
+    fix_ = _op_fix_
     flatten = _op_flatten
     flip = _op_flip
+    fliplr = _op_fliplr
+    flipud = _op_flipud
+    float_power = _op_float_power
     floor = _op_floor
+    floor_ = _op_floor_
     floor_divide = _op_floor_divide
+    floor_divide_ = _op_floor_divide_
+    fmax = _op_fmax
+    fmin = _op_fmin
+    fmod = _op_fmod
+    fmod_ = _op_fmod_
+    frac = _op_frac
+    frac_ = _op_frac_
     full_like = _op_full_like
     gather = _op_gather
     ge = _op_ge
+    ge_ = _op_ge_
     gelu = _op_gelu
+    ger = _op_ger
+    greater = _op_gt
+    greater_equal = _op_ge
     gt = _op_gt
+    gt_ = _op_gt_
+    heaviside = _op_heaviside
+    heaviside_ = _op_heaviside_
+    hypot = _op_hypot
+    hypot_ = _op_hypot_
     index_add = _op_index_add
+    index_add_ = _op_index_add_
+    index_fill = _op_index_fill
+    index_fill_ = _op_index_fill_
     index_select = _op_index_select
+    inner = _op_inner
+    isclose = _op_isclose
     isfinite = _op_isfinite
     isinf = _op_isinf
     isnan = _op_isnan
+    isneginf = _op_isneginf
+    isposinf = _op_isposinf
+    kron = _op_kron
+    kthvalue = _op_kthvalue
+    ldexp = _op_ldexp
+    ldexp_ = _op_ldexp_
     le = _op_le
+    le_ = _op_le_
+    lerp = _op_lerp
+    lerp_ = _op_lerp_
+    less = _op_lt
+    less_equal = _op_le
     log = _op_log
     log10 = _op_log10
+    log10_ = _op_log10_
     log1p = _op_log1p
+    log1p_ = _op_log1p_
     log2 = _op_log2
+    log2_ = _op_log2_
+    log_ = _op_log_
     log_softmax = _op_log_softmax
+    logaddexp = _op_logaddexp
+    logaddexp2 = _op_logaddexp2
+    logcumsumexp = _op_logcumsumexp
     logical_and = _op_logical_and
+    logical_and_ = _op_logical_and_
     logical_not = _op_logical_not
+    logical_not_ = _op_logical_not_
     logical_or = _op_logical_or
+    logical_or_ = _op_logical_or_
     logical_xor = _op_logical_xor
+    logical_xor_ = _op_logical_xor_
+    logit = _op_logit
+    logit_ = _op_logit_
     logsumexp = _op_logsumexp
     lt = _op_lt
+    lt_ = _op_lt_
     masked_fill = _op_masked_fill
+    masked_fill_ = _op_masked_fill_
     masked_select = _op_masked_select
     masked_select_async = _op_masked_select_async
     matmul = _op_matmul
@@ -279,58 +533,127 @@ class Declared(Meta):
     mean = _op_mean
     min = _op_min
     minimum = _op_minimum
+    mm = _op_mm
+    moveaxis = _op_movedim
+    movedim = _op_movedim
+    msort = _op_msort
     mul = _op_mul
     mul_ = _op_mul_
+    multiply = _op_mul
+    multiply_ = _op_multiply_
+    mv = _op_mv
+    nan_to_num = _op_nan_to_num
+    nan_to_num_ = _op_nan_to_num_
+    nanmean = _op_nanmean
+    nansum = _op_nansum
     narrow = _op_narrow
     ne = _op_ne
+    ne_ = _op_ne_
     neg = _op_neg
+    neg_ = _op_neg_
+    negative = _op_neg
+    negative_ = _op_negative_
+    new_empty = _op_new_empty
+    new_full = _op_new_full
+    new_ones = _op_new_ones
+    new_zeros = _op_new_zeros
     nonzero = _op_nonzero
     nonzero_async = _op_nonzero_async
     norm = _op_norm
+    not_equal = _op_ne
     ones_like = _op_ones_like
+    outer = _op_outer
     permute = _op_permute
+    positive = _op_positive
     pow = _op_pow
+    pow_ = _op_pow_
     prod = _op_prod
+    quantile = _op_quantile
+    rad2deg = _op_rad2deg
+    rad2deg_ = _op_rad2deg_
+    ravel = _op_ravel
     reciprocal = _op_reciprocal
+    reciprocal_ = _op_reciprocal_
     relu = _op_relu
+    relu_ = _op_relu_
     remainder = _op_remainder
+    remainder_ = _op_remainder_
     repeat = _op_repeat
     repeat_interleave = _op_repeat_interleave
     reshape = _op_reshape
+    reshape_as = _op_reshape_as
     roll = _op_roll
+    rot90 = _op_rot90
     round = _op_round
+    round_ = _op_round_
     rsqrt = _op_rsqrt
+    rsqrt_ = _op_rsqrt_
     scatter = _op_scatter
+    scatter_ = _op_scatter_
     scatter_add = _op_scatter_add
+    scatter_add_ = _op_scatter_add_
+    select = _op_select
+    sgn = _op_sgn
+    sgn_ = _op_sgn_
     sigmoid = _op_sigmoid
+    sigmoid_ = _op_sigmoid_
     sign = _op_sign
+    sign_ = _op_sign_
+    signbit = _op_signbit
     silu = _op_silu
     sin = _op_sin
+    sin_ = _op_sin_
+    sinc = _op_sinc
+    sinc_ = _op_sinc_
     sinh = _op_sinh
+    sinh_ = _op_sinh_
     softmax = _op_softmax
     sort = _op_sort
     split = _op_split
     sqrt = _op_sqrt
+    sqrt_ = _op_sqrt_
     square = _op_square
+    square_ = _op_square_
     squeeze = _op_squeeze
     std = _op_std
     sub = _op_sub
     sub_ = _op_sub_
+    subtract = _op_sub
+    subtract_ = _op_subtract_
     sum = _op_sum
+    swapaxes = _op_transpose
+    swapdims = _op_transpose
     t = _op_t
+    take = _op_take
+    take_along_dim = _op_take_along_dim
     tan = _op_tan
+    tan_ = _op_tan_
     tanh = _op_tanh
+    tanh_ = _op_tanh_
+    tensor_split = _op_tensor_split
+    tile = _op_tile
     topk = _op_topk
+    trace = _op_trace
     transpose = _op_transpose
     tril = _op_tril
+    tril_ = _op_tril_
     triu = _op_triu
+    triu_ = _op_triu_
+    true_divide = _op_true_divide
+    true_divide_ = _op_true_divide_
     trunc = _op_trunc
+    trunc_ = _op_trunc_
+    type_as = _op_type_as
     unbind = _op_unbind
     unflatten = _op_unflatten
     unfold = _op_unfold
     unsqueeze = _op_unsqueeze
     var = _op_var
+    vdot = _op_vdot
     view = _op_view
+    view_as = _op_view_as
     where = _op__where
+    xlogy = _op_xlogy
+    xlogy_ = _op_xlogy_
     zero_ = _op_zero_
     zeros_like = _op_zeros_like

@@ -68,5 +68,6 @@ SAMPLES = {
 # Those that no sample can show, each with the file of the test that does.
 ELSEWHERE = {
     **dict.fromkeys(("dropout", "rand_like", "randn_like", "randperm"), "ops/test_random.py"),
+    "float_power": "test_torch_names.py",
     "masked_select_async": "tensor/test_async_reads.py",
 }

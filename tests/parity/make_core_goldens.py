@@ -307,6 +307,7 @@ def functions() -> list[Case]:
     calls = "sort()[0] sort()[1] topk(1)[0] topk(1)[1] topk(2)[0] argsort() cumsum(0) flip(0)"
     for make, call in itertools.product(("2.0", "float('nan')"), calls.split()):
         cases.append(case(f"T.tensor({make}).{call}"))
+    cases += [case(code, "several") for code in listed("composites")]
     return cases + [case(code) for code in listed("exact functions")]
 
 
