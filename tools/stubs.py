@@ -1,4 +1,4 @@
-"""Write the type stubs of declared ops and composites: declared.pyi, and nn/functional.pyi.
+"""Write the type stubs of declared ops and composites: declared, nn.functional, special.
 
 ``python tools/stubs.py`` writes them; a test compares them. Ops declare their public names when
 their modules run, which a type checker cannot see. The stubs say which function has which name.
@@ -42,7 +42,12 @@ def _imports(functions: Functions, prefix: str = "") -> list[str]:
 
 def _exported(functions: Functions) -> list[str]:
     names = [f'"{name}"' for name in sorted(functions)]
-    return [*_imports(functions), "", _wrapped("__all__ = [", names, "]")]
+    return [*_imports(functions), "", _wrapped("__all__ = [", names, "]"), *_aliases(functions)]
+
+
+def _aliases(functions: Functions) -> list[str]:
+    """Second names of functions that the stub imports under their own."""
+    return [f"{n} = {fn.__name__}" for n, fn in sorted(functions.items()) if n != fn.__name__]
 
 
 def _methods(functions: Functions) -> list[str]:
@@ -73,12 +78,24 @@ def network() -> str:
     return "\n".join(lines) + "\n"
 
 
+def special() -> str:
+    """The text of core/special.pyi."""
+    from rushlight.core.ops.declare import SPECIAL
+
+    lines = [f'"""Types of rl.special. {NOTE}"""', "", *_exported(SPECIAL)]
+    return "\n".join(lines) + "\n"
+
+
 def stubs() -> dict[str, str]:
     """The text of each stub, by its path."""
     import rushlight
 
     assert rushlight.__all__  # importing the package makes every declaration
-    return {"core/functional/declared.pyi": declared(), "core/nn/functional.pyi": network()}
+    return {
+        "core/functional/declared.pyi": declared(),
+        "core/nn/functional.pyi": network(),
+        "core/special.pyi": special(),
+    }
 
 
 if __name__ == "__main__":

@@ -1,51 +1,55 @@
-"""The numbers that a dtype can hold, under torch's names."""
+"""What numbers a dtype holds, under torch's names: finfo and iinfo."""
 
 from __future__ import annotations
 
-from rushlight.core.basis.dtype import DType, as_dtype
+from typing import Any
 
-# exponent bits, mantissa bits, and the largest number where the format has no infinities.
-_FLOATS = {
-    "float16": (5, 10, None), "bfloat16": (8, 7, None), "float32": (8, 23, None),
-    "float64": (11, 52, None), "float8_e5m2": (5, 2, None), "float8_e4m3fn": (4, 3, 448.0),
-}  # fmt: skip
+import numpy as np
+
+from rushlight.core.basis.dtype import DType, as_dtype, float32
+
+# Bits of exponent and mantissa, and the largest exponent, of floats that NumPy has no type of.
+_FORMATS = {"bfloat16": (8, 7), "float8_e4m3fn": (4, 3), "float8_e5m2": (5, 2)}
 
 
-class finfo:  # noqa: N801 - torch's name
-    """Limits of a floating dtype: bits, eps, max, min, tiny and smallest_normal, as floats.
+class finfo:  # noqa: N801
+    """The limits of a floating dtype (float32): bits, max, min, eps, tiny, smallest_normal.
 
-    TypeError for a dtype that is not floating.
+    resolution is the number of safe decimals as a power of ten. TypeError for other dtypes.
     """
 
-    def __init__(self, dtype: DType | str = "float32") -> None:
-        found = as_dtype(dtype)
-        if found.name not in _FLOATS:
-            raise TypeError(f"finfo: {found.name} is not a floating dtype; use iinfo")
-        exponent, mantissa, most = _FLOATS[found.name]
-        bias = 2 ** (exponent - 1) - 1
-        self.dtype, self.bits = found.name, 8 * found.itemsize
-        self.eps = 2.0**-mantissa
-        self.max = (2 - self.eps) * 2.0**bias if most is None else most
-        self.min = -self.max
-        self.tiny = self.smallest_normal = 2.0 ** (1 - bias)
-        self.resolution = 10.0 ** -int(mantissa * 0.30103)
+    def __init__(self, type: DType | Any = float32) -> None:
+        dtype = as_dtype(type)
+        if not dtype.is_floating_point or dtype.kind == "q":
+            raise TypeError(f"finfo: {dtype.name} is not a floating dtype; use iinfo")
+        self.dtype, self.bits = dtype.name, 8 * dtype.itemsize
+        if dtype.name in _FORMATS:
+            exponent, mantissa = _FORMATS[dtype.name]
+            bias = 2 ** (exponent - 1) - 1
+            # float8_e4m3fn has no infinity: its top exponent holds numbers, but for one nan.
+            top = 448.0 if dtype.name == "float8_e4m3fn" else (2 - 2.0**-mantissa) * 2.0**bias
+            self.max, self.eps, self.tiny = top, 2.0**-mantissa, 2.0 ** (1 - bias)
+            self.resolution = 10.0 ** -int(mantissa * 0.30103)
+        else:
+            limits = np.finfo(dtype.numpy)
+            self.max, self.eps = float(limits.max), float(limits.eps)
+            self.tiny, self.resolution = float(limits.tiny), float(limits.resolution)
+        self.min, self.smallest_normal = -self.max, self.tiny
 
     def __repr__(self) -> str:
-        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
-                f"eps={self.eps:g}, tiny={self.tiny:g}, dtype={self.dtype})")  # fmt: skip
+        return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype})"
 
 
-class iinfo:  # noqa: N801 - torch's name
-    """Limits of an integer dtype: bits, max and min. TypeError for another dtype."""
+class iinfo:  # noqa: N801
+    """The limits of an integer dtype: bits, min, max. TypeError for other dtypes."""
 
-    def __init__(self, dtype: DType | str) -> None:
-        found = as_dtype(dtype)
-        if found.kind not in "ui":
-            raise TypeError(f"iinfo: {found.name} is not an integer dtype; use finfo")
-        self.dtype, self.bits = found.name, 8 * found.itemsize
-        signed = found.kind == "i"
-        self.max = 2 ** (self.bits - signed) - 1
-        self.min = -self.max - 1 if signed else 0
+    def __init__(self, type: DType | Any) -> None:
+        dtype = as_dtype(type)
+        if dtype.kind not in "iu":
+            raise TypeError(f"iinfo: {dtype.name} is not an integer dtype; use finfo")
+        self.dtype, self.bits = dtype.name, 8 * dtype.itemsize
+        limits = np.iinfo(dtype.numpy)
+        self.min, self.max = int(limits.min), int(limits.max)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

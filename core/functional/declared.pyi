@@ -28,6 +28,37 @@ from rushlight.core.functional.creation import (
     full_like as _op_full_like, ones_like as _op_ones_like, tril as _op_tril, triu as _op_triu,
     zeros_like as _op_zeros_like
 )
+from rushlight.core.functional.inplace import (
+    abs_ as _op_abs_, absolute_ as _op_absolute_, acos_ as _op_acos_, acosh_ as _op_acosh_, addbmm_
+    as _op_addbmm_, addcdiv_ as _op_addcdiv_, addcmul_ as _op_addcmul_, addmm_ as _op_addmm_, addmv_
+    as _op_addmv_, addr_ as _op_addr_, arccos_ as _op_arccos_, arccosh_ as _op_arccosh_, arcsin_ as
+    _op_arcsin_, arcsinh_ as _op_arcsinh_, arctan2_ as _op_arctan2_, arctan_ as _op_arctan_,
+    arctanh_ as _op_arctanh_, asin_ as _op_asin_, asinh_ as _op_asinh_, atan2_ as _op_atan2_, atan_
+    as _op_atan_, atanh_ as _op_atanh_, baddbmm_ as _op_baddbmm_, bitwise_and_ as _op_bitwise_and_,
+    bitwise_left_shift_ as _op_bitwise_left_shift_, bitwise_not_ as _op_bitwise_not_, bitwise_or_ as
+    _op_bitwise_or_, bitwise_right_shift_ as _op_bitwise_right_shift_, bitwise_xor_ as
+    _op_bitwise_xor_, ceil_ as _op_ceil_, clamp_max_ as _op_clamp_max_, clamp_min_ as
+    _op_clamp_min_, clip_ as _op_clip_, copysign_ as _op_copysign_, cos_ as _op_cos_, cosh_ as
+    _op_cosh_, cumprod_ as _op_cumprod_, cumsum_ as _op_cumsum_, deg2rad_ as _op_deg2rad_, divide_
+    as _op_divide_, eq_ as _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_, exp2_ as _op_exp2_, exp_
+    as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, floor_ as _op_floor_, floor_divide_ as
+    _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, gcd_ as _op_gcd_, ge_ as _op_ge_, gt_
+    as _op_gt_, heaviside_ as _op_heaviside_, hypot_ as _op_hypot_, index_add_ as _op_index_add_,
+    index_copy_ as _op_index_copy_, index_fill_ as _op_index_fill_, index_put_ as _op_index_put_,
+    lcm_ as _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as _op_lerp_, log10_ as
+    _op_log10_, log1p_ as _op_log1p_, log2_ as _op_log2_, log_ as _op_log_, logical_and_ as
+    _op_logical_and_, logical_not_ as _op_logical_not_, logical_or_ as _op_logical_or_, logical_xor_
+    as _op_logical_xor_, logit_ as _op_logit_, lt_ as _op_lt_, masked_fill_ as _op_masked_fill_,
+    masked_scatter_ as _op_masked_scatter_, multiply_ as _op_multiply_, nan_to_num_ as
+    _op_nan_to_num_, ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_, pow_ as _op_pow_,
+    put_ as _op_put_, rad2deg_ as _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_ as _op_relu_,
+    remainder_ as _op_remainder_, round_ as _op_round_, rsqrt_ as _op_rsqrt_, scatter_ as
+    _op_scatter_, scatter_add_ as _op_scatter_add_, sgn_ as _op_sgn_, sigmoid_ as _op_sigmoid_,
+    sign_ as _op_sign_, sin_ as _op_sin_, sinc_ as _op_sinc_, sinh_ as _op_sinh_, sqrt_ as
+    _op_sqrt_, square_ as _op_square_, subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as
+    _op_tanh_, tril_ as _op_tril_, triu_ as _op_triu_, true_divide_ as _op_true_divide_, trunc_ as
+    _op_trunc_, xlogy_ as _op_xlogy_
+)
 from rushlight.core.functional.math.integers import (
     bitwise_left_shift as _op_bitwise_left_shift, bitwise_right_shift as _op_bitwise_right_shift,
     gcd as _op_gcd, lcm as _op_lcm
@@ -53,6 +84,9 @@ from rushlight.core.functional.math.pointwise import (
 from rushlight.core.functional.math.scans import (
     cummax as _op_cummax, cummin as _op_cummin, cumprod as _op_cumprod, diff as _op_diff,
     logcumsumexp as _op_logcumsumexp
+)
+from rushlight.core.functional.math.special import (
+    erfc as _op_erfc, sgn as _op_sgn
 )
 from rushlight.core.functional.math.statistics import (
     aminmax as _op_aminmax, bincount as _op_bincount, corrcoef as _op_corrcoef, count_nonzero as
@@ -168,13 +202,16 @@ from rushlight.core.functional.math.pointwise import (
 from rushlight.core.functional.math.scans import (
     cummax, cummin, cumprod, cumulative_trapezoid, diff, logcumsumexp, trapezoid, trapz
 )
+from rushlight.core.functional.math.special import (
+    erfc, sgn
+)
 from rushlight.core.functional.math.statistics import (
     aminmax, bincount, bucketize, corrcoef, count_nonzero, cov, histc, isin, kthvalue, median, mode,
     nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, unique,
     unique_consecutive, var_mean
 )
 from rushlight.core.functional.network.activations import (
-    celu, prelu, selu
+    celu, cosine_similarity, pairwise_distance, prelu, selu, threshold
 )
 from rushlight.core.functional.network.folding import (
     channel_shuffle, pixel_shuffle, pixel_unshuffle
@@ -258,9 +295,10 @@ from rushlight.core.ops.unary import (
 )
 
 __all__ = [
-    "abs", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_", "addbmm",
-    "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin",
-    "aminmax", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan",
+    "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_",
+    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax",
+    "amin", "aminmax", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan",
     "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d",
     "avg_pool2d", "baddbmm", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "broadcast_shapes",
@@ -268,37 +306,59 @@ __all__ = [
     "ceil", "celu", "chain_matmul", "channel_shuffle", "chunk", "clamp", "clamp_", "clamp_max",
     "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate",
     "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "copy_",
-    "copysign", "corrcoef", "cos", "cosh", "cosine_embedding_loss", "count_nonzero", "cov", "cross",
-    "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op",
-    "deg2rad", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "dist",
-    "div", "div_", "dot", "dropout", "dsplit", "dstack", "einsum", "embedding", "embedding_bag",
-    "empty", "empty_like", "eq", "equal", "erf", "exp", "exp2", "expand", "expm1", "eye", "fill",
-    "fill_", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "frac", "full", "full_like", "gather", "gcd", "ge", "gelu", "gt", "heaviside",
-    "hinge_embedding_loss", "histc", "hsplit", "hstack", "hypot", "index_add", "index_copy",
-    "index_fill", "index_put", "index_select", "inner", "isclose", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue", "layer_norm", "lcm",
-    "ldexp", "le", "lerp", "linear", "linear_experts", "linspace", "log", "log10", "log1p", "log2",
-    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "margin_ranking_loss",
-    "masked_fill", "masked_scatter", "masked_select", "masked_select_async", "matmul",
-    "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median",
-    "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "mv",
-    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "nonzero",
-    "nonzero_async", "norm", "ones", "ones_like", "outer", "pad", "permute", "pixel_shuffle",
-    "pixel_unshuffle", "poisson_nll_loss", "positive", "pow", "prelu", "prod", "put", "quantile",
-    "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "ravel",
-    "reciprocal", "relu", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll",
-    "rope", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter",
-    "scatter_add", "searchsorted", "select", "select_scatter", "selu", "sigmoid", "sign", "signbit",
-    "silu", "sin", "sinc", "sinh", "slice_scatter", "softmax", "sort", "split", "split_with_sizes",
-    "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "sub_", "sum", "swapaxes",
-    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile",
-    "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices",
-    "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten",
-    "unfold", "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot",
-    "view", "vsplit", "vstack", "where", "xlogy", "zero_", "zeros", "zeros_like"
+    "copysign", "corrcoef", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity",
+    "count_nonzero", "cov", "cross", "ctc_loss", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_trapezoid", "custom_op", "deg2rad", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_scatter", "diff", "dist", "div", "div_", "divide", "dot", "dropout", "dsplit",
+    "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like", "eq", "equal", "erf",
+    "erfc", "exp", "exp2", "expand", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip",
+    "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
+    "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "greater", "greater_equal", "gt",
+    "heaviside", "hinge_embedding_loss", "histc", "hsplit", "hstack", "hypot", "index_add",
+    "index_copy", "index_fill", "index_put", "index_select", "inner", "isclose", "isfinite", "isin",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue", "layer_norm",
+    "lcm", "ldexp", "le", "lerp", "less", "less_equal", "linear", "linear_experts", "linspace",
+    "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
+    "lt", "margin_ranking_loss", "masked_fill", "masked_scatter", "masked_select",
+    "masked_select_async", "matmul", "matrix_power", "max", "max_pool1d", "max_pool2d",
+    "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode",
+    "moveaxis", "movedim", "msort", "mul", "mul_", "multiply", "mv", "nan_to_num", "nanmean",
+    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero",
+    "nonzero_async", "norm", "not_equal", "ones", "ones_like", "outer", "pad", "pairwise_distance",
+    "permute", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "positive", "pow", "prelu",
+    "prod", "put", "quantile", "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like",
+    "randperm", "ravel", "reciprocal", "relu", "remainder", "repeat", "repeat_interleave",
+    "reshape", "rms_norm", "roll", "rope", "rot90", "round", "row_stack", "rsqrt", "rsub",
+    "scalar_tensor", "scatter", "scatter_add", "searchsorted", "select", "select_scatter", "selu",
+    "sgn", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice_scatter", "softmax",
+    "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean",
+    "sub", "sub_", "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan",
+    "tanh", "tensor_split", "tensordot", "threshold", "tile", "topk", "trace", "transpose",
+    "trapezoid", "trapz", "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices",
+    "true_divide", "trunc", "unbind", "unflatten", "unfold", "unique", "unique_consecutive",
+    "unsqueeze", "vander", "var", "var_mean", "vdot", "view", "vsplit", "vstack", "where", "xlogy",
+    "zero_", "zeros", "zeros_like"
 ]
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+divide = div
+fix = trunc
+ger = outer
+greater = gt
+greater_equal = ge
+less = lt
+less_equal = le
+multiply = mul
+negative = neg
+not_equal = ne
+subtract = sub
 
 from rushlight.core.tensor.op import Meta
 
@@ -342,16 +402,27 @@ class Declared(Meta):
     __truediv__ = _op_div
     __xor__ = _op_bitwise_xor
     abs = _op_abs
+    abs_ = _op_abs_
+    absolute = _op_abs
+    absolute_ = _op_absolute_
     acos = _op_acos
+    acos_ = _op_acos_
     acosh = _op_acosh
+    acosh_ = _op_acosh_
     add = _op_add
     add_ = _op_add_
     addbmm = _op_addbmm
+    addbmm_ = _op_addbmm_
     addcdiv = _op_addcdiv
+    addcdiv_ = _op_addcdiv_
     addcmul = _op_addcmul
+    addcmul_ = _op_addcmul_
     addmm = _op_addmm
+    addmm_ = _op_addmm_
     addmv = _op_addmv
+    addmv_ = _op_addmv_
     addr = _op_addr
+    addr_ = _op_addr_
     adjoint = _op_adjoint
     all = _op_all
     allclose = _op_allclose
@@ -359,48 +430,83 @@ class Declared(Meta):
     amin = _op_amin
     aminmax = _op_aminmax
     any = _op_any
+    arccos = _op_acos
+    arccos_ = _op_arccos_
+    arccosh = _op_acosh
+    arccosh_ = _op_arccosh_
+    arcsin = _op_asin
+    arcsin_ = _op_arcsin_
+    arcsinh = _op_asinh
+    arcsinh_ = _op_arcsinh_
+    arctan = _op_atan
     arctan2 = _op_atan2
+    arctan2_ = _op_arctan2_
+    arctan_ = _op_arctan_
+    arctanh = _op_atanh
+    arctanh_ = _op_arctanh_
     argmax = _op_argmax
     argmin = _op_argmin
     argsort = _op_argsort
     argwhere = _op_argwhere
     asin = _op_asin
+    asin_ = _op_asin_
     asinh = _op_asinh
+    asinh_ = _op_asinh_
     atan = _op_atan
     atan2 = _op_atan2
+    atan2_ = _op_atan2_
+    atan_ = _op_atan_
     atanh = _op_atanh
+    atanh_ = _op_atanh_
     baddbmm = _op_baddbmm
+    baddbmm_ = _op_baddbmm_
     bincount = _op_bincount
     bitwise_and = _op_bitwise_and
+    bitwise_and_ = _op_bitwise_and_
     bitwise_left_shift = _op_bitwise_left_shift
+    bitwise_left_shift_ = _op_bitwise_left_shift_
     bitwise_not = _op_bitwise_not
+    bitwise_not_ = _op_bitwise_not_
     bitwise_or = _op_bitwise_or
+    bitwise_or_ = _op_bitwise_or_
     bitwise_right_shift = _op_bitwise_right_shift
+    bitwise_right_shift_ = _op_bitwise_right_shift_
     bitwise_xor = _op_bitwise_xor
+    bitwise_xor_ = _op_bitwise_xor_
     bmm = _op_bmm
     broadcast_to = _op_broadcast_to
     ceil = _op_ceil
+    ceil_ = _op_ceil_
     chunk = _op_chunk
     clamp = _op_clamp
     clamp_ = _op_clamp_
     clamp_max = _op_clamp_max
+    clamp_max_ = _op_clamp_max_
     clamp_min = _op_clamp_min
+    clamp_min_ = _op_clamp_min_
     clip = _op_clip
+    clip_ = _op_clip_
     clone = _op_clone
     contiguous = _op_contiguous
     copy_ = _op_copy_
     copysign = _op_copysign
+    copysign_ = _op_copysign_
     corrcoef = _op_corrcoef
     cos = _op_cos
+    cos_ = _op_cos_
     cosh = _op_cosh
+    cosh_ = _op_cosh_
     count_nonzero = _op_count_nonzero
     cov = _op_cov
     cross = _op_cross
     cummax = _op_cummax
     cummin = _op_cummin
     cumprod = _op_cumprod
+    cumprod_ = _op_cumprod_
     cumsum = _op_cumsum
+    cumsum_ = _op_cumsum_
     deg2rad = _op_deg2rad
+    deg2rad_ = _op_deg2rad_
     diag = _op_diag
     diag_embed = _op_diag_embed
     diagflat = _op_diagflat
@@ -410,43 +516,70 @@ class Declared(Meta):
     dist = _op_dist
     div = _op_div
     div_ = _op_div_
+    divide = _op_div
+    divide_ = _op_divide_
     dot = _op_dot
     dsplit = _op_dsplit
     eq = _op_eq
+    eq_ = _op_eq_
     equal = _op_equal
     erf = _op_erf
+    erf_ = _op_erf_
+    erfc = _op_erfc
+    erfc_ = _op_erfc_
     exp = _op_exp
     exp2 = _op_exp2
+    exp2_ = _op_exp2_
+    exp_ = _op_exp_
     expand = _op_expand
     expand_as = _op_expand_as
     expm1 = _op_expm1
+    expm1_ = _op_expm1_
     fill = _op_fill
     fill_ = _op_fill_
+    fix = _op_trunc
+    fix_ = _op_fix_
     flatten = _op_flatten
     flip = _op_flip
     fliplr = _op_fliplr
     flipud = _op_flipud
     float_power = _op_float_power
     floor = _op_floor
+    floor_ = _op_floor_
     floor_divide = _op_floor_divide
+    floor_divide_ = _op_floor_divide_
     fmax = _op_fmax
     fmin = _op_fmin
     fmod = _op_fmod
+    fmod_ = _op_fmod_
     frac = _op_frac
+    frac_ = _op_frac_
     full_like = _op_full_like
     gather = _op_gather
     gcd = _op_gcd
+    gcd_ = _op_gcd_
     ge = _op_ge
+    ge_ = _op_ge_
     gelu = _op_gelu
+    ger = _op_outer
+    greater = _op_gt
+    greater_equal = _op_ge
     gt = _op_gt
+    gt_ = _op_gt_
     heaviside = _op_heaviside
+    heaviside_ = _op_heaviside_
     histc = _op_histc
     hsplit = _op_hsplit
     hypot = _op_hypot
+    hypot_ = _op_hypot_
     index_add = _op_index_add
+    index_add_ = _op_index_add_
     index_copy = _op_index_copy
+    index_copy_ = _op_index_copy_
     index_fill = _op_index_fill
+    index_fill_ = _op_index_fill_
     index_put = _op_index_put
+    index_put_ = _op_index_put_
     index_select = _op_index_select
     inner = _op_inner
     isclose = _op_isclose
@@ -459,26 +592,44 @@ class Declared(Meta):
     kron = _op_kron
     kthvalue = _op_kthvalue
     lcm = _op_lcm
+    lcm_ = _op_lcm_
     ldexp = _op_ldexp
+    ldexp_ = _op_ldexp_
     le = _op_le
+    le_ = _op_le_
     lerp = _op_lerp
+    lerp_ = _op_lerp_
+    less = _op_lt
+    less_equal = _op_le
     log = _op_log
     log10 = _op_log10
+    log10_ = _op_log10_
     log1p = _op_log1p
+    log1p_ = _op_log1p_
     log2 = _op_log2
+    log2_ = _op_log2_
+    log_ = _op_log_
     log_softmax = _op_log_softmax
     logaddexp = _op_logaddexp
     logaddexp2 = _op_logaddexp2
     logcumsumexp = _op_logcumsumexp
     logical_and = _op_logical_and
+    logical_and_ = _op_logical_and_
     logical_not = _op_logical_not
+    logical_not_ = _op_logical_not_
     logical_or = _op_logical_or
+    logical_or_ = _op_logical_or_
     logical_xor = _op_logical_xor
+    logical_xor_ = _op_logical_xor_
     logit = _op_logit
+    logit_ = _op_logit_
     logsumexp = _op_logsumexp
     lt = _op_lt
+    lt_ = _op_lt_
     masked_fill = _op_masked_fill
+    masked_fill_ = _op_masked_fill_
     masked_scatter = _op_masked_scatter
+    masked_scatter_ = _op_masked_scatter_
     masked_select = _op_masked_select
     masked_select_async = _op_masked_select_async
     matmul = _op_matmul
@@ -496,15 +647,22 @@ class Declared(Meta):
     msort = _op_msort
     mul = _op_mul
     mul_ = _op_mul_
+    multiply = _op_mul
+    multiply_ = _op_multiply_
     mv = _op_mv
     nan_to_num = _op_nan_to_num
+    nan_to_num_ = _op_nan_to_num_
     nanmean = _op_nanmean
     nanmedian = _op_nanmedian
     nanquantile = _op_nanquantile
     nansum = _op_nansum
     narrow = _op_narrow
     ne = _op_ne
+    ne_ = _op_ne_
     neg = _op_neg
+    neg_ = _op_neg_
+    negative = _op_neg
+    negative_ = _op_negative_
     new_empty = _op_new_empty
     new_full = _op_new_full
     new_ones = _op_new_ones
@@ -513,19 +671,26 @@ class Declared(Meta):
     nonzero = _op_nonzero
     nonzero_async = _op_nonzero_async
     norm = _op_norm
+    not_equal = _op_ne
     ones_like = _op_ones_like
     outer = _op_outer
     permute = _op_permute
     positive = _op_positive
     pow = _op_pow
+    pow_ = _op_pow_
     prod = _op_prod
     put = _op_put
+    put_ = _op_put_
     quantile = _op_quantile
     rad2deg = _op_rad2deg
+    rad2deg_ = _op_rad2deg_
     ravel = _op_ravel
     reciprocal = _op_reciprocal
+    reciprocal_ = _op_reciprocal_
     relu = _op_relu
+    relu_ = _op_relu_
     remainder = _op_remainder
+    remainder_ = _op_remainder_
     repeat = _op_repeat
     repeat_interleave = _op_repeat_interleave
     reshape = _op_reshape
@@ -533,30 +698,45 @@ class Declared(Meta):
     roll = _op_roll
     rot90 = _op_rot90
     round = _op_round
+    round_ = _op_round_
     rsqrt = _op_rsqrt
+    rsqrt_ = _op_rsqrt_
     rsub = _op_rsub
     scatter = _op_scatter
+    scatter_ = _op_scatter_
     scatter_add = _op_scatter_add
+    scatter_add_ = _op_scatter_add_
     select = _op_select
     select_scatter = _op_select_scatter
+    sgn = _op_sgn
+    sgn_ = _op_sgn_
     sigmoid = _op_sigmoid
+    sigmoid_ = _op_sigmoid_
     sign = _op_sign
+    sign_ = _op_sign_
     signbit = _op_signbit
     silu = _op_silu
     sin = _op_sin
+    sin_ = _op_sin_
     sinc = _op_sinc
+    sinc_ = _op_sinc_
     sinh = _op_sinh
+    sinh_ = _op_sinh_
     slice_scatter = _op_slice_scatter
     softmax = _op_softmax
     sort = _op_sort
     split = _op_split
     split_with_sizes = _op_split_with_sizes
     sqrt = _op_sqrt
+    sqrt_ = _op_sqrt_
     square = _op_square
+    square_ = _op_square_
     squeeze = _op_squeeze
     std = _op_std
     sub = _op_sub
     sub_ = _op_sub_
+    subtract = _op_sub
+    subtract_ = _op_subtract_
     sum = _op_sum
     sum_to_size = _op_sum_to_size
     swapaxes = _op_swapaxes
@@ -565,16 +745,22 @@ class Declared(Meta):
     take = _op_take
     take_along_dim = _op_take_along_dim
     tan = _op_tan
+    tan_ = _op_tan_
     tanh = _op_tanh
+    tanh_ = _op_tanh_
     tensor_split = _op_tensor_split
     tile = _op_tile
     topk = _op_topk
     trace = _op_trace
     transpose = _op_transpose
     tril = _op_tril
+    tril_ = _op_tril_
     triu = _op_triu
+    triu_ = _op_triu_
     true_divide = _op_true_divide
+    true_divide_ = _op_true_divide_
     trunc = _op_trunc
+    trunc_ = _op_trunc_
     type_as = _op_type_as
     unbind = _op_unbind
     unflatten = _op_unflatten
@@ -590,5 +776,6 @@ class Declared(Meta):
     vsplit = _op_vsplit
     where = _op__where
     xlogy = _op_xlogy
+    xlogy_ = _op_xlogy_
     zero_ = _op_zero_
     zeros_like = _op_zeros_like

@@ -16,6 +16,7 @@ F = TypeVar("F", bound=Function)
 PUBLIC: dict[str, Function] = {}  # rl.NAME
 NETWORK: dict[str, Function] = {}  # rl.nn.functional.NAME
 METHODS: dict[str, Function] = {}  # Tensor.NAME
+SPECIAL: dict[str, Function] = {}  # rl.special.NAME
 
 
 def _enter(table: dict[str, Function], name: str, fn: Function) -> None:
@@ -42,6 +43,29 @@ def method(*names: str) -> Callable[[F], F]:
 
     def enter(fn: F) -> F:
         for name in names or (fn.__name__,):
+            _enter(METHODS, name, fn)
+        return fn
+
+    return enter
+
+
+def special(*names: str) -> Callable[[F], F]:
+    """Declare `fn` as rl.special.NAME, under its own name or these."""
+
+    def enter(fn: F) -> F:
+        for name in names or (fn.__name__,):
+            _enter(SPECIAL, name, fn)
+        return fn
+
+    return enter
+
+
+def also(*names: str) -> Callable[[F], F]:
+    """Declare `fn` under more names: rl.NAME and the method, as torch's aliases (`absolute`)."""
+
+    def enter(fn: F) -> F:
+        for name in names:
+            _enter(PUBLIC, name, fn)
             _enter(METHODS, name, fn)
         return fn
 

@@ -31,9 +31,10 @@ class AdamW(Optimizer):
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Rates must not be negative, betas in [0, 1)."""
-        positive("AdamW", group, "lr", "eps", "weight_decay")
+        name = type(self).__name__
+        positive(name, group, "lr", "eps", "weight_decay")
         if len(group["betas"]) != 2 or not all(0 <= b < 1 for b in group["betas"]):
-            raise ValueError(f"AdamW: betas are {group['betas']}; they must be in [0, 1)")
+            raise ValueError(f"{name}: betas are {group['betas']}; they must be in [0, 1)")
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """The factors of a step: for the parameter, for old and new parts of m and v, and more."""

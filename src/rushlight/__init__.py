@@ -1,5 +1,7 @@
 """Rushlight: tensors, models and weights, natively and in the browser tab."""
 
+import sys as _sys
+from math import e, inf, nan, pi
 from pathlib import Path as _Path
 
 __version__ = "0.1.0"
@@ -10,7 +12,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import nn, optim
+from rushlight.core import cuda, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -44,30 +46,45 @@ from rushlight.core.basis.dtype import (
     uint32,
 )  # fmt: skip
 from rushlight.core.basis.dtype import bool_ as bool
+from rushlight.core.basis.dtype import float16 as half
+from rushlight.core.basis.dtype import float32 as float
+from rushlight.core.basis.dtype import float64 as double
+from rushlight.core.basis.dtype import int16 as short
+from rushlight.core.basis.dtype import int32 as int
+from rushlight.core.basis.dtype import int64 as long
 from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.basis.limits import finfo, iinfo
 from rushlight.core.basis.quantized import *  # noqa: F403
 from rushlight.core.functional.declared import *  # noqa: F403
 from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
+from rushlight.core.jit.function import jit as compile
 from rushlight.core.tensor import autograd
-from rushlight.core.tensor.autograd import enable_grad, is_grad_enabled, no_grad
+from rushlight.core.tensor.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
 from rushlight.models import pipeline, quantize
 
+# `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
+for _module in (
+    nn, nn.functional, nn.init, nn.utils, optim, optim.lr_scheduler, utils, utils.data, autograd,
+    special, cuda,
+):  # fmt: skip
+    _sys.modules[_module.__name__.replace(".core.tensor.", ".").replace(".core.", ".")] = _module
+
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "debug", "device", "device_async",
-    "devices", "enable_grad", "errors", "float16", "float32", "float64", "float8_e4m3fn",
-    "float8_e5m2", "from_dlpack", "from_numpy", "get_linear_mode", "get_num_threads", "int16",
-    "int32", "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "manual_seed",
-    "models", "nn", "no_grad", "optim", "pipeline", "profile", "promote_types", "quantize",
-    "save",
-    "save_gguf", "set_executable_memory", "set_linear_mode", "set_num_threads", "tensor", "tune",
-    "tune_async", "uint32", "uint8",
+    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
+    "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
+    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
+    "get_linear_mode", "get_num_threads", "half", "iinfo", "inf", "int", "int16", "int32", "int64",
+    "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed", "models", "nan",
+    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
+    "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
+    "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
 ]  # fmt: skip

@@ -131,5 +131,6 @@ ELSEWHERE = {
         ("dropout", "gumbel_softmax", "rand_like", "randn_like", "randperm"), "ops/test_random.py"
     ),
     **dict.fromkeys(("gated_delta_rule", "wkv"), "ops/test_recurrence.py"),
+    "float_power": "test_torch_names.py",
     "masked_select_async": "tensor/test_async_reads.py",
 }

@@ -376,7 +376,8 @@ def bits(x: torch.Tensor) -> list[int]:
 
 def composites() -> list[Case]:
     """Functions that are written in primitives, with their gradients."""
-    return [case(code, "several") for code in listed("composites")]
+    codes = listed("composites") + listed("names")
+    return [case(code, "several") for code in codes]
 
 
 def networks() -> list[Case]:

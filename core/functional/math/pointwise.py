@@ -111,7 +111,7 @@ def atanh(x: Tensor) -> Tensor:
 
 
 @public
-@method("atan2", "arctan2")
+@method()
 def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     """The angle of the point (other, x), in (-pi, pi]; zeros keep their signs as in C."""
     y, x_ = (floating("atan2", v) for v in operands("atan2", x, other))
@@ -187,7 +187,7 @@ def fmin(x: TensorLike, other: TensorLike) -> Tensor:
 def heaviside(x: Tensor, values: Tensor) -> Tensor:
     """0 where x < 0, 1 where x > 0, `values` where x is 0."""
     a, b = operands("heaviside", x, values)
-    return where(isnan(a), a, where(a == 0, b, (a > 0).to(a.dtype)))
+    return where(a == 0, b, (a > 0).to(a.dtype))
 
 
 @public

@@ -155,6 +155,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return where(abs(input) <= lambd, 0.0, input).to(input.dtype)
 
 
+@public
 @network
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above `threshold`, else `value`."""
@@ -193,6 +194,7 @@ def gumbel_softmax(
     return soft.detach().zeros_like().scatter(dim, index, 1.0) - soft.detach() + soft
 
 
+@public
 @network
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; norms are at least eps."""
@@ -201,6 +203,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return ((a / na.clamp(min=eps)) * (b / nb.clamp(min=eps))).sum(dim)
 
 
+@public
 @network
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False

@@ -1,0 +1,59 @@
+"""In-place forms: `x.exp_()` writes what `x.exp()` gives over x, and returns x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.ops.declare import METHODS, method
+from rushlight.core.ops.inplace import copy_
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+    def __getattr__(name: str) -> Any: ...  # the stub imports names that the loop below makes
+
+
+NAMES = """
+    abs acos asin atan bitwise_and bitwise_not bitwise_or bitwise_xor ceil cos cosh cumsum erf exp
+    expm1 floor floor_divide log log10 log1p log2 logical_and logical_not logical_or logical_xor
+    neg pow reciprocal relu remainder round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc
+    absolute negative arcsin arccos arctan fix subtract multiply divide eq ne lt le gt ge
+    exp2 erfc asinh acosh atanh arcsinh arccosh arctanh atan2 arctan2 sinc logit hypot xlogy
+    deg2rad rad2deg frac sgn copysign fmod lerp addcmul addcdiv nan_to_num heaviside true_divide
+    ldexp addmm addmv addr baddbmm addbmm tril triu index_fill cumprod masked_fill
+    scatter scatter_add index_add clip clamp_min clamp_max gcd lcm index_copy index_put
+    masked_scatter put bitwise_left_shift bitwise_right_shift
+"""
+for _file in ("creation", "clamping", "math.integers", "math.matrices", "math.pointwise",
+              "math.scans", "math.special", "array.selecting"):  # fmt: skip
+    import_module(f"rushlight.core.functional.{_file}")  # they declare what is named above
+import_module("rushlight.core.ops")
+
+
+def _inplace(name: str) -> Callable[..., Any]:
+    fn = METHODS[name]
+
+    @wraps(fn)
+    def write(x: Tensor, *args: Any, **options: Any) -> Tensor:
+        out: Tensor = fn(x, *args, **options)
+        if out.shape != x.shape:
+            raise ValueError(
+                f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
+            )
+        if out.dtype.category > x.dtype.category:
+            raise TypeError(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
+                            f"{x.dtype.name}")  # fmt: skip
+        return copy_(x, out)
+
+    write.__name__ = write.__qualname__ = f"{name}_"
+    write.__module__ = __name__
+    write.__doc__ = f"`{name}` in place: its result written over `x`, which is returned."
+    return write
+
+
+for _name in NAMES.split():
+    if f"{_name}_" not in METHODS:
+        globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))

@@ -1,0 +1,83 @@
+"""Special functions under the names of torch.special, and torch's second names of others."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rushlight.core.functional.math.matrices import outer
+from rushlight.core.functional.math.pointwise import (
+    acosh,
+    asinh,
+    atan2,
+    atanh,
+    exp2,
+    logit,
+    sinc,
+    xlogy,
+)
+from rushlight.core.ops.binary import div, ge, gt, le, lt, mul, ne, sub
+from rushlight.core.ops.common import floating
+from rushlight.core.ops.declare import also, method, public, special
+from rushlight.core.ops.norm import log_softmax, softmax
+from rushlight.core.ops.unary import (
+    abs,
+    acos,
+    asin,
+    atan,
+    erf,
+    expm1,
+    log1p,
+    neg,
+    round,
+    sigmoid,
+    trunc,
+)
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+for _names, _same in (
+    (("absolute",), abs), (("negative",), neg), (("arcsin",), asin), (("arccos",), acos),
+    (("arctan",), atan), (("fix",), trunc), (("subtract",), sub), (("multiply",), mul),
+    (("divide",), div), (("greater",), gt), (("greater_equal",), ge), (("less",), lt),
+    (("less_equal",), le), (("not_equal",), ne), (("arcsinh",), asinh), (("arccosh",), acosh),
+    (("arctanh",), atanh), (("arctan2",), atan2), (("ger",), outer),
+):  # fmt: skip
+    also(*_names)(_same)
+special("expit")(sigmoid)
+for _fn in (erf, expm1, log1p, round, exp2, sinc, logit, xlogy, softmax, log_softmax):
+    special()(_fn)
+
+
+@public
+@method()
+@special()
+def erfc(x: Tensor) -> Tensor:
+    """1 - erf(x); far above zero this loses the digits that 1 swallows."""
+    return 1 - floating("erfc", x).erf()
+
+
+@special()
+def xlog1py(x: Tensor, other: Tensor) -> Tensor:
+    """x * log(1 + other), zero where x is zero."""
+    return xlogy(x, 1 + other)
+
+
+@special()
+def entr(x: Tensor) -> Tensor:
+    """-x * log(x): zero at zero, -inf below."""
+    return (-xlogy(x, x)).masked_fill(x < 0, -math.inf)
+
+
+@special()
+def ndtr(x: Tensor) -> Tensor:
+    """The area under the standard normal density up to x."""
+    return (floating("ndtr", x) * math.sqrt(0.5)).erf() * 0.5 + 0.5
+
+
+@public
+@method()
+def sgn(x: Tensor) -> Tensor:
+    """`sign` under the name that torch also gives it."""
+    return x.sign()

@@ -1,0 +1,129 @@
+"""Schedules of the learning rate, stepped once an epoch or once a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.core.optim.optimizer import Optimizer
+
+
+class LRScheduler:
+    """Sets the "lr" of each group of an optimizer; a subclass defines `get_lr`.
+
+    Making one sets the rates of step 0. A group keeps its first rate as "initial_lr".
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(self).__name__}: optimizer is a {type(optimizer).__name__}, "
+                            "not an Optimizer")  # fmt: skip
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        for group in optimizer.param_groups:
+            if last_epoch == -1:
+                group["initial_lr"] = group["lr"]
+            elif "initial_lr" not in group:
+                raise KeyError(f"{type(self).__name__}: last_epoch is {last_epoch}, but a group of "
+                               "the optimizer has no initial_lr")  # fmt: skip
+        self.base_lrs: list[float] = [g["initial_lr"] for g in optimizer.param_groups]
+        self.step()
+
+    def get_lr(self) -> list[float]:
+        """The rate of each group at `last_epoch`, from `base_lrs` or the groups' rates."""
+        raise NotImplementedError(f"{type(self).__name__} has no method get_lr")
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that the last step set."""
+        return list(self._last_lr)
+
+    def step(self) -> None:
+        """Count an epoch and set the groups' rates."""
+        self.last_epoch += 1
+        self._last_lr = self.get_lr()
+        for group, lr in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            group["lr"] = lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and functions."""
+        return {k: v for k, v in vars(self).items() if k != "optimizer" and not _calls(v)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        vars(self).update(state_dict)
+
+    def _rates(self) -> list[float]:
+        return [g["lr"] for g in self.optimizer.param_groups]
+
+
+def _calls(value: Any) -> bool:
+    return callable(value) or (isinstance(value, list) and any(map(callable, value)))
+
+
+class StepLR(LRScheduler):
+    """The rates times `gamma` every `step_size` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        if step_size < 1:
+            raise ValueError(f"StepLR: step_size is {step_size}; it must be 1 or more")
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates, times gamma at a multiple of step_size."""
+        due = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
+        return [lr * self.gamma if due else lr for lr in self._rates()]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the first rate to `eta_min` along half a cosine of `T_max` epochs, and back.
+
+    Loshchilov and Hutter (2016), without restarts. As in torch, each rate follows from the last,
+    so a rate that is changed on the way stays changed.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        if T_max < 1:
+            raise ValueError(f"CosineAnnealingLR: T_max is {T_max}; it must be 1 or more")
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates moved on by one epoch."""
+        t, n, low = self.last_epoch, self.T_max, self.eta_min
+        if t == 0:
+            return self._rates()
+        if (t - 1 - n) % (2 * n) == 0:  # at the bottom, where the ratio below is 0 / 0
+            rise = (1 - math.cos(math.pi / n)) / 2
+            pairs = zip(self._rates(), self.base_lrs, strict=True)
+            return [lr + (base - low) * rise for lr, base in pairs]
+        ratio = (1 + math.cos(math.pi * t / n)) / (1 + math.cos(math.pi * (t - 1) / n))
+        return [low + (lr - low) * ratio for lr in self._rates()]
+
+
+class LambdaLR(LRScheduler):
+    """The first rates times `lr_lambda(epoch)`: one function, or one for each group."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        count = len(optimizer.param_groups)
+        self.lr_lambdas = [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
+        if len(self.lr_lambdas) != count:
+            raise ValueError(f"LambdaLR: {len(self.lr_lambdas)} functions for {count} groups")
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The first rates times the functions of the epoch."""
+        pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
+        return [base * fn(self.last_epoch) for base, fn in pairs]
+
+
+__all__ = ["CosineAnnealingLR", "LRScheduler", "LambdaLR", "StepLR"]

@@ -1,0 +1,79 @@
+"""A PyTorch program finds its modules, optimizers, schedules and batches under torch's names."""
+
+from __future__ import annotations
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+MODULES = ("nn nn.functional nn.init nn.utils optim optim.lr_scheduler utils utils.data autograd "
+           "special cuda").split()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_imported_both_ways(name: str) -> None:
+    module = importlib.import_module(f"rushlight.{name}")
+    found = rl
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert found is module
+
+
+def test_names_of_torch() -> None:
+    assert (rl.long, rl.float, rl.half, rl.int) == (rl.int64, rl.float32, rl.float16, rl.int32)
+    assert rl.compile is rl.jit and not rl.cuda.is_available() and rl.cuda.device_count() == 0
+    assert rl.pi == math.pi and rl.iinfo(rl.int8).min == -128
+    assert rl.finfo(rl.bfloat16).eps == 2**-7 and rl.finfo("float32").max == np.finfo("f4").max
+    assert rl.finfo(rl.bfloat16).max == 3.3895313892515355e38
+    assert rl.tensor([2.0]).float_power(2).dtype is rl.float64
+    with pytest.raises(TypeError, match="finfo: int8 is not a floating dtype; use iinfo"):
+        rl.finfo(rl.int8)
+
+
+def test_rates_of_schedules() -> None:
+    sgd = rl.optim.SGD([rl.ones(1).requires_grad_()], lr=1.0)
+    schedule = rl.optim.lr_scheduler.CosineAnnealingLR(sgd, T_max=4, eta_min=0.1)
+    for epoch in range(1, 9):
+        schedule.step()
+        expected = 0.1 + 0.45 * (1 + math.cos(math.pi * epoch / 4))
+        assert schedule.get_last_lr() == pytest.approx([expected]), epoch
+    steps = rl.optim.lr_scheduler.StepLR(rl.optim.SGD([rl.ones(1)], lr=1.0), 2, 0.5)
+    rates = []
+    for _ in range(5):
+        rates += steps.get_last_lr()
+        steps.step()
+    assert rates == [1, 1, 0.5, 0.5, 0.25]
+
+
+def test_two_steps_of_adam_and_rmsprop(device: str) -> None:
+    for name in ("Adam", "RMSprop"):
+        p = rl.tensor([1.0, -2.0], device=device).requires_grad_()
+        optimizer = getattr(rl.optim, name)([p], lr=0.1, weight_decay=0.5)
+        x, m, v = np.array([1.0, -2.0]), np.zeros(2), np.zeros(2)
+        for step in (1, 2):
+            p.grad = rl.tensor([0.3, 0.7], device=device)
+            optimizer.step()
+            g = np.array([0.3, 0.7]) + 0.5 * x
+            if name == "Adam":
+                m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+                x = x - 0.1 * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+            else:
+                v = 0.99 * v + 0.01 * g * g
+                x = x - 0.1 * g / (np.sqrt(v) + 1e-8)
+        np.testing.assert_allclose(p.detach().cpu().numpy(), x, rtol=1e-5)
+
+
+def test_batches() -> None:
+    data = rl.utils.data.TensorDataset(rl.arange(10).reshape(5, 2), rl.arange(5))
+    loader = rl.utils.data.DataLoader(data, batch_size=2, shuffle=True)
+    batches = list(loader)
+    assert len(loader) == len(batches) == 3
+    seen = rl.cat([y for _, y in batches])
+    assert sorted(seen.tolist()) == list(range(5))
+    assert rl.equal(rl.cat([x for x, _ in batches])[:, 0], seen * 2)
+    with pytest.raises(ValueError, match="num_workers=2 is not supported"):
+        rl.utils.data.DataLoader(data, num_workers=2)
