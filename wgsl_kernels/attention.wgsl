@@ -1,7 +1,8 @@
 // attention: softmax(q k^T * scale) v for a tile of queries, by online softmax (Milakov and
 // Gimelshein, 2018). The scores stay in the workgroup.
 //
-// declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, out_words
+// declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, load_sink,
+//           out_words
 //           const LANES; DMAX, the largest number of features; a tile has TQ queries and TK keys;
 //           DC, features of the keys in memory at a time; VK = 1024 / DMAX, values in memory at a
 //           time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and scores per lane
@@ -15,7 +16,7 @@
 // 8 the result; 9 heads, 10 keys, 11 features, 12 features of v, 13 query heads per key head,
 // 14 scale, 15 softcap or 0, strides of 16.. q, 20.. k, 24.. v, 28.. bias, 32.. mask, 36 q_offset,
 // 37 kv_lengths; 38 window or 0, 39 causal, 40 query heads per unit, 41 tiles, 42 splits, 43 keys
-// per split, 44 workgroups.
+// per split, 44 workgroups, 49 offset and 50 stride of the sinks.
 
 var<workgroup> q_tile: array<f32, TQ * DMAX>;
 var<workgroup> kv_tile: array<f32, 1088>;
@@ -78,8 +79,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     q_tile[i] = x;
   }
   if (lane < TQ) {
-    row_top[lane] = LOW;
-    row_sum[lane] = 0.0;
+    // The first split has the sink.
+    let row = min(first_row + lane, rows - 1u);
+    row_top[lane] = select(LOW, sink(head_0 + row / queries), split == 0u);
+    row_sum[lane] = select(1.0, 0.0, row_top[lane] == LOW);
   }
   let column = (lane % (DMAX / 4u)) * 4u;
   let my_row = lane / (DMAX / 4u) * RPL;

@@ -87,12 +87,14 @@ def test_every_option(gpu: rl.Device, queries: int) -> None:
     hidden = bias.copy()
     hidden[0, 1] = -np.inf
     hidden[0, 2, 0, ::3] = -np.inf
-    offset = rl.tensor([200, 3])
+    offset, sinks = rl.tensor([200, 3]), rl.tensor([3.5, -20.0, -np.inf, 0.1])
     options: list[dict[str, Any]] = [
         {"bias": bias}, {"bias": hidden}, {"mask": rl.tensor(mask)}, {"softcap": 1.5},
         {"scale": 0.11}, {"window": 20}, {"window": 5, "q_offset": offset},
         {"causal": True, "window": 7, "q_offset": offset}, {"kv_lengths": rl.tensor([0, 130])},
-        {"causal": True, "q_offset": rl.tensor([-1, 300])},
+        {"causal": True, "q_offset": rl.tensor([-1, 300])}, {"sinks": sinks},
+        {"sinks": sinks, "bias": hidden, "mask": rl.tensor(mask), "q_offset": offset,
+         "kv_lengths": rl.tensor([250, 0]), "window": 150},
         {"bias": hidden, "mask": rl.tensor(mask), "q_offset": offset, "softcap": 2.0,
          "kv_lengths": rl.tensor([250, 131]), "causal": True, "window": 150},
     ]  # fmt: skip

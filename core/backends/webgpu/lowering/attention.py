@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, packed, quads
 from rushlight.core.backends.webgpu.compiler.tune import up_to
-from rushlight.core.backends.webgpu.emit import (
-    Attrs,
-    Emitter,
-    Inputs,
-    bits,
-    fill,
-    grid,
-    view,
-)
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid, view
 from rushlight.core.backends.webgpu.lowering import attention_row, creation
 from rushlight.core.backends.webgpu.lowering.indexing import storer
 from rushlight.core.backends.webgpu.lowering.map import walk_lines
@@ -41,7 +33,7 @@ BUSY = 64
 SPLIT_KEYS = 128
 # Scores that are kept at once where they are in memory.
 ROWS_BYTES = 16 << 20
-_NAMES = ("q", "k", "v", "bias", "mask", "offset", "length")
+_NAMES = ("q", "k", "v", "bias", "mask", "offset", "length", "sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +208,7 @@ def _operands(
     half = "shader-f16" in e.features
     q, k, v = given(*inputs[:3])
     heads, kv_heads = q.layout.shape[1], k.layout.shape[1]
-    parameters = [0] * 49
+    parameters = [0] * 51
     parameters[0] = q.layout.shape[2]
     parameters[9:16] = [
         heads, k.layout.shape[2], q.layout.shape[3], _values(v), heads // kv_heads,
@@ -242,8 +234,11 @@ def _operands(
             lines.append(access.reader(name, len(bindings), x.dtype))
             bound, at = e.bind(x)
         bindings.append(bound)
-        parameters[1 + i] = at
         strides = x.layout.strides
+        if name == "sink":
+            parameters[49:51] = at, strides[1]
+            continue
+        parameters[1 + i] = at
         if len(strides) == 1:
             parameters[36 + i - 5] = strides[0]
         else:
@@ -325,6 +320,7 @@ _MISSING = {
     "mask": "fn load_mask(i: u32) -> u32 { return 1u; }",
     "offset": "fn load_offset(i: u32) -> i32 { return 0; }",
     "length": "fn load_length(i: u32) -> i32 { return i32(P(10u)); }",
+    "sink": "fn load_sink(i: u32) -> f32 { return LOW; }",
 }
 
 
