@@ -36,7 +36,9 @@ HARMLESS = frozenset(
     use_cache use_flash_attn
     attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop hidden_dropout
     hidden_dropout_prob resid_pdrop
-    output_attentions output_hidden_states output_scores return_dict return_dict_in_generate
+    output_attentions output_hidden_states output_router_logits output_scores router_aux_loss_coef
+    router_jitter_noise
+    return_dict return_dict_in_generate
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length
     max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams

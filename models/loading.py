@@ -18,6 +18,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
+from rushlight.models.parts import parted
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -132,6 +133,7 @@ def assemble(
     require_config(files)
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
+    tensors = parted(family, tensors)
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(tensors):  # told before they are built
         raise LoadError(

@@ -8,6 +8,8 @@ from typing import Literal
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
@@ -25,7 +27,7 @@ class AttentionContext:
     angles: cos and sin of each kind of rotary positions. mask: (batch, 1, 1, length), false for
     padding; only without a cache. lengths: (batch,), the tokens of each row without padding on the
     right; padding must not change a recurrent state. offsets: for each layer (batch,), the number
-    of earlier tokens in its cache buffers.
+    of earlier tokens in its cache buffers. positions: (1 or batch, length).
     """
 
     angles: Angles
@@ -33,6 +35,7 @@ class AttentionContext:
     lengths: Tensor | None = None
     cache: Cache | None = None
     offsets: Sequence[Tensor] = ()
+    positions: Tensor | None = None
 
     def real(self, length: int) -> Tensor | None:
         """(batch, length) bool, false for padding on either side; None where there is none."""
@@ -64,7 +67,10 @@ class AttentionSpec:
     is q, k and v of each key head. norm: of q and k, over each head or over "all" heads. scale:
     defaults to 1/sqrt(head_dim). window: the number of tokens that a token attends to, itself
     included. alibi: scores decrease with distance (Press et al., 2021). clip: the largest magnitude
-    of v, and of q and k after a norm over all heads.
+    of v, and of q and k after a norm over all heads. sinks: each head has a further score without a
+    value. chunk: a token attends to those of its own piece of so many. unit: q and k are divided by
+    their root mean square, with this epsilon, after they are rotated. temperature (s, n): q is
+    scaled by 1 + s log(1 + floor((position + 1) / n)).
     """
 
     heads: int
@@ -82,6 +88,10 @@ class AttentionSpec:
     softcap: float | None = None
     window: int | None = None
     clip: float | None = None
+    sinks: bool = False
+    chunk: int | None = None
+    unit: float | None = None
+    temperature: tuple[float, float] | None = None
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -90,6 +100,8 @@ class AttentionSpec:
                 f"config.json: num_attention_heads {self.heads} is not a multiple of "
                 f"num_key_value_heads {self.kv_heads}"
             )
+        if self.chunk is not None and self.chunk < 1:
+            raise FormatError(f"config.json: attention_chunk_size is {self.chunk}")
 
 
 class Attention(nn.Module):
@@ -109,11 +121,19 @@ class Attention(nn.Module):
             over = spec.norm_over == "all"
             put(self, names.q_norm, make_norm(q if over else spec.head_dim, spec.norm))
             put(self, names.k_norm, make_norm(kv if over else spec.head_dim, spec.norm))
+        if spec.sinks:
+            self.sinks = parameter(spec.heads)
 
     @property
     def cache_spec(self) -> KeysAndValues:
         """The state that the cache keeps for this layer."""
-        return KeysAndValues(self.spec.kv_heads, self.spec.head_dim, window=self.spec.window)
+        spec = self.spec
+        return KeysAndValues(spec.kv_heads, spec.head_dim, window=spec.window or spec.chunk)
+
+    def reset_parameters(self) -> None:
+        """Sinks are zero."""
+        if self.spec.sinks:
+            init.zeros_(self.sinks)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
@@ -132,9 +152,14 @@ class Attention(nn.Module):
         if cache is not None:
             offset = context.offsets[self.layer]
             k, v = cache.write(self.layer, offset, k, v)
+        if spec.temperature is not None:
+            q = q * self._warmth(context, spec.temperature)
+        mask = context.mask
+        if spec.chunk is not None:
+            mask = self._chunked(context, offset, k.shape[2], spec.chunk)
         y = ops.attention(
-            q, k, v, causal=True, mask=context.mask, q_offset=offset, scale=spec.scale,
-            softcap=spec.softcap, window=spec.window,
+            q, k, v, causal=True, mask=mask, q_offset=offset, scale=spec.scale,
+            softcap=spec.softcap, window=spec.window, sinks=self.sinks if spec.sinks else None,
             bias=self._alibi(length, k.shape[2], offset, x) if spec.alibi else None,
         )  # fmt: skip
         out: Tensor = getattr(self, spec.names.out)(y.transpose(1, 2).reshape(batch, length, -1))
@@ -161,7 +186,26 @@ class Attention(nn.Module):
         if spec.rotary is None:
             return y
         cos, sin = context.angles[spec.rotary]
-        return ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+        y = ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+        return y if spec.unit is None else ops.rms_norm(y, (spec.head_dim,), None, spec.unit)
+
+    def _warmth(self, context: AttentionContext, by: tuple[float, float]) -> Tensor:
+        assert context.positions is not None
+        steps = ((context.positions.float() + 1) / by[1]).floor()
+        return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
+
+    def _chunked(
+        self, context: AttentionContext, offset: Tensor | int, keys: int, chunk: int
+    ) -> Tensor:
+        """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
+        at = context.positions
+        assert at is not None
+        key = at
+        if not isinstance(offset, int):
+            first = at[:, :1] - offset.reshape(-1, 1)  # the position of the first slot
+            key = first + ops.arange(keys, device=at.device)
+        same = (at // chunk).unsqueeze(2) == (key // chunk).unsqueeze(1)
+        return same.unsqueeze(1) if context.mask is None else context.mask & same.unsqueeze(1)
 
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q and k (batch, length, heads * head), and v split into heads, from one product."""

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config import read_config
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
-from rushlight.models.layers.mlp import ExpertsSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 
@@ -35,20 +35,40 @@ def decoder_builder(
     return build
 
 
-def kinds_of(given: Any, count: int, default: Callable[[int], bool]) -> list[bool]:
+def kinds_of(
+    given: Any, count: int, default: Callable[[int], bool], within: str = SLIDING
+) -> list[bool]:
     """Whether each of `count` layers attends within a window: `layer_types`, or else `default`.
 
     FormatError for a list of another length or with another kind.
     """
     if given is None:
         return [default(i) for i in range(count)]
-    known = isinstance(given, list) and all(one in (FULL, SLIDING) for one in given)
+    known = isinstance(given, list) and all(one in (FULL, within) for one in given)
     if not known or len(given) != count:
         raise FormatError(
             f"config.json: layer_types is {brief(given)}; it must have {count} entries, each "
-            f"{FULL} or {SLIDING}"
+            f"{FULL} or {within}"
         )
-    return [one == SLIDING for one in given]
+    return [one == within for one in given]
+
+
+def flags_of(name: str, given: Any, count: int) -> list[bool]:
+    """The list of `count` flags that key `name` of config.json holds, as numbers or booleans."""
+    if (
+        not isinstance(given, list)
+        or len(given) != count
+        or not all(isinstance(one, int) for one in given)
+    ):
+        raise FormatError(f"config.json: {name} is {brief(given)}; it must have {count} flags")
+    return [one != 0 for one in given]
+
+
+def with_mlps(spec: DecoderSpec, mlp: Callable[[int], MLPSpec | ExpertsSpec]) -> DecoderSpec:
+    """`spec` with the feed-forward part that `mlp` gives for each layer's number."""
+    return replace(
+        spec, layers=tuple(replace(one, mlp=mlp(i)) for i, one in enumerate(spec.layers))
+    )
 
 
 def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any) -> DecoderSpec:

@@ -214,7 +214,7 @@ class Decoder(CausalLM):
         offsets = () if cache is None else cache.offsets()
         angles = self.rotary.angles(positions, lengths)
         x = self._embedded(ids, positions)
-        context = AttentionContext(angles, mask, lengths, cache, offsets)
+        context = AttentionContext(angles, mask, lengths, cache, offsets, positions)
         for layer in self._part(self.spec.names.layers):
             x = layer(x, context)
         x = self._part(self.spec.names.norm)(x)

