@@ -3,7 +3,7 @@
 //
 // declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, load_sink,
 //           out_words
-//           const LANES; DMAX, the largest number of features; a tile has TQ queries and TK keys;
+//           const LANES; DMAX and DQ, the most features of v, of q and k; a tile has TQ queries and TK keys;
 //           DC, features of the keys in memory at a time; VK = 1024 / DMAX, values in memory at a
 //           time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and scores per lane
 //           const SPLIT: write sums, maximum and total of this part of the keys, as float32
@@ -18,7 +18,7 @@
 // 37 kv_lengths; 38 window or 0, 39 causal, 40 query heads per unit, 41 tiles, 42 splits, 43 keys
 // per split, 44 workgroups, 49 offset and 50 stride of the sinks.
 
-var<workgroup> q_tile: array<f32, TQ * DMAX>;
+var<workgroup> q_tile: array<f32, TQ * DQ>;
 var<workgroup> kv_tile: array<f32, 1088>;
 var<workgroup> scores: array<f32, TQ * TK>;
 var<workgroup> row_top: array<f32, TQ>;
@@ -67,9 +67,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     end = min(end, i32(high_query) + offset + window);
   }
 
-  for (var i = lane; i < TQ * DMAX; i += LANES) {
-    let row = first_row + i / DMAX;
-    let d = i % DMAX;
+  for (var i = lane; i < TQ * DQ; i += LANES) {
+    let row = first_row + i / DQ;
+    let d = i % DQ;
     var x = 0.0;
     if (row < rows && d < features) {
       let head = head_0 + row / queries;
@@ -104,7 +104,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       }
       workgroupBarrier();
       for (var j = 0u; j < SPL; j++) {
-        let at_q = (lane + j * LANES) / TK * DMAX + d_0;
+        let at_q = (lane + j * LANES) / TK * DQ + d_0;
         let at_k = (lane + j * LANES) % TK * (DC + 1u);
         var product = products[j];
         for (var d = 0u; d < DC; d++) {

@@ -85,7 +85,7 @@ class Router(nn.Linear):
         parts = scores.reshape(*scores.shape[:-1], spec.groups, -1)
         sums = parts.topk(spec.best, -1)[0].sum(-1)
         kept = sums.topk(spec.kept, -1)[1].unsqueeze(-1)
-        taken = (kept == ops.arange(spec.groups, device=scores.device)).any(-2)
+        taken = (kept == ops.arange(spec.groups, device=scores.device)).long().sum(-2) > 0
         return ops.where(taken.unsqueeze(-1), parts, -math.inf).reshape(*scores.shape)
 
     def _mixed(self, scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -37,6 +37,13 @@ def _sized(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_SIZES, **changes}
 
 
+def _latent(kind: str, **changes: Any) -> dict[str, Any]:
+    sizes = {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 16,
+             "qk_nope_head_dim": 7, "qk_rope_head_dim": 6, "v_head_dim": 9,
+             "moe_intermediate_size": 24, "first_k_dense_replace": 1}  # fmt: skip
+    return _sized(kind, **sizes | changes)
+
+
 def _falcon(**changes: Any) -> dict[str, Any]:
     return {"model_type": "falcon", **_FALCON, **changes}
 
@@ -329,6 +336,26 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "llama4_text", head_dim=8, num_local_experts=3, num_experts_per_tok=1,
         intermediate_size_mlp=32, moe_layers=[2], no_rope_layers=[0, 1, 0], floor_scale=3,
         attn_scale=0.4,
+    )),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", _latent(
+        "deepseek_v2", q_lora_rank=None, qk_nope_head_dim=8, n_routed_experts=6,
+        num_experts_per_tok=2, topk_method="greedy", routed_scaling_factor=1.5,
+    )),
+    "deepseek_v2-groups": ("DeepseekV2ForCausalLM", _latent(
+        "deepseek_v2", q_lora_rank=20, qk_nope_head_dim=8, n_routed_experts=8,
+        num_experts_per_tok=3, n_group=4, topk_group=2, topk_method="group_limited_greedy",
+        attention_bias=True, tie_word_embeddings=True,
+        rope_parameters=_YARN | {"mscale": 0.7, "mscale_all_dim": 1.3},
+    )),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", _latent(
+        "deepseek_v3", q_lora_rank=20, n_routed_experts=8, num_experts_per_tok=3, n_group=4,
+        topk_group=2,
+    )),
+    "deepseek_v3-halves": ("DeepseekV3ForCausalLM", _latent(
+        "deepseek_v3", q_lora_rank=None, n_routed_experts=6, num_experts_per_tok=2, n_group=1,
+        topk_group=1, norm_topk_prob=False, rope_interleave=False, tie_word_embeddings=True,
+        first_k_dense_replace=2, n_shared_experts=2,
+        rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
     )),
 }  # fmt: skip
 LENGTH = 13

@@ -40,37 +40,39 @@ _NAMES = ("q", "k", "v", "bias", "mask", "offset", "length", "sink")
 class Tile:
     """What a workgroup holds: `rows` queries, `keys` of them at a time, `chunk` features of keys.
 
-    features: the most features it takes.
+    features: the most features it takes; asked: of queries and keys, where those are more.
     """
 
     features: int
     rows: int
     keys: int
     chunk: int
+    asked: int = 0
 
     def lines(self) -> list[str]:
         """The constants of attention.wgsl."""
         values = {
             "LANES": LANES, "DMAX": self.features, "TQ": self.rows, "TK": self.keys,
-            "DC": self.chunk, "VK": 1024 // self.features,
+            "DC": self.chunk, "DQ": self.asked or self.features, "VK": 1024 // self.features,
             "RPL": self.rows * self.features // 4 // LANES, "SPL": self.rows * self.keys // LANES,
         }  # fmt: skip
         return [f"const {name} = {value}u;" for name, value in values.items()]
 
 
 # For many queries, and for the few of a decoding step.
-MANY = (Tile(64, 32, 16, 64), Tile(128, 16, 32, 32), Tile(256, 8, 32, 32), Tile(512, 4, 32, 32))
+_WIDEST = Tile(512, 4, 32, 32, 640)
+MANY = (Tile(64, 32, 16, 64), Tile(128, 16, 32, 32), Tile(256, 8, 32, 32), _WIDEST)
 FEW = (Tile(64, 8, 32, 32), Tile(128, 8, 32, 32), *MANY[2:])
 
 
 def tile_for(features: int, few: bool) -> Tile:
     """The tile for heads of `features`, for few queries that share their keys or for many."""
     for tile in FEW if few else MANY:
-        if features <= tile.features:
+        if features <= max(tile.features, tile.asked):
             return tile
     raise ValueError(
-        f"attention: heads have {features} features, webgpu takes up to {MANY[-1].features}; "
-        "compute on cpu"
+        f"attention: heads have {features} features, webgpu takes up to {_WIDEST.asked}, and "
+        f"values of up to {_WIDEST.features}; compute on cpu"
     )
 
 
@@ -160,13 +162,14 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     # The kernels of products read no packed rows.
     rows_packed = k.dtype is uint8 or v.dtype is uint8
     fits = values % 4 == 0 and most > 0 and not rows_packed
-    wide = max(features, values)
+    # Values that are too wide count as features that are.
+    wide = max(features, values, (values > _WIDEST.features) * (_WIDEST.asked + 1))
     cheap, name = fits and e.few_lanes(keys), "rows"
-    if not cheap or wide <= MANY[-1].features:
+    if not cheap or wide <= _WIDEST.asked:
         chosen = schedule(batch, heads, kv_heads, queries, keys, wide)
         guess = f"{'few' if chosen.tile in FEW else 'many'} {chosen.splits}"
         name = guess if rows_packed else e.pick(
-            "rows" if cheap else guess, "attention", up_to(wide, 512),
+            "rows" if cheap else guess, "attention", up_to(min(wide, 512), 512),
             up_to(chosen.fold * queries, 256), up_to(keys, 1 << 16), up_to(batch * kv_heads, 64),
         )  # fmt: skip
     if name == "rows" and fits:
