@@ -37,7 +37,7 @@ HARMLESS = frozenset(
     attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop hidden_dropout
     hidden_dropout_prob resid_pdrop
     output_attentions output_hidden_states output_router_logits output_scores router_aux_loss_coef
-    router_jitter_noise aux_loss_alpha seq_aux ep_size qk_head_dim
+    aux_loss_alpha seq_aux ep_size qk_head_dim
     return_dict return_dict_in_generate
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length
@@ -51,6 +51,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "partial_rotary_factor": (1,), "position_embedding_type": ("absolute", "rope"),
     "pruned_heads": ({},), "logit_scale": (1,), "residual_multiplier": (1,),
     "embedding_multiplier": (1,), "logits_scaling": (1,),
+    "router_jitter_noise": (0,),
 }  # fmt: skip
 
 

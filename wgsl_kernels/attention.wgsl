@@ -3,9 +3,10 @@
 //
 // declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, load_sink,
 //           out_words
-//           const LANES; DMAX and DQ, the most features of v, of q and k; a tile has TQ queries and TK keys;
-//           DC, features of the keys in memory at a time; VK = 1024 / DMAX, values in memory at a
-//           time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and scores per lane
+//           const LANES; DMAX and DQ, the most features of v, of q and k; a tile has TQ queries
+//           and TK keys; DC, features of the keys in memory at a time; VK = 1024 / DMAX, values
+//           in memory at a time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and
+//           scores per lane
 //           const SPLIT: write sums, maximum and total of this part of the keys, as float32
 // dispatch: one workgroup per batch, unit of query heads, tile of rows and split of the keys
 //

@@ -2,7 +2,8 @@
 // them, masks them, and applies softmax along the keys. One row per invocation. For adapters that
 // run on a CPU.
 //
-// declare:  load_bias, load_mask, load_offset, load_length, load_sink; binding of `weights`; const WIDTH
+// declare:  load_bias, load_mask, load_offset, load_length, load_sink; binding of
+//           `weights`; const WIDTH
 // Parameters: as in attention.wgsl, with 0 the queries of this part, 45 its first query, 44 rows.
 
 @compute @workgroup_size(WIDTH)
