@@ -134,6 +134,8 @@ def assemble(
     config = parse_object("config.json", files["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = parted(family, tensors)
+    if hasattr(family, "unused"):
+        tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(tensors):  # told before they are built
         raise LoadError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import deepseek_v2
@@ -46,3 +48,12 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def unused(name: str, config: dict[str, Any]) -> bool:
+    """Whether a tensor is of the layers past the last that predict several tokens at once."""
+    number = re.match(r"model\.layers\.(\d{1,4})\.", name)
+    layers, more = config.get("num_hidden_layers"), config.get("num_nextn_predict_layers")
+    if number is None or not isinstance(layers, int) or not isinstance(more, int):
+        return False
+    return layers <= int(number[1]) < layers + more

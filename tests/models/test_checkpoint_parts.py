@@ -1,4 +1,4 @@
-"""Experts in MXFP4 as transformers stores them: blocks and scales apart, read without widening."""
+"""Experts in MXFP4 as transformers stores them, layers that are not used, latents in the cache."""
 
 from __future__ import annotations
 
@@ -69,3 +69,24 @@ def test_a_model_with_such_experts(table: ModuleType) -> None:
     config["quantization_config"] = {"quant_method": "bitsandbytes"}
     with pytest.raises(rl.FormatError, match="quantization_config 'bitsandbytes' is not supported"):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, packed)
+
+
+def test_layers_past_the_last_and_the_cache_of_latents(table: ModuleType) -> None:
+    found = open_tables(Path(__file__).parent / "data" / "families" / "deepseek_v3.safetensors")[0][
+        1
+    ].metadata
+    config = json.loads(found["config"]) | {"num_nextn_predict_layers": 1}
+    tensors = {
+        n: rl.tensor(table.values_of(n, tuple(shape)))
+        for n, shape in json.loads(found["names"]).items()
+    }
+    more = {"model.layers.3.eh_proj.weight": rl.ones(48, 96)}
+    m = rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors | more)
+    cache = m.new_cache(2)
+    with rl.no_grad():
+        m(rl.tensor(table.ids_of(131)), cache)
+    # A row of the latent and of the shared key per token and layer, for all four heads.
+    assert cache.nbytes == 2 * 3 * cache.capacity * (16 + 6) * 4
+    config["num_nextn_predict_layers"] = 0
+    with pytest.raises(rl.LoadError, match=r"model.layers.3.eh_proj.weight"):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors | more)
