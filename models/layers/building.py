@@ -53,15 +53,13 @@ def kinds_of(
     return [one == within for one in given]
 
 
-def flags_of(name: str, given: Any, count: int) -> list[bool]:
-    """The list of `count` flags that key `name` of config.json holds, as numbers or booleans."""
-    if (
-        not isinstance(given, list)
-        or len(given) != count
-        or not all(isinstance(one, int) for one in given)
-    ):
-        raise FormatError(f"config.json: {name} is {brief(given)}; it must have {count} flags")
-    return [one != 0 for one in given]
+def numbers_of(name: str, given: Any, count: int | None = None) -> list[int]:
+    """The list of numbers, `count` of them if given, that key `name` of config.json holds."""
+    good = isinstance(given, list) and all(isinstance(one, int) for one in given)
+    if not good or count not in (None, len(given)):
+        some = "" if count is None else f"{count} "
+        raise FormatError(f"config.json: {name} is {brief(given)}; it must be {some}numbers")
+    return list(given)
 
 
 def with_mlps(spec: DecoderSpec, mlp: Callable[[int], MLPSpec | ExpertsSpec]) -> DecoderSpec:

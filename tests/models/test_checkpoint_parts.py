@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.models.families import families
 from rushlight.models.parts import joined
 
 # The sixteen floats of four bits (OCP Microscaling Formats 1.0).
@@ -90,3 +92,23 @@ def test_layers_past_the_last_and_the_cache_of_latents(table: ModuleType) -> Non
     config["num_nextn_predict_layers"] = 0
     with pytest.raises(rl.LoadError, match=r"model.layers.3.eh_proj.weight"):
         rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors | more)
+
+
+@pytest.mark.parametrize(
+    ("known", "lie", "named"),
+    [
+        ("llama4", {"moe_layers": 3}, "moe_layers is 3"),
+        ("llama4", {"no_rope_layers": [1, "a", 1, 1, 1]}, "no_rope_layers is .* must be 5 numbers"),
+        ("llama4", {"attention_chunk_size": 0}, "attention_chunk_size is 0"),
+        ("deepseek_v3", {"kv_lora_rank": 0}, "kv_lora_rank"),
+        ("deepseek_v3", {"n_group": 3}, "3 of 8 experts in 3 groups"),
+        ("gpt_oss", {"num_experts_per_tok": 6}, "6 of 5 experts"),
+        ("phimoe", {"num_experts_per_tok": 3}, "num_experts_per_tok is 3"),
+    ],
+)
+def test_a_config_that_lies_is_named(known: str, lie: dict[str, Any], named: str) -> None:
+    found = open_tables(Path(__file__).parent / "data" / "families" / f"{known}.safetensors")
+    config = json.loads(found[0][1].metadata["config"]) | lie
+    family = importlib.import_module(families()[config["model_type"]])
+    with pytest.raises(rl.FormatError, match=named):
+        family.build(config, [])

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder, flags_of, kinds_of, with_mlps
+from rushlight.models.layers.building import decoder_builder, kinds_of, numbers_of, with_mlps
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.routing import RoutingSpec
@@ -49,9 +49,9 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     n, every, step = c.num_hidden_layers, c.no_rope_layer_interval, c.interleave_moe_layer_step
     plain = [(i + 1) % max(every, 1) for i in range(n)]
-    placed = flags_of("no_rope_layers", c.no_rope_layers or plain, n)
-    within = kinds_of(c.layer_types, n, lambda i: placed[i], "chunked_attention")
-    sparse = range(step - 1, n, max(step, 1)) if c.moe_layers is None else c.moe_layers
+    placed = numbers_of("no_rope_layers", c.no_rope_layers or plain, n)
+    within = kinds_of(c.layer_types, n, lambda i: placed[i] != 0, "chunked_attention")
+    sparse = [*range(step - 1, n, max(step, 1))] if c.moe_layers is None else c.moe_layers
     warm = (c.attn_scale, max(c.floor_scale, 1)) if c.attn_temperature_tuning else None
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
@@ -66,7 +66,7 @@ def describe(c: Config) -> DecoderSpec:
         c.intermediate_size, routing=RoutingSpec("sigmoid", before=True), names=FED,
     )  # fmt: skip
     spec = replace(each_attention(llama.describe(c), changed), names=NAMES)
-    return with_mlps(spec, lambda i: experts if i in sparse else dense)
+    return with_mlps(spec, lambda i: experts if i in numbers_of("moe_layers", sparse) else dense)
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
