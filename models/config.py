@@ -41,7 +41,9 @@ HARMLESS = frozenset(
     activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
     decoder_layerdrop dropout dropout_rate embd_pdrop encoder_layerdrop fp32_residual_connection
     hidden_dropout hidden_dropout_prob initializer_factor resid_pdrop
-    output_attentions output_hidden_states output_scores return_dict return_dict_in_generate
+    output_attentions output_hidden_states output_router_logits output_scores router_aux_loss_coef
+    aux_loss_alpha seq_aux ep_size qk_head_dim
+    return_dict return_dict_in_generate
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length
     max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
@@ -63,6 +65,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "rms_norm": (True,), "ssm_cfg": ({},),
     "original_rope": (True,), "quantization_bit": (0,), "pre_seq_len": (0,),
     "embedding_multiplier": (1,), "logits_scaling": (1,),
+    "router_jitter_noise": (0,),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
+from rushlight.models.parts import parted
 from rushlight.models.prequantized import dequantized, named_dtype
 from rushlight.models.saving import SMALL
 
@@ -145,6 +146,9 @@ def assemble(
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):
         config, tensors = dequantized(config, tensors, wanted)
+    tensors = parted(family, tensors)
+    if hasattr(family, "unused"):
+        tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
     for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
         layers = config.get(key)
         if isinstance(layers, int) and layers > len(tensors):  # told before they are built

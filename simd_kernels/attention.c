@@ -219,6 +219,8 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
                    int64_t start, int64_t count) {
     const rl_operand *op = job->call->op, *q = &op[1], *k = &op[2], *v = &op[3], *out = &op[0];
     const rl_operand *bias = &op[4], *mask = &op[5];
+    const rl_operand *sinks = &op[8];
+    int sunk = sinks->ndim >= 0; // the sum begins with the sink's weight
     int64_t rows = job->groups * count, first_head = head * job->groups;
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = b * q->strides[0] + (first_head + r / count) * q->strides[1] +
@@ -228,7 +230,11 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
         RL_SMALL_LOOP for (int64_t d = 0; d < job->width; d++) to[d] *= job->scale;
         RL_SMALL_LOOP for (int64_t d = job->width; d < job->padded; d++) to[d] = 0;
         room->top[r] = -__builtin_inff();
-        room->sum[r] = 0;
+        room->sum[r] = sunk;
+        if (sunk) {
+            int64_t h = (first_head + r / count) * sinks->strides[1];
+            LOAD_F[sinks->dtype](&room->top[r], sinks->data + h * RL_SIZE[sinks->dtype], 0, 1);
+        }
     }
     rl_zero(room->out, (size_t)(rows * job->v_padded) * 4);
     rl_zero(room->bias, KEYS * 4);
@@ -241,7 +247,7 @@ static void attend(const attention_job *job, attention_room *room, int64_t b, in
     rl_min(known, job->causal ? (at) + 1 : w < 0 ? known : (at) + w)
     int shared = (bias->ndim < 0 || same_for_all_rows(bias)) &&
                  (mask->ndim < 0 || same_for_all_rows(mask));
-    int first = 1;
+    int first = !sunk;
     for (int64_t j = FROM(at), end = TO(last); j < end; j += KEYS, first = 0) {
         int64_t n = rl_min(KEYS, end - j), width = (n + VF - 1) & ~(int64_t)(VF - 1), stride;
         int few = rows < FEW_QUERIES;
@@ -306,10 +312,10 @@ static RL_ONCE void attention_item(void *ctx, int64_t item, int thread) {
            rl_min(job->queries, job->length - start));
 }
 
-// out, q, k, v, bias, mask, q_offset, kv_lengths (the last four are optional); attrs: scale,
-// causal, window (-1: none), softcap (0: none).
+// out, q, k, v, bias, mask, q_offset, kv_lengths, sinks (1, heads, 1, 1); the last five are
+// optional; attrs: scale, causal, window (-1: none), softcap (0: none).
 static RL_ONCE int k_attention(const rl_call *c) {
-    if (c->n != 8 || c->n_attrs != 4) return RL_REFUSED;
+    if (c->n != 9 || c->n_attrs != 4) return RL_REFUSED;
     const rl_operand *out = &c->op[0], *q = &c->op[1], *k = &c->op[2], *v = &c->op[3];
     for (int i = 0; i < 6; i++) {
         const rl_operand *x = &c->op[i];
@@ -321,6 +327,10 @@ static RL_ONCE int k_attention(const rl_call *c) {
             if (x->shape[d] != 1 && x->shape[d] != (d == 3 ? k->shape[2] : q->shape[d]))
                 return RL_REFUSED;
     }
+    const rl_operand *s = &c->op[8];
+    if (s->ndim >= 0 && (s->ndim != 4 || !IS_FLOAT(s->dtype) || s->shape[1] != q->shape[1] ||
+                         rl_numel(s) != s->shape[1]))
+        return RL_REFUSED;
     for (int i = 6; i < 8; i++) {
         const rl_operand *x = &c->op[i];
         if (x->ndim >= 0 && (x->ndim != 1 || x->shape[0] != q->shape[0] || !IS_INT(x->dtype)))

@@ -1,10 +1,12 @@
 // attention: softmax(q k^T * scale) v for a tile of queries, by online softmax (Milakov and
 // Gimelshein, 2018). The scores stay in the workgroup.
 //
-// declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, out_words
-//           const LANES; DMAX, the largest number of features; a tile has TQ queries and TK keys;
-//           DC, features of the keys in memory at a time; VK = 1024 / DMAX, values in memory at a
-//           time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and scores per lane
+// declare:  load_q, load_k, load_v, load_bias, load_mask, load_offset, load_length, load_sink,
+//           out_words
+//           const LANES; DMAX and DQ, the most features of v, of q and k; a tile has TQ queries
+//           and TK keys; DC, features of the keys in memory at a time; VK = 1024 / DMAX, values
+//           in memory at a time; RPL = TQ * DMAX / 4 / LANES and SPL = TQ * TK / LANES, rows and
+//           scores per lane
 //           const SPLIT: write sums, maximum and total of this part of the keys, as float32
 // dispatch: one workgroup per batch, unit of query heads, tile of rows and split of the keys
 //
@@ -15,9 +17,9 @@
 // 8 the result; 9 heads, 10 keys, 11 features, 12 features of v, 13 query heads per key head,
 // 14 scale, 15 softcap or 0, strides of 16.. q, 20.. k, 24.. v, 28.. bias, 32.. mask, 36 q_offset,
 // 37 kv_lengths; 38 window or 0, 39 causal, 40 query heads per unit, 41 tiles, 42 splits, 43 keys
-// per split, 44 workgroups.
+// per split, 44 workgroups, 49 offset and 50 stride of the sinks.
 
-var<workgroup> q_tile: array<f32, TQ * DMAX>;
+var<workgroup> q_tile: array<f32, TQ * DQ>;
 var<workgroup> kv_tile: array<f32, 1088>;
 var<workgroup> scores: array<f32, TQ * TK>;
 var<workgroup> row_top: array<f32, TQ>;
@@ -66,9 +68,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     end = min(end, i32(high_query) + offset + window);
   }
 
-  for (var i = lane; i < TQ * DMAX; i += LANES) {
-    let row = first_row + i / DMAX;
-    let d = i % DMAX;
+  for (var i = lane; i < TQ * DQ; i += LANES) {
+    let row = first_row + i / DQ;
+    let d = i % DQ;
     var x = 0.0;
     if (row < rows && d < features) {
       let head = head_0 + row / queries;
@@ -78,8 +80,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     q_tile[i] = x;
   }
   if (lane < TQ) {
-    row_top[lane] = LOW;
-    row_sum[lane] = 0.0;
+    // The first split has the sink.
+    let row = min(first_row + lane, rows - 1u);
+    row_top[lane] = select(LOW, sink(head_0 + row / queries), split == 0u);
+    row_sum[lane] = select(1.0, 0.0, row_top[lane] == LOW);
   }
   let column = (lane % (DMAX / 4u)) * 4u;
   let my_row = lane / (DMAX / 4u) * RPL;
@@ -101,7 +105,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
       }
       workgroupBarrier();
       for (var j = 0u; j < SPL; j++) {
-        let at_q = (lane + j * LANES) / TK * DMAX + d_0;
+        let at_q = (lane + j * LANES) / TK * DQ + d_0;
         let at_k = (lane + j * LANES) % TK * (DC + 1u);
         var product = products[j];
         for (var d = 0u; d < DC; d++) {

@@ -25,8 +25,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   let from_q = P(1u) + batch * P(16u) + head * P(17u);
   let from_k = P(2u) + batch * P(20u) + unit % units * P(21u);
   let from_v = P(3u) + batch * P(24u) + unit % units * P(25u);
-  var top = LOW;
-  var total = 0.0;
+  var top = sink(head);
+  var total = select(1.0, 0.0, top == LOW);
   read_q(from_q);
   for (var key = begin; key < end; key++) {
     let score = finish(product(from_k + u32(key) * P(22u)) * F(14u), batch, head, 0u, at, key);

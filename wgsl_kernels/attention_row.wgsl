@@ -37,7 +37,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
   var top: folded;
   var total: folded;
   for (var h = 0u; h < FOLD; h++) {
-    top[h] = LOW;
+    top[h] = sink(head + h);
+    total[h] = select(0.0, 1.0, lane == 0u && top[h] != LOW);
     for (var c = lane; c < across; c += LANES) {
       sums[h * across + c] = vec4<f32>();
     }

@@ -2,7 +2,8 @@
 // them, masks them, and applies softmax along the keys. One row per invocation. For adapters that
 // run on a CPU.
 //
-// declare:  load_bias, load_mask, load_offset, load_length; binding of `weights`; const WIDTH
+// declare:  load_bias, load_mask, load_offset, load_length, load_sink; binding of
+//           `weights`; const WIDTH
 // Parameters: as in attention.wgsl, with 0 the queries of this part, 45 its first query, 44 rows.
 
 @compute @workgroup_size(WIDTH)
@@ -30,13 +31,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     end = min(end, at + window);
   }
   let start = i32(row) * keys;
-  var top = LOW;
+  let sunk = sink(head);
+  var top = sunk;
   for (var key = begin; key < end; key++) {
     let s = finish(weights[start + key] * F(14u), batch, head, query, at, key);
     weights[start + key] = s;
     top = maximum_f(top, s);
   }
-  var sum = 0.0;
+  var sum = select(exp_f(sunk - top), 0.0, sunk == LOW);
   for (var key = begin; key < end; key++) {
     let s = weights[start + key];
     let w = select(exp_f(s - top), 0.0, s == LOW);

@@ -26,7 +26,8 @@ class Rope:
     - "yarn" (Peng et al., 2023) blends by the number of rotations within the original context, and
       scales cos and sin by `attention_factor`.
     - "longrope" (Ding et al., 2024) divides each frequency by a number of `short_factor`, or of
-      `long_factor` where a row is longer than the original context; cos and sin are scaled too.
+      `long_factor` where a row is longer than the original context; cos and sin are scaled too,
+      by `short_mscale` and `long_mscale` where those are given.
     - "dynamic" raises theta where a row is longer than `max_position_embeddings`.
 
     reach: the context that yarn and dynamic make of the original one, else 0. FormatError for
@@ -39,7 +40,7 @@ class Rope:
         self.dim, self.theta, scaling = dim, theta, scaling or {}
         kind = scaling.get("rope_type", scaling.get("type", "default"))
         plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
-        self.frequencies, self.amplitude = plain, 1.0
+        self.frequencies, self.amplitude, self.long_amplitude = plain, 1.0, 1.0
         # What depends on a row's length: frequencies past `limit` tokens, or a factor of theta.
         self.long: list[float] | None = None
         self.limit, self.stretch, self.reach = 0.0, 0.0, 0
@@ -52,7 +53,10 @@ class Rope:
             self.frequencies = _divided(plain, scaling, "short_factor")
             self.long = _divided(plain, scaling, "long_factor")
             self.limit = _number(scaling, "original_max_position_embeddings")
-            self.amplitude = _longrope_amplitude(scaling)
+            self.amplitude = self.long_amplitude = _longrope_amplitude(scaling)
+            if scaling.get("short_mscale") is not None:
+                self.amplitude = _number(scaling, "short_mscale")
+                self.long_amplitude = _number(scaling, "long_mscale")
         elif kind == "dynamic":
             self.limit = _number(scaling, "max_position_embeddings")
             factor = _number(scaling, "factor")
@@ -79,6 +83,11 @@ class Rope:
             frequency = self._by_length(frequency, length.float().unsqueeze(-1))
         angle = positions.float().unsqueeze(-1) * frequency
         cos, sin = ops.cos(angle), ops.sin(angle)
+        if self.by_length and self.long_amplitude != self.amplitude:
+            assert length is not None
+            short = tensor(self.amplitude, device=length.device)
+            scale = ops.where(length.unsqueeze(-1) > self.limit, self.long_amplitude, short)
+            return cos * scale, sin * scale
         return (cos, sin) if self.amplitude == 1 else (cos * self.amplitude, sin * self.amplitude)
 
     def _by_length(self, frequency: Tensor, length: Tensor) -> Tensor:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.dtype import bool_, uint8
 from rushlight.core.basis.layout import MOST_ELEMENTS
 from rushlight.core.basis.packed import features_of, packed_bytes
+from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import public
+from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import is_grad_enabled
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -25,6 +27,7 @@ def _infer(
     mask: Meta | None,
     q_offset: Meta | None,
     kv_lengths: Meta | None,
+    sinks: Meta | None,
     *,
     scale: float,
     causal: bool,
@@ -78,6 +81,7 @@ def _grad(
     mask: Tensor | None,
     q_offset: Tensor | None,
     kv_lengths: Tensor | None,
+    sinks: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
     a = c.attrs
     scale, softcap = a["scale"], a["softcap"]
@@ -100,14 +104,22 @@ def _grad(
     seen = _visible(q, k.shape[2], mask, q_offset, kv_lengths, a["causal"], a["window"])
     if bias is not None:  # -inf hides a key as a mask does
         seen = _both(seen, bias > -math.inf)
-    if seen is None:
-        p = logits.softmax(-1)
-    else:
-        seen = seen.expand(*logits.shape)
-        hidden = seen.logical_not()
-        p = logits.masked_fill(hidden, -1e30).softmax(-1).masked_fill(hidden, 0)
+    hidden = None if seen is None else seen.expand(*logits.shape).logical_not()
+    if hidden is not None:
+        logits = logits.masked_fill(hidden, -1e30)
+    if sinks is not None:  # a key more, without a value
+        logits = cat((logits, sinks.expand(*logits.shape[:3], 1)), -1)
+    p = all_ = logits.softmax(-1)
+    if sinks is not None:
+        p = all_[..., :-1]
+    if hidden is not None:
+        p = p.masked_fill(hidden, 0)
     gp = g @ values.transpose(-1, -2)
-    gs = p * (gp - (gp * p).sum(-1, keepdim=True))
+    mean = (gp * p).sum(-1, keepdim=True)
+    gs = p * (gp - mean)
+    gsinks = None
+    if sinks is not None and c.needs[7]:
+        gsinks = -(all_[..., -1:] * mean).sum((0, 2), keepdim=True)
     gbias = None
     if bias is not None and c.needs[3]:
         dims = tuple(d for d in range(4) if bias.shape[d] == 1 and gs.shape[d] != 1)
@@ -123,10 +135,11 @@ def _grad(
         None,
         None,
         None,
+        gsinks,
     )
 
 
-ATTENTION = Op("attention", infer=_infer, joint=rule(_grad, 0, 1, 2, 3, 4, 5, 6))
+ATTENTION = Op("attention", infer=_infer, joint=rule(_grad, 0, 1, 2, 3, 4, 5, 6, 7))
 
 
 @public
@@ -143,6 +156,7 @@ def attention(
     mask: Tensor | None = None,
     q_offset: Tensor | int = 0,
     kv_lengths: Tensor | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """softmax(q k^T * scale) v (Vaswani et al., 2017): (batch, heads, queries, v's features).
 
@@ -153,7 +167,8 @@ def attention(
     mask: bool, true for visible keys. Both are 4-d and broadcastable to (batch, heads, queries,
     keys). causal: query i sees keys up to i + q_offset. window w: a query sees only keys less than
     w before it (and, if not causal, after it). q_offset: an int, or one per row of the batch.
-    kv_lengths: (batch,), the number of valid keys. A query that sees no key gives zeros.
+    kv_lengths: (batch,), the number of valid keys. sinks: (heads,), for each head the score of a
+    further key without a value (Agarwal et al., 2025). A query that sees no key gives zeros.
 
     Raises ValueError naming the shapes that do not fit, RuntimeError for packed rows where a
     gradient is needed.
@@ -174,10 +189,16 @@ def attention(
             raise ValueError(f"attention: {name} is {part.shape}; it must expand to {full}")
     if mask is not None and mask.dtype is not bool_:
         raise TypeError(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
+    if sinks is not None:
+        if sinks.shape != q.shape[1:2]:
+            raise ValueError(f"attention: sinks are {sinks.shape}; they must be {q.shape[1:2]}")
+        sinks = sinks.to(q.dtype).reshape(1, -1, 1, 1)
+        if bias is not None and mask is not None:  # more operands than kernels can bind
+            bias, mask = where(mask, bias, -math.inf), None
     offset = _rows("q_offset", q, q_offset)
     return ATTENTION(
         q, _stored(q, k), _stored(q, v), None if bias is None else bias.to(q.dtype), mask,
-        offset, None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths),
+        offset, None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths), sinks,
         scale=1 / math.sqrt(max(q.shape[3], 1)) if scale is None else float(scale),
         causal=causal, window=_within(window), softcap=softcap,
     )  # fmt: skip

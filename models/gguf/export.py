@@ -33,7 +33,7 @@ from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import rope_of, rotary_of
-from rushlight.models.gguf.weights import Weight, file_weights
+from rushlight.models.gguf.weights import Weight, file_weights, parted_weights
 from rushlight.models.loading import COMPUTED, EXPERT, require_config, small_json
 from rushlight.models.model import Model
 
@@ -80,6 +80,7 @@ def as_gguf(
         known = ", ".join(families("GGUF_TYPES"))
         raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
     model = family.build(config, [weight.name for weight in weights])
+    weights = parted_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
     moved = {**vars(model.config)}

@@ -7,14 +7,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.quantized import mxfp4
 from rushlight.core.io.weights.gguf import open_gguf, whole_metadata
 from rushlight.core.io.weights.load_schedule import LoadStep, load_schedule, run_schedule
 from rushlight.core.io.weights.source import FileSource, MmapSource, Source
 from rushlight.core.io.weights.table import Table
+from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.parts import BLOCKS, SCALES, joined, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,34 @@ def file_weights(opened: Iterable[tuple[Source, Table]], files: ExitStack) -> li
         tables.append(table)
     steps = load_schedule(tables, ["heap"] * len(tables))
     return [Weight(s.name, s.dtype, s.shape, partial(_read, s, sources)) for s in steps]
+
+
+def parted_weights(family: ModuleType, weights: Iterable[Weight]) -> list[Weight]:
+    """The weights, with those that the family has in parts replaced by the parts."""
+    given = {weight.name: weight for weight in weights}
+    for name in [n for n in given if n.endswith(BLOCKS)] if hasattr(family, "PARTS") else ():
+        whole = name.removesuffix(BLOCKS)
+        if whole + SCALES in given:
+            blocks, scales = given.pop(name), given.pop(whole + SCALES)
+            shape = (*scales.shape[:-1], scales.shape[-1] * mxfp4.block if scales.shape else 0)
+            read = partial(_join, whole, blocks.read, scales.read)
+            given[whole] = Weight(whole, mxfp4, shape, read)
+    found = []
+    for w in given.values():
+        parts = parts_of(family, w.name)
+        for name, made in parts.items():
+            shape = made(empty(w.shape, dtype=w.dtype, device="meta")).shape
+            found.append(Weight(name, w.dtype, shape, partial(_made, made, w.read)))
+        found += [] if parts else [w]
+    return found
+
+
+def _join(name: str, blocks: Callable[[], Tensor], scales: Callable[[], Tensor]) -> Tensor:
+    return joined({name + BLOCKS: blocks(), name + SCALES: scales()})[name]
+
+
+def _made(change: Callable[[Tensor], Tensor], read: Callable[[], Tensor]) -> Tensor:
+    return change(read())
 
 
 def _read(step: LoadStep, sources: list[Source]) -> Tensor:

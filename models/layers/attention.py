@@ -9,6 +9,8 @@ from typing import Literal
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import bfloat16
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
@@ -26,7 +28,7 @@ class AttentionContext:
     angles: cos and sin of each kind of rotary positions. mask: (batch, 1, 1, length), false for
     padding; only without a cache. lengths: (batch,), the tokens of each row without padding on the
     right; padding must not change a recurrent state. offsets: for each layer (batch,), the number
-    of earlier tokens in its cache buffers.
+    of earlier tokens in its cache buffers. positions: (1 or batch, length).
     """
 
     angles: Angles
@@ -34,6 +36,7 @@ class AttentionContext:
     lengths: Tensor | None = None
     cache: Cache | None = None
     offsets: Sequence[Tensor] = ()
+    positions: Tensor | None = None
 
     def real(self, length: int) -> Tensor | None:
         """(batch, length) bool, false for padding on either side; None where there is none."""
@@ -69,7 +72,10 @@ class AttentionSpec:
     tokens that a token attends to, itself included. alibi: scores decrease with distance (Press et
     al., 2021), with `alibi` the exponent of the last head's slope; `alibi_rounded`: they rise with
     the key's position, in bfloat16, before scores are scaled. clip: the largest magnitude of v, and
-    of q and k after a norm over all heads.
+    of q and k after a norm over all heads. sinks: each head has a further score without a value.
+    chunk: a token attends to those of its own piece of so many. unit: q and k are divided by their
+    root mean square, with this epsilon, after they are rotated. temperature (s, n): q is scaled by
+    1 + s log(1 + floor((position + 1) / n)).
     """
 
     heads: int
@@ -90,6 +96,10 @@ class AttentionSpec:
     softcap: float | None = None
     window: int | None = None
     clip: float | None = None
+    sinks: bool = False
+    chunk: int | None = None
+    unit: float | None = None
+    temperature: tuple[float, float] | None = None
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -100,6 +110,8 @@ class AttentionSpec:
             )
         if self.fused == "quarters" and self.heads % 4:
             raise FormatError(f"config.json: {self.heads} heads do not divide into quarters")
+        if self.chunk is not None and self.chunk < 1:
+            raise FormatError(f"config.json: attention_chunk_size is {self.chunk}")
 
 
 class Attention(nn.Module):
@@ -121,11 +133,19 @@ class Attention(nn.Module):
                 each = spec.norm_over == "each"
                 put(self, name, HeadNorms(heads, over, spec.norm.eps) if each
                     else make_norm(over, spec.norm))  # fmt: skip
+        if spec.sinks:
+            self.sinks = parameter(spec.heads)
 
     @property
     def cache_spec(self) -> KeysAndValues:
         """The state that the cache keeps for this layer."""
-        return KeysAndValues(self.spec.kv_heads, self.spec.head_dim, window=self.spec.window)
+        spec = self.spec
+        return KeysAndValues(spec.kv_heads, spec.head_dim, window=spec.window or spec.chunk)
+
+    def reset_parameters(self) -> None:
+        """Sinks are zero."""
+        if self.spec.sinks:
+            init.zeros_(self.sinks)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
@@ -149,9 +169,14 @@ class Attention(nn.Module):
         if cache is not None:
             offset = context.offsets[self.layer]
             k, v = cache.write(self.layer, offset, k, v)
+        if spec.temperature is not None:
+            q = q * self._warmth(context, spec.temperature)
+        mask = context.mask
+        if spec.chunk is not None:
+            mask = self._chunked(context, offset, k.shape[2], spec.chunk)
         y = ops.attention(
-            q, k, v, causal=True, mask=context.mask, q_offset=offset, scale=spec.scale,
-            softcap=spec.softcap, window=spec.window,
+            q, k, v, causal=True, mask=mask, q_offset=offset, scale=spec.scale,
+            softcap=spec.softcap, window=spec.window, sinks=self.sinks if spec.sinks else None,
             bias=self._alibi(length, k.shape[2], offset, context) if spec.alibi else None,
         )  # fmt: skip
         y = y.transpose(1, 2).reshape(batch, length, -1)
@@ -181,7 +206,27 @@ class Attention(nn.Module):
         if spec.rotary is not None:
             cos, sin = context.angles[spec.rotary]
             y = ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
-        return within(y) if within is not None and spec.norm_last else y
+        if within is not None and spec.norm_last:
+            y = within(y)
+        return y if spec.unit is None else ops.rms_norm(y, (spec.head_dim,), None, spec.unit)
+
+    def _warmth(self, context: AttentionContext, by: tuple[float, float]) -> Tensor:
+        assert context.positions is not None
+        steps = ((context.positions.float() + 1) / by[1]).floor()
+        return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
+
+    def _chunked(
+        self, context: AttentionContext, offset: Tensor | int, keys: int, chunk: int
+    ) -> Tensor:
+        """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
+        at = context.positions
+        assert at is not None
+        key = at
+        if not isinstance(offset, int):
+            first = at[:, :1] - offset.reshape(-1, 1)  # the position of the first slot
+            key = first + ops.arange(keys, device=at.device)
+        same = (at // chunk).unsqueeze(2) == (key // chunk).unsqueeze(1)
+        return same.unsqueeze(1) if context.mask is None else context.mask & same.unsqueeze(1)
 
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q and k (batch, length, heads * head), and v split into heads, from one product."""

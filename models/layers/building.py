@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config import read_config
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
-from rushlight.models.layers.mlp import ExpertsSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
@@ -51,6 +51,22 @@ def kinds_of(
             f"{FULL} or {other}"
         )
     return [one == other for one in given]
+
+
+def numbers_of(name: str, given: Any, count: int | None = None) -> list[int]:
+    """The list of numbers, `count` of them if given, that key `name` of config.json holds."""
+    good = isinstance(given, list) and all(isinstance(one, int) for one in given)
+    if not good or count not in (None, len(given)):
+        some = "" if count is None else f"{count} "
+        raise FormatError(f"config.json: {name} is {brief(given)}; it must be {some}numbers")
+    return list(given)
+
+
+def with_mlps(spec: DecoderSpec, mlp: Callable[[int], MLPSpec | ExpertsSpec]) -> DecoderSpec:
+    """`spec` with the feed-forward part that `mlp` gives for each layer's number."""
+    return replace(
+        spec, layers=tuple(replace(one, mlp=mlp(i)) for i, one in enumerate(spec.layers))
+    )
 
 
 def sparse_layers(spec: DecoderSpec, experts: ExpertsSpec, step: int, dense: Any) -> DecoderSpec:

@@ -262,7 +262,7 @@ class Decoder(CausalLM):
         offsets = () if cache is None else cache.offsets()
         angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
         x = self._embedded(ids, positions)
-        context = AttentionContext(angles, mask, lengths, cache, offsets)
+        context = AttentionContext(angles, mask, lengths, cache, offsets, positions)
         for layer in self._part(self.spec.names.layers):
             x = layer(x, context)
         if self.spec.names.norm is not None:

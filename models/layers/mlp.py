@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.nn import init
@@ -12,6 +13,7 @@ from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.routing import Router, RoutingSpec
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": ops.gelu,
@@ -55,11 +57,12 @@ class MLPSpec:
 
 @dataclass(frozen=True)
 class ExpertsSpec:
-    """`chosen` of `count` experts for each token, weighted by the softmax of the router's scores.
+    """`chosen` of `count` experts for each token, weighted by the router as `routing` says.
 
-    normalized: the weights of the chosen experts are divided by their sum. Experts are gated and
-    have no biases; each matrix is a stack (experts, out, in). shared: the width of an expert of
-    every token; shared_gate: it is weighted by the sigmoid of a score.
+    normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
+    matrix is a stack (experts, out, in). shared: the width of an expert of every token;
+    shared_gate: it is weighted by the sigmoid of a score. limit: the gate is g * sigmoid(alpha *
+    g) * (up + 1), with g up to `limit`, and up to it on both sides (gpt-oss).
     """
 
     count: int
@@ -69,6 +72,10 @@ class ExpertsSpec:
     normalized: bool = True
     shared: int = 0
     shared_gate: bool = False
+    routing: RoutingSpec = RoutingSpec()
+    bias: bool = False
+    limit: float | None = None
+    alpha: float = 1.702
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -140,20 +147,23 @@ class MLP(nn.Module):
 
 
 class ExpertStack(nn.Module):
-    """One matrix per expert: weight (experts, out, in)."""
+    """One matrix per expert: weight (experts, out, in), bias (experts, out)."""
 
     _blocks = "matrix"
 
-    def __init__(self, count: int, outside: int, inside: int) -> None:
+    def __init__(self, count: int, outside: int, inside: int, bias: bool = False) -> None:
         self.weight = parameter(count, outside, inside)
+        self.bias = parameter(count, outside) if bias else None
 
     def reset_parameters(self) -> None:
-        """Normal numbers."""
+        """Normal numbers; biases zero."""
         init.normal_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
     def forward(self, x: Tensor, index: Tensor) -> Tensor:
         """(..., in) and the expert of each row, (...) -> (..., out)."""
-        return ops.linear_experts(x, self.weight, index)
+        return ops.linear_experts(x, self.weight, index, self.bias)
 
 
 class Experts(nn.Module):
@@ -162,14 +172,15 @@ class Experts(nn.Module):
     def __init__(self, width: int, spec: ExpertsSpec) -> None:
         self.spec, self.activation = spec, ACTIVATIONS[spec.activation]
         names = spec.names
-        put(self, names.router, nn.Linear(width, spec.count, bias=False))
+        routing = replace(spec.routing, normalized=spec.normalized)
+        put(self, names.router, Router(width, spec.count, spec.chosen, routing))
         first = (names.gate_up,) if names.gate_up else (names.gate, names.up)
         rows = 2 * spec.inner // len(first)
         for name, sizes in (
             *((n, (rows, width)) for n in first),
             (names.down, (width, spec.inner)),
         ):
-            put(self, self._path(name), ExpertStack(spec.count, *sizes))
+            put(self, self._path(name), ExpertStack(spec.count, *sizes, spec.bias))
         if spec.shared:
             put(self, names.shared, MLP(width, MLPSpec(spec.shared, spec.activation)))
         if spec.shared_gate:
@@ -182,12 +193,13 @@ class Experts(nn.Module):
         """(..., width) -> the same."""
         spec, names = self.spec, self.spec.names
         # (..., experts) -> (..., chosen)
-        scores = self.get_submodule(names.router)(x).float().softmax(-1)
-        shares, index = scores.topk(spec.chosen, -1)
-        if spec.normalized:
-            shares = shares / shares.sum(-1, keepdim=True)
+        router: Any = self.get_submodule(names.router)
+        shares, index = router.choose(x)
+        shares = shares.to(x.dtype).unsqueeze(-1)
         # (..., width) -> (..., chosen, width)
         each = x.unsqueeze(-2).expand(*index.shape, x.shape[-1])
+        if spec.routing.before:
+            each = each * shares
 
         def stack(name: str, y: Tensor) -> Tensor:
             out: Tensor = self.get_submodule(self._path(name))(y, index)
@@ -195,17 +207,24 @@ class Experts(nn.Module):
 
         if names.gate_up:
             both = stack(names.gate_up, each)
-            y = self.activation(both[..., : spec.inner]) * both[..., spec.inner :]
+            y = self._gated(both[..., : spec.inner], both[..., spec.inner :])
         else:
-            y = self.activation(stack(names.gate, each)) * stack(names.up, each)
+            y = self._gated(stack(names.gate, each), stack(names.up, each))
         y = stack(names.down, y)
-        out: Tensor = (y * shares.to(y.dtype).unsqueeze(-1)).sum(-2)
+        out: Tensor = (y if spec.routing.before else y * shares).sum(-2)
         if spec.shared:
             always = getattr(self, names.shared)(x)
             if spec.shared_gate:
                 always = always * getattr(self, names.shared_gate)(x).sigmoid()
             out = out + always
         return out
+
+    def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
+        limit = self.spec.limit
+        if limit is None:
+            return self.activation(gate) * up
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return gate * (gate * self.spec.alpha).sigmoid() * (up + 1)
 
 
 def make_mlp(width: int, spec: MLPSpec | ExpertsSpec) -> nn.Module:

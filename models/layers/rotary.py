@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,16 @@ def rotary_of(
             "max_position_embeddings": context, "original_max_position_embeddings": original
         }  # fmt: skip
     return RotarySpec(int(dim * share), theta, json.dumps(found) if found else "")
+
+
+def magnified(config: Mapping[str, Any]) -> float:
+    """What DeepSeek's models multiply scores by where positions are scaled: `mscale_all_dim`."""
+    found: dict[str, Any] = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if found.get("rope_type", found.get("type", "default")) == "default":
+        return 1.0
+    factor = _number(found, "factor", 1.0, (1e-9, 1e9))
+    share = _number(found, "mscale_all_dim", 0.0, (0.0, 1e3))
+    return (0.1 * share * math.log(max(factor, 1.0)) + 1) ** 2
 
 
 def _number(

@@ -1106,7 +1106,7 @@ SAMPLES["rope"] = Samples(_loop_rope, "product", (
 
 def _loop_attention(
     q: Array, k: Array, v: Array, bias: Array | None, mask: Array | None,
-    q_offset: Array | None, kv_lengths: Array | None,
+    q_offset: Array | None, kv_lengths: Array | None, sinks: Array | None,
     *, scale: float, causal: bool, window: int | None, softcap: float | None,
 ) -> Array:  # fmt: skip
     k, v = (_opened(x) if x.dtype == np.uint8 else x for x in (k, v))
@@ -1132,7 +1132,8 @@ def _loop_attention(
             s = s if softcap is None else softcap * math.tanh(s / softcap)
             scores[j] = s if bias is None else s + bias[b, h, i, j]
         if scores and max(scores.values()) != -INF:
-            p = _row_softmax(list(scores.values()))
+            last = [] if sinks is None else [float(sinks[0, h, 0, 0])]
+            p = _row_softmax([*scores.values(), *last])[: len(scores)]
             for weight, j in zip(p, scores, strict=True):
                 out[b, h, i] += weight * v[b, h // group, j]
     return out
@@ -1209,7 +1210,7 @@ def attention_sample(
     grad: tuple[int, ...] = (), values: int | None = None, **attrs: Any
 ) -> Sample:  # fmt: skip
     inputs = [draws(1, q), draws(2, k), draws(3, (*k[:3], values or k[3])), *parts]
-    inputs += [None] * (7 - len(inputs))
+    inputs += [None] * (8 - len(inputs))
     given = {"scale": 0.7, "causal": False, "window": None, "softcap": None, **attrs}
     return Sample(label, tuple(inputs), given, grad)
 
@@ -1221,6 +1222,7 @@ _NO_KEY[0, 0, 1] = False
 _SEES_NONE = np.where(np.arange(5) < 2, 0.3, -INF) * np.ones((1, 1, 3, 1))
 _SEES_NONE[0, 0, 2] = -INF
 _Q, _K = (2, 2, 3, 4), (2, 2, 5, 4)
+_SINKS = np.array([1.5, -2.0]).reshape(1, 2, 1, 1)
 _SMALL_Q, _SMALL_K = (1, 2, 2, 2), (1, 1, 3, 2)
 SAMPLES["attention"] = Samples(_loop_attention, "product", (
     attention_sample("odd", _Q, _K),
@@ -1234,6 +1236,7 @@ SAMPLES["attention"] = Samples(_loop_attention, "product", (
     attention_sample("causal window", _Q, _K, window=2, causal=True),
     attention_sample("softcap", _Q, _K, softcap=0.5),
     attention_sample("offsets", _Q, _K, None, None, np.array([2, -1]), causal=True),
+    attention_sample("mask and offsets", _Q, _K, None, _MASK, np.array([1, 2]), causal=True),
     attention_sample("bias and offsets", _Q, _K, _BIAS, None, np.array([1, 2]), causal=True),
     attention_sample("bias and mask", _Q, _K, _BIAS, _MASK, causal=True),
     attention_sample("lengths", _Q, _K, None, None, None, np.array([4, 0])),
@@ -1241,15 +1244,24 @@ SAMPLES["attention"] = Samples(_loop_attention, "product", (
                      causal=True, window=3, softcap=2.0),
     *(Sample(f"packed, {n} queries",
              (draws(1, (2, 4, n, 32)), _loop_pack(draws(2, (2, 2, 5, 32))),
-              _loop_pack(draws(3, (2, 2, 5, 64))), None, None, np.array([2, 1]), None),
+              _loop_pack(draws(3, (2, 2, 5, 64))), None, None, np.array([2, 1]), None, None),
              {"scale": 0.3, "causal": True, "window": None, "softcap": None}) for n in (1, 3)),
+    attention_sample("sinks", (2, 2, 1, 4), _K, None, None, None, None, _SINKS),
+    attention_sample("sinks and offsets", _Q, _K, None, None, np.array([2, -1]), None, _SINKS,
+                     causal=True, window=3),
+    attention_sample("sinks and a mask", _Q, _K, None, _MASK, None, None, _SINKS, causal=True),
+    attention_sample("sinks and all", _Q, _K, _BIAS, None, np.array([1, 2]), np.array([5, 0]),
+                     _SINKS, causal=True, window=3, softcap=2.0),
     attention_sample("empty", (2, 2, 0, 4), _K),
     attention_sample("no keys", _Q, (2, 2, 0, 4)),
     Sample("nan", (np.full((1, 1, 1, 2), NAN), draws(2, (1, 1, 3, 2)), draws(3, (1, 1, 3, 2)),
-                   None, None, None, None),
+                   None, None, None, None, None),
            {"scale": 1.0, "causal": False, "window": None, "softcap": None}),
     attention_sample("gradient", _SMALL_Q, _SMALL_K, draws(4, (1, 2, 1, 3)), softcap=1.5,
                      grad=(0, 1, 2, 3)),
+    attention_sample("gradient of sinks", _SMALL_Q, _SMALL_K, None,
+                     np.array([[[[True, True, False], [False, False, False]]]]), None, None,
+                     _SINKS, grad=(0, 1, 2, 7)),
     attention_sample("gradient masked", _SMALL_Q, _SMALL_K, None,
                      np.array([[[[True, True, False], [False, False, False]]]]), grad=(0, 1, 2)),
     attention_sample("gradient causal", _SMALL_Q, _SMALL_K, None, None, np.array([-1]),

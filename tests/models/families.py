@@ -51,6 +51,13 @@ def _sized(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_SIZES, **changes}
 
 
+def _latent(kind: str, **changes: Any) -> dict[str, Any]:
+    sizes = {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 16,
+             "qk_nope_head_dim": 7, "qk_rope_head_dim": 6, "v_head_dim": 9,
+             "moe_intermediate_size": 24, "first_k_dense_replace": 1}  # fmt: skip
+    return _sized(kind, **sizes | changes)
+
+
 def _falcon(**changes: Any) -> dict[str, Any]:
     return {"model_type": "falcon", **_FALCON, **changes}
 
@@ -500,6 +507,69 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "m2m_100": ("M2M100ForConditionalGeneration", _bart("m2m_100", max_position_embeddings=30)),
     "m2m_100-narrow": ("M2M100ForConditionalGeneration", _bart(
         "m2m_100", d_model=20, scale_embedding=False, activation_function="gelu", pad_token_id=0,
+    )),
+    "gpt_oss": ("GptOssForCausalLM", _sized(
+        "gpt_oss", head_dim=10, num_local_experts=5, num_experts_per_tok=2, sliding_window=4,
+        rope_parameters=_YARN | {"truncate": False},
+    )),
+    "gpt_oss-gguf": ("GptOssForCausalLM", _sized(
+        "gpt_oss", head_dim=16, num_local_experts=4, num_experts_per_tok=3, sliding_window=6,
+        num_hidden_layers=2, rope_parameters={"rope_type": "default", "rope_theta": 900.0},
+    )),
+    "gpt_oss-plain": ("GptOssForCausalLM", _sized(
+        "gpt_oss", head_dim=8, num_local_experts=3, num_experts_per_tok=1, attention_bias=False,
+        tie_word_embeddings=True, swiglu_limit=0.5, swiglu_alpha=1.1, num_key_value_heads=3,
+        sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"],
+        rope_parameters=_LINEAR,
+    )),
+    "phimoe": ("PhimoeForCausalLM", _sized(
+        "phimoe", num_local_experts=5, sliding_window=5, router_jitter_noise=0.2,
+        attention_bias=True, lm_head_bias=True,
+    )),
+    "phimoe-long": ("PhimoeForCausalLM", _sized(
+        "phimoe", num_local_experts=4, tie_word_embeddings=True,
+        rope_parameters={**_LONG, "short_mscale": 1.2, "long_mscale": 1.4,
+                         "original_max_position_embeddings": 32},
+    )),
+    "llama4": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=8, num_local_experts=5, num_experts_per_tok=2,
+        intermediate_size_mlp=72, interleave_moe_layer_step=2, attention_chunk_size=5,
+        num_hidden_layers=5, floor_scale=64, attn_scale=0.3, rope_parameters=_LLAMA3,
+    )),
+    "llama4-plain": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=12, num_local_experts=4, num_experts_per_tok=1,
+        intermediate_size_mlp=40, use_qk_norm=False, attention_chunk_size=4, attention_bias=True,
+        no_rope_layers=[1, 0, 1], tie_word_embeddings=True, attn_temperature_tuning=False,
+        num_key_value_heads=6,
+    )),
+    "llama4-gguf": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=16, num_local_experts=4, num_experts_per_tok=1,
+        num_hidden_layers=4, intermediate_size_mlp=40, interleave_moe_layer_step=2,
+    )),
+    "llama4-warm": ("Llama4ForCausalLM", _sized(
+        "llama4_text", head_dim=8, num_local_experts=3, num_experts_per_tok=1,
+        intermediate_size_mlp=32, moe_layers=[2], no_rope_layers=[0, 1, 0], floor_scale=3,
+        attn_scale=0.4,
+    )),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", _latent(
+        "deepseek_v2", q_lora_rank=None, qk_nope_head_dim=8, n_routed_experts=6,
+        num_experts_per_tok=2, topk_method="greedy", routed_scaling_factor=1.5,
+    )),
+    "deepseek_v2-groups": ("DeepseekV2ForCausalLM", _latent(
+        "deepseek_v2", q_lora_rank=20, qk_nope_head_dim=8, n_routed_experts=8,
+        num_experts_per_tok=3, n_group=4, topk_group=2, topk_method="group_limited_greedy",
+        attention_bias=True, tie_word_embeddings=True,
+        rope_parameters=_YARN | {"mscale": 0.7, "mscale_all_dim": 1.3},
+    )),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", _latent(
+        "deepseek_v3", q_lora_rank=20, n_routed_experts=8, num_experts_per_tok=3, n_group=4,
+        topk_group=2,
+    )),
+    "deepseek_v3-halves": ("DeepseekV3ForCausalLM", _latent(
+        "deepseek_v3", q_lora_rank=None, n_routed_experts=6, num_experts_per_tok=2, n_group=1,
+        topk_group=1, norm_topk_prob=False, rope_interleave=False, tie_word_embeddings=True,
+        first_k_dense_replace=2, n_shared_experts=2,
+        rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
     )),
 }  # fmt: skip
 # States that padding would change in the published code: there padded rows are read alone.

@@ -22,6 +22,7 @@ from rushlight.models import layers
 from rushlight.models.families import families
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
+from rushlight.models.parts import parted
 
 Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
@@ -116,8 +117,11 @@ def test_logits_agree(row: str, table: ModuleType) -> None:
 
 
 def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
-    m, (_, names) = model(row, table), metadata(row)
+    m, (config, stored) = model(row, table), metadata(row)
     stacks: dict[str, list[int]] = {}
+    family = importlib.import_module(families()[config["model_type"]])
+    given = {n: rl.zeros(*shape, device="meta") for n, shape in stored.items()}
+    names = {n: list(t.shape) for n, t in parted(family, given).items()}
     for name, shape in names.items():  # one entry for each stack of experts
         stack = re.sub(r"(experts|norms)\.\d+\.", r"\1.", name)
         count = stacks[stack][0] + 1 if stack in stacks else 1

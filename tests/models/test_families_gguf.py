@@ -23,7 +23,7 @@ ROWS = (
     "llama", "llama-biases", "qwen2", "qwen2-yarn", "qwen3", "qwen2_moe", "qwen3_moe", "olmoe",
     "gemma", "gemma2-gguf", "gemma3-gguf", "phi", "phi3", "starcoder2", "stablelm",
     "olmo", "olmo2", "granite", "cohere", "smollm3", "ernie4_5", "exaone4-full", "hunyuan",
-    "stablelm-norms", "mamba", "mamba2",
+    "stablelm-norms", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 

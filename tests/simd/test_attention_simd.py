@@ -48,8 +48,10 @@ def _reference(q: Array, k: Array, v: Array, **given: Any) -> Array:
         if bias is not None:
             seen &= bias[b, h, i] > -INF
         if seen.any():
-            e = np.where(seen, np.exp(s - s[seen].max()), 0)
-            out[b, h, i] = (e / e.sum()) @ v[b, h // groups]
+            sink = given["sinks"][h] if "sinks" in given else -INF
+            top = max(s[seen].max(), sink)
+            e = np.where(seen, np.exp(s - top), 0)
+            out[b, h, i] = (e / (e.sum() + math.exp(sink - top))) @ v[b, h // groups]
     return out
 
 
@@ -92,6 +94,9 @@ def test_attention(variant: str, shape: tuple[int, int, int, int, int, int, int]
     lengths = np.array([1, m, 0])[:b]
     _run(shape, kv_lengths=lengths)
     _run(shape, kv_lengths=lengths.astype(np.int32), causal=True, q_offset=np.arange(b))
+    sinks = draws(6, (h,), -2, 2)
+    _run(shape, sinks=sinks)
+    _run(shape, sinks=np.where(sinks > 0, 9.0, -INF), causal=True, window=4, kv_lengths=lengths)
     for part in ((b, h, n, m), (b, 1, 1, m), (1, 1, n, m), (1, h, n, 1), (b, 1, n, 1)):
         mask = draws(7, part) > 0
         _run(shape, mask=mask)
@@ -120,7 +125,7 @@ def test_keys_and_values_of_a_narrow_cache(variant: str, kept: str) -> None:
         parts = [x[:, :, :m] for x in stored]
         exact = [unpack(x.numpy()) if kept == "q8_0" else x.float().numpy() for x in parts]
         attrs = {"scale": 0.2, "causal": True, "window": None, "softcap": None}
-        inputs = (q, *parts, None, None, None, None)
+        inputs = (q, *parts, None, None, None, None, None)
         assert lowering.record("attention", inputs, rl.zeros(b, h, n, dv), attrs) is not None
         found = ops.attention(q, *parts, scale=0.2, causal=True, q_offset=m - n)
         want = _reference(q.numpy().astype(float), *(x.astype(float) for x in exact), scale=0.2,
@@ -148,7 +153,7 @@ def test_views_of_a_larger_cache(variant: str) -> None:
         back = [order.index(i) for i in range(4)]
         k, v = (rl.from_numpy(x).permute(*back)[:, :, 5 : 5 + m] for x in made)
         attrs = {"scale": 0.2, "causal": True, "window": None, "softcap": None}
-        inputs = (q, k, v, None, None, None, None)
+        inputs = (q, k, v, None, None, None, None, None)
         assert lowering.record("attention", inputs, rl.zeros(b, h, n, d), attrs) is not None
         found = ops.attention(q, k, v, scale=0.2, causal=True, q_offset=m - n)
         exact = [x.numpy().astype(float) for x in (q, k, v)]

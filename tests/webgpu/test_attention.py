@@ -18,7 +18,7 @@ SHAPES = [
     (1, 2, 2, 70, 70, 64, 64), (2, 4, 2, 1, 300, 64, 64), (1, 9, 3, 1, 600, 64, 64),
     (1, 2, 1, 40, 50, 80, 80), (1, 2, 1, 3, 260, 128, 128), (1, 1, 1, 20, 40, 256, 256),
     (1, 1, 1, 5, 40, 300, 5), (2, 6, 2, 7, 33, 40, 33), (1, 12, 1, 2, 40, 16, 16),
-    (2, 8, 1, 1, 130, 20, 36), (1, 2, 2, 1, 1, 128, 4),
+    (2, 8, 1, 1, 130, 20, 36), (1, 2, 2, 1, 1, 128, 4), (1, 4, 1, 3, 70, 576, 512),
 ]  # fmt: skip
 
 
@@ -87,12 +87,14 @@ def test_every_option(gpu: rl.Device, queries: int) -> None:
     hidden = bias.copy()
     hidden[0, 1] = -np.inf
     hidden[0, 2, 0, ::3] = -np.inf
-    offset = rl.tensor([200, 3])
+    offset, sinks = rl.tensor([200, 3]), rl.tensor([3.5, -20.0, -np.inf, 0.1])
     options: list[dict[str, Any]] = [
         {"bias": bias}, {"bias": hidden}, {"mask": rl.tensor(mask)}, {"softcap": 1.5},
         {"scale": 0.11}, {"window": 20}, {"window": 5, "q_offset": offset},
         {"causal": True, "window": 7, "q_offset": offset}, {"kv_lengths": rl.tensor([0, 130])},
-        {"causal": True, "q_offset": rl.tensor([-1, 300])},
+        {"causal": True, "q_offset": rl.tensor([-1, 300])}, {"sinks": sinks},
+        {"sinks": sinks, "bias": hidden, "mask": rl.tensor(mask), "q_offset": offset,
+         "kv_lengths": rl.tensor([250, 0]), "window": 150},
         {"bias": hidden, "mask": rl.tensor(mask), "q_offset": offset, "softcap": 2.0,
          "kv_lengths": rl.tensor([250, 131]), "causal": True, "window": 150},
     ]  # fmt: skip
@@ -146,7 +148,7 @@ def test_over_the_binding_limit(gpu: rl.Device, small_bindings: Any) -> None:
 
 def test_too_many_features_are_refused(gpu: rl.Device) -> None:
     x = rl.ones(1, 1, 1, 513, device=gpu)
-    with pytest.raises(ValueError, match="heads have 513 features, webgpu takes up to 512"):
+    with pytest.raises(ValueError, match="heads have 641 features, webgpu takes up to 640"):
         rl.attention(x, x, x)
 
 

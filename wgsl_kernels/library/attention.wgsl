@@ -25,6 +25,9 @@ fn finish(product: f32, batch: u32, head: u32, query: u32, at: i32, key: i32) ->
   return select(s, LOW, bitcast<u32>(s) == 0xff800000u);
 }
 
+// The score of a head's sink, or LOW if it has none.
+fn sink(head: u32) -> f32 { return max(load_sink(P(49u) + head * P(50u)), LOW); }
+
 // The range of keys that the query at position `at` attends to: the first, and one past the last.
 fn keys_seen(batch: u32, at: i32) -> vec2<i32> {
   let window = i32(P(38u));

@@ -25,8 +25,6 @@ class Config(granite.Config):
 
     num_local_experts: int = 8
     num_experts_per_tok: int = 2
-    output_router_logits: bool = False
-    router_aux_loss_coef: float = 0.0  # training only
     model_type: str = "granitemoe"
 
 

@@ -23,9 +23,7 @@ class Config(mistral.Config):
     rms_norm_eps: float = 1e-5
     num_experts_per_tok: int = 2
     num_local_experts: int = 8
-    output_router_logits: bool = False
-    router_aux_loss_coef: float = 0.0  # training only, as is the jitter
-    router_jitter_noise: float = 0.0
+    router_jitter_noise: float = 0.0  # training only
     model_type: str = "mixtral"
 
 

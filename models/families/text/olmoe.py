@@ -28,8 +28,6 @@ class Config(llama.Config):
     num_local_experts: int | None = None  # newer files' name of the same
     num_experts_per_tok: int = 8
     norm_topk_prob: bool = False
-    output_router_logits: bool = False
-    router_aux_loss_coef: float = 0.0  # training only
     model_type: str = "olmoe"
 
 

@@ -31,8 +31,6 @@ class Config(qwen2.Config):
     decoder_sparse_step: int = 1
     mlp_only_layers: Any = None
     qkv_bias: bool = True
-    output_router_logits: bool = False
-    router_aux_loss_coef: float = 0.0  # training only
     model_type: str = "qwen2_moe"
 
 

@@ -30,8 +30,6 @@ class Config(qwen3.Config):
     norm_topk_prob: bool = False
     decoder_sparse_step: int = 1
     mlp_only_layers: Any = None
-    output_router_logits: bool = False
-    router_aux_loss_coef: float = 0.0  # training only
     model_type: str = "qwen3_moe"
 
 

@@ -31,8 +31,8 @@ def _dim(attrs: Mapping[str, Any]) -> int:
 
 
 def _attention(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
-    q, k, v, bias, _, *places = inputs
-    good = all(x is None or x.dtype in FLOATS for x in (q, bias)) and all(
+    q, k, v, bias, _, *places, sinks = inputs
+    good = all(x is None or x.dtype in FLOATS for x in (q, bias, sinks)) and all(
         x is None or x.dtype in WHOLE for x in places
     )
     good = good and k.dtype in _ROWS and v.dtype in _ROWS

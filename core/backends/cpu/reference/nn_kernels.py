@@ -155,6 +155,7 @@ def _attention(
     mask: Array | None,
     q_offset: Array | None,
     kv_lengths: Array | None,
+    sinks: Array | None,
     *,
     scale: float,
     causal: bool,
@@ -182,10 +183,15 @@ def _attention(
         if seen is not None:
             scores = np.where(seen, scores, q.dtype.type(-np.inf))
         top = np.max(scores, axis=-1, keepdims=True)
+        if sinks is not None:
+            top = np.maximum(top, sinks)
         # A row that sees no key has the maximum -inf; its result is zeros.
-        scores -= np.where(np.isneginf(top), q.dtype.type(0), top)
+        top = np.where(np.isneginf(top), q.dtype.type(0), top)
+        scores -= top
         np.exp(scores, out=scores)
         total = np.sum(scores, axis=-1, keepdims=True)
+        if sinks is not None:
+            total += np.exp(sinks - top)
         scores /= np.where(total == 0, q.dtype.type(1), total)
         out[:, :, rows] = np.matmul(scores, v)
 

@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, packed, quads
 from rushlight.core.backends.webgpu.compiler.tune import up_to
-from rushlight.core.backends.webgpu.emit import (
-    Attrs,
-    Emitter,
-    Inputs,
-    bits,
-    fill,
-    grid,
-    view,
-)
+from rushlight.core.backends.webgpu.emit import Attrs, Emitter, Inputs, bits, fill, grid, view
 from rushlight.core.backends.webgpu.lowering import attention_row, creation
 from rushlight.core.backends.webgpu.lowering.indexing import storer
 from rushlight.core.backends.webgpu.lowering.map import walk_lines
@@ -41,44 +33,46 @@ BUSY = 64
 SPLIT_KEYS = 128
 # Scores that are kept at once where they are in memory.
 ROWS_BYTES = 16 << 20
-_NAMES = ("q", "k", "v", "bias", "mask", "offset", "length")
+_NAMES = ("q", "k", "v", "bias", "mask", "offset", "length", "sink")
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """What a workgroup holds: `rows` queries, `keys` of them at a time, `chunk` features of keys.
 
-    features: the most features it takes.
+    features: the most features it takes; asked: of queries and keys, where those are more.
     """
 
     features: int
     rows: int
     keys: int
     chunk: int
+    asked: int = 0
 
     def lines(self) -> list[str]:
         """The constants of attention.wgsl."""
         values = {
             "LANES": LANES, "DMAX": self.features, "TQ": self.rows, "TK": self.keys,
-            "DC": self.chunk, "VK": 1024 // self.features,
+            "DC": self.chunk, "DQ": self.asked or self.features, "VK": 1024 // self.features,
             "RPL": self.rows * self.features // 4 // LANES, "SPL": self.rows * self.keys // LANES,
         }  # fmt: skip
         return [f"const {name} = {value}u;" for name, value in values.items()]
 
 
 # For many queries, and for the few of a decoding step.
-MANY = (Tile(64, 32, 16, 64), Tile(128, 16, 32, 32), Tile(256, 8, 32, 32), Tile(512, 4, 32, 32))
+_WIDEST = Tile(512, 4, 32, 32, 640)
+MANY = (Tile(64, 32, 16, 64), Tile(128, 16, 32, 32), Tile(256, 8, 32, 32), _WIDEST)
 FEW = (Tile(64, 8, 32, 32), Tile(128, 8, 32, 32), *MANY[2:])
 
 
 def tile_for(features: int, few: bool) -> Tile:
     """The tile for heads of `features`, for few queries that share their keys or for many."""
     for tile in FEW if few else MANY:
-        if features <= tile.features:
+        if features <= max(tile.features, tile.asked):
             return tile
     raise ValueError(
-        f"attention: heads have {features} features, webgpu takes up to {MANY[-1].features}; "
-        "compute on cpu"
+        f"attention: heads have {features} features, webgpu takes up to {_WIDEST.asked}, and "
+        f"values of up to {_WIDEST.features}; compute on cpu"
     )
 
 
@@ -168,13 +162,14 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     # The kernels of products read no packed rows.
     rows_packed = k.dtype is uint8 or v.dtype is uint8
     fits = values % 4 == 0 and most > 0 and not rows_packed
-    wide = max(features, values)
+    # Values that are too wide count as features that are.
+    wide = max(features, values, (values > _WIDEST.features) * (_WIDEST.asked + 1))
     cheap, name = fits and e.few_lanes(keys), "rows"
-    if not cheap or wide <= MANY[-1].features:
+    if not cheap or wide <= _WIDEST.asked:
         chosen = schedule(batch, heads, kv_heads, queries, keys, wide)
         guess = f"{'few' if chosen.tile in FEW else 'many'} {chosen.splits}"
         name = guess if rows_packed else e.pick(
-            "rows" if cheap else guess, "attention", up_to(wide, 512),
+            "rows" if cheap else guess, "attention", up_to(min(wide, 512), 512),
             up_to(chosen.fold * queries, 256), up_to(keys, 1 << 16), up_to(batch * kv_heads, 64),
         )  # fmt: skip
     if name == "rows" and fits:
@@ -216,7 +211,7 @@ def _operands(
     half = "shader-f16" in e.features
     q, k, v = given(*inputs[:3])
     heads, kv_heads = q.layout.shape[1], k.layout.shape[1]
-    parameters = [0] * 49
+    parameters = [0] * 51
     parameters[0] = q.layout.shape[2]
     parameters[9:16] = [
         heads, k.layout.shape[2], q.layout.shape[3], _values(v), heads // kv_heads,
@@ -242,8 +237,11 @@ def _operands(
             lines.append(access.reader(name, len(bindings), x.dtype))
             bound, at = e.bind(x)
         bindings.append(bound)
-        parameters[1 + i] = at
         strides = x.layout.strides
+        if name == "sink":
+            parameters[49:51] = at, strides[1]
+            continue
+        parameters[1 + i] = at
         if len(strides) == 1:
             parameters[36 + i - 5] = strides[0]
         else:
@@ -325,6 +323,7 @@ _MISSING = {
     "mask": "fn load_mask(i: u32) -> u32 { return 1u; }",
     "offset": "fn load_offset(i: u32) -> i32 { return 0; }",
     "length": "fn load_length(i: u32) -> i32 { return i32(P(10u)); }",
+    "sink": "fn load_sink(i: u32) -> f32 { return LOW; }",
 }
 
 

@@ -1,0 +1,59 @@
+"""DeepSeek V3 and R1 (DeepSeek, 2024): V2 with sigmoid scores and corrections to choose by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.models.config import choose
+from rushlight.models.families.text import deepseek_v2
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.routing import RoutingSpec
+
+MODEL_TYPES = ("deepseek_v3",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("DeepseekV3ForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(deepseek_v2.Config):
+    """The keys of config.json that the model depends on."""
+
+    first_k_dense_replace: int = 3
+    n_group: int | None = 8
+    topk_group: int | None = 4
+    topk_method: str | None = "noaux_tc"
+    n_routed_experts: int = 256
+    n_shared_experts: int | None = 1
+    num_experts_per_tok: int = 8
+    moe_intermediate_size: int = 2048
+    routed_scaling_factor: float = 2.5
+    norm_topk_prob: bool | None = True
+    scoring_func: str = "sigmoid"
+    num_nextn_predict_layers: int = 0  # of the layers that predict several tokens, none is used
+    model_type: str = "deepseek_v3"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("topk_method", c.topk_method, ("noaux_tc",))
+    choose("scoring_func", c.scoring_func, ("sigmoid",))
+    return deepseek_v2.describe_with(c, RoutingSpec(
+        "sigmoid", normalized=bool(c.norm_topk_prob), correction="e_score_correction_bias",
+        groups=c.n_group or 1, kept=c.topk_group or 1, best=2,
+    ))  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def unused(name: str, config: dict[str, Any]) -> bool:
+    """Whether a tensor is of the layers past the last that predict several tokens at once."""
+    number = re.match(r"model\.layers\.(\d{1,4})\.", name)
+    layers, more = config.get("num_hidden_layers"), config.get("num_nextn_predict_layers")
+    if number is None or not isinstance(layers, int) or not isinstance(more, int):
+        return False
+    return layers <= int(number[1]) < layers + more

@@ -1,0 +1,80 @@
+"""gpt-oss (OpenAI, 2025): attention sinks, windows in turn, experts with a clamped gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.config import choose
+from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import decoder_builder, kinds_of, with_mlps
+from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
+from rushlight.models.layers.routing import RoutingSpec
+from rushlight.models.parts import experts_in_turn
+
+MODEL_TYPES = ("gpt_oss",)
+GGUF_TYPES = ("gpt-oss",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("GptOssForCausalLM",)
+BASE_PREFIX = "model."
+PARTS = experts_in_turn()
+NAMES = MLPNames(router="router")
+YARN = {"rope_type": "yarn", "factor": 32.0, "truncate": False,
+        "original_max_position_embeddings": 4096}  # fmt: skip
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    head_dim: int | None = 64
+    max_position_embeddings: int = 131072
+    rms_norm_eps: float = 1e-5
+    rope_theta: float = 150000.0
+    attention_bias: bool = True
+    sliding_window: int | None = 128
+    layer_types: Any = None
+    num_experts_per_tok: int = 4
+    experts_per_token: Any = None  # two keys under other names
+    initial_context_length: Any = None
+    num_local_experts: int = 128
+    swiglu_alpha: float = 1.702
+    swiglu_limit: float = 7.0
+    quantization_config: Any = None
+    model_type: str = "gpt_oss"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    given = c.quantization_config or {"quant_method": "mxfp4"}
+    choose("quantization_config", isinstance(given, dict) and given.get("quant_method"), ["mxfp4"])
+    c.rope_parameters = c.rope_parameters or (None if c.rope_scaling else YARN)
+    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda layer: layer % 2 == 0)
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        return replace(a, sinks=True, window=c.sliding_window if within[layer] else None)
+
+    plain = each_attention(llama.describe(c), changed)
+    experts = ExpertsSpec(
+        c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act, names=NAMES,
+        routing=RoutingSpec(bias=True), bias=True, limit=c.swiglu_limit, alpha=c.swiglu_alpha,
+    )  # fmt: skip
+    return with_mlps(plain, lambda _: experts)
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+GGUF = Architecture(
+    "gpt_oss", "GptOssForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
+        "intermediate_size": "expert_feed_forward_length",
+        "num_experts_per_tok": "expert_used_count", "sliding_window": "attention.sliding_window",
+    }, mlp=NAMES, adjust=lambda c: c.setdefault("rope_scaling", {"rope_type": "default"}), parts={
+        "blk.{}.attn_sinks.weight": "model.layers.{}.self_attn.sinks",
+        "blk.{}.post_attention_norm": "model.layers.{}.post_attention_layernorm",
+    },
+)  # fmt: skip

@@ -1,0 +1,56 @@
+"""Phi 3.5 MoE (Abdin et al., 2024): layer norms, LongRoPE and experts chosen by SparseMixer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.models.families.text import llama
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.routing import RoutingSpec
+
+MODEL_TYPES = ("phimoe",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("PhimoeForCausalLM", "PhiMoEForCausalLM")
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    max_position_embeddings: int = 131072
+    original_max_position_embeddings: int | None = None
+    rms_norm_eps: float = 1e-5
+    rope_theta: float = 1000000.0
+    sliding_window: int | None = None
+    num_experts_per_tok: int = 2
+    num_local_experts: int = 16
+    input_jitter_noise: float = 0.0  # training only
+    router_jitter_noise: float = 0.01
+    lm_head_bias: bool = False
+    model_type: str = "phimoe"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    if c.num_experts_per_tok != 2:
+        raise FormatError(f"config.json: num_experts_per_tok is {c.num_experts_per_tok}, not 2")
+
+    plain = each_attention(llama.describe(c), lambda _, a: replace(a, window=c.sliding_window))
+    experts = ExpertsSpec(
+        c.num_local_experts, 2, c.intermediate_size, c.hidden_act, normalized=False,
+        names=MLPNames("w1", "w3", "w2"),
+        routing=RoutingSpec("sparsemixer", jitter=c.router_jitter_noise),
+    )  # fmt: skip
+    return replace(
+        plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers),
+        norm=NormSpec("layer", c.rms_norm_eps), head_bias=c.lm_head_bias,
+        names=DecoderNames(mlp="block_sparse_moe"),
+    )  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

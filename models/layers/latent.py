@@ -1,0 +1,134 @@
+"""Multi-head latent attention (DeepSeek, 2024): the cache keeps one narrow row per token.
+
+A row holds the latent, from which a projection makes keys and values of every head, and a key that
+is rotated and shared by all heads. For few queries the projection is moved from the keys to the
+queries and results: all heads attend to the rows themselves, as heads of one key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.ops.experts import LINEAR_EXPERTS_T
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.cache_spec import Latent
+from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.rotary import RotarySpec
+
+
+@dataclass(frozen=True)
+class LatentSpec:
+    """Latent attention over `width` features.
+
+    rank: features of the latent; query_rank: of that of the queries, None for a plain projection.
+    plain: features of a head's query and key that are not rotated; value: of its value. bias: of
+    the projections to latents and of the last one.
+    """
+
+    width: int
+    heads: int
+    rank: int
+    query_rank: int | None
+    plain: int
+    value: int
+    rotary: RotarySpec
+    scale: float
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = (self.heads, self.rank, self.plain, self.value, self.query_rank or 1)
+        if min(sizes) < 1:
+            raise FormatError(
+                f"config.json: num_attention_heads, kv_lora_rank, qk_nope_head_dim, v_head_dim and "
+                f"q_lora_rank are {sizes}; they must be positive"
+            )
+
+    def __call__(self, layer: int) -> LatentAttention:
+        return LatentAttention(self, layer)
+
+
+class LatentAttention(nn.Module):
+    """Latent attention of layer `layer`; the names are the checkpoint's."""
+
+    def __init__(self, spec: LatentSpec, layer: int) -> None:
+        self.spec, self.layer = spec, layer
+        heads, width, rotated = spec.heads, spec.width, spec.rotary.dim
+        q = heads * (spec.plain + rotated)
+        if spec.query_rank is None:
+            self.q_proj = nn.Linear(width, q, bias=False)
+        else:
+            self.q_a_proj = nn.Linear(width, spec.query_rank, bias=spec.bias)
+            self.q_a_layernorm = nn.RMSNorm(spec.query_rank, eps=1e-6)
+            self.q_b_proj = nn.Linear(spec.query_rank, q, bias=False)
+        self.kv_a_proj_with_mqa = nn.Linear(width, spec.rank + rotated, bias=spec.bias)
+        self.kv_a_layernorm = nn.RMSNorm(spec.rank, eps=1e-6)
+        self.kv_b_proj = nn.Linear(spec.rank, heads * (spec.plain + spec.value), bias=False)
+        self.o_proj = nn.Linear(heads * spec.value, width, bias=spec.bias)
+
+    @property
+    def cache_spec(self) -> Latent:
+        """The state that the cache keeps for this layer."""
+        return Latent((self.spec.rank + self.spec.rotary.dim,))
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        spec, (batch, length, _) = self.spec, x.shape
+        cos, sin = context.angles[spec.rotary]
+
+        def rotated(y: Tensor) -> Tensor:  # (batch, heads, length, features)
+            return ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+
+        if spec.query_rank is None:
+            q = self.q_proj(x)
+        else:
+            q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x)))
+        q = q.reshape(batch, length, spec.heads, -1)
+        turned = rotated(q[..., spec.plain :].transpose(1, 2))
+        both = self.kv_a_proj_with_mqa(x).unsqueeze(1)
+        # (batch, 1, length, rank + rotated)
+        rows = ops.cat(
+            (self.kv_a_layernorm(both[..., : spec.rank]), rotated(both[..., spec.rank :])), -1
+        )
+        offset: Tensor | int = 0
+        if context.cache is not None:
+            offset = context.offsets[self.layer]
+            (rows,) = context.cache.write(self.layer, offset, rows)
+        # The products that attending to the latents adds, and those that it saves for each key.
+        added = length * (2 * spec.rank - spec.plain - spec.value)
+        absorbed = context.cache is not None and added <= spec.rank * (spec.plain + spec.value)
+        if absorbed:
+            k, v = rows, rows[..., : spec.rank]
+            asked = self._absorbed(q[..., : spec.plain]).transpose(1, 2)
+        else:
+            k, v = self._expanded(rows.to(x.dtype))
+            asked = q[..., : spec.plain].transpose(1, 2)
+        y = ops.attention(
+            ops.cat((asked, turned), -1), k, v, causal=True, mask=context.mask, q_offset=offset,
+            scale=spec.scale,
+        ).transpose(1, 2)  # fmt: skip
+        if absorbed:
+            y = ops.linear_experts(y, *self._by_head(y))[..., spec.plain :]
+        out: Tensor = self.o_proj(y.reshape(batch, length, -1))
+        return out
+
+    def _by_head(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """A matrix (plain + value, rank) of each head, and the head of each row of y."""
+        heads = self.spec.heads
+        index = ops.arange(heads, device=y.device).expand(*y.shape[:-1])
+        return self.kv_b_proj.weight.reshape(heads, -1, self.spec.rank), index
+
+    def _absorbed(self, q: Tensor) -> Tensor:
+        # (batch, length, heads, plain) -> (batch, length, heads, rank)
+        none = ops.zeros(*q.shape[:-1], self.spec.value, dtype=q.dtype, device=q.device)
+        made: Tensor = LINEAR_EXPERTS_T(ops.cat((q, none), -1), *self._by_head(q))
+        return made
+
+    def _expanded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of every head, (batch, heads, keys, features)."""
+        spec, (batch, _, keys, _) = self.spec, rows.shape
+        both = self.kv_b_proj(rows[:, 0, :, : spec.rank]).reshape(batch, keys, spec.heads, -1)
+        both = both.transpose(1, 2)
+        shared = rows[..., spec.rank :].expand(batch, spec.heads, keys, spec.rotary.dim)
+        return ops.cat((both[..., : spec.plain], shared), -1), both[..., spec.plain :]

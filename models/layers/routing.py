@@ -1,0 +1,99 @@
+"""How a router chooses experts for each token and weighs them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.nn import init
+from rushlight.core.nn.module import parameter
+from rushlight.core.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class RoutingSpec:
+    """Experts are chosen by their scores, which are their weights too.
+
+    score: what is made of the router's numbers. "sparsemixer" (Liu et al., 2024) is the softmax of
+    those near the largest, within twice `jitter`, for one expert after the other. correction: the
+    checkpoint's name of numbers that are added to the scores to choose by (Wang et al., 2024).
+    groups: experts are in groups, of which the best `kept` take part (DeepSeek, 2024), by the sum
+    of their `best` largest scores. scale: multiplies the weights. before: they multiply what an
+    expert reads, not its result.
+    """
+
+    score: Literal["softmax", "sigmoid", "sparsemixer"] = "softmax"
+    normalized: bool = True
+    bias: bool = False
+    correction: str = ""
+    groups: int = 1
+    kept: int = 1
+    best: int = 1
+    scale: float = 1.0
+    jitter: float = 0.01
+    before: bool = False
+
+
+class Router(nn.Linear):
+    """The scores of `count` experts for each token."""
+
+    def __init__(self, width: int, count: int, chosen: int, spec: RoutingSpec) -> None:
+        super().__init__(width, count, bias=spec.bias)
+        self.spec, self.count, self.chosen = spec, count, chosen
+        groups = spec.groups
+        most = count // max(groups, 1) * min(spec.kept, groups)
+        if groups < 1 or count % groups or not 0 < chosen <= most or spec.best > count // groups:
+            raise FormatError(
+                f"config.json: {chosen} of {count} experts in {groups} groups, of which "
+                f"{spec.kept} are used, cannot be chosen"
+            )
+        if spec.correction:
+            setattr(self, spec.correction, parameter(count))
+
+    def reset_parameters(self) -> None:
+        """As a linear layer; corrections are zero."""
+        super().reset_parameters()
+        if self.spec.correction:
+            init.zeros_(getattr(self, self.spec.correction))
+
+    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., width) -> weights and numbers of the chosen experts, (..., chosen)."""
+        spec, found = self.spec, self.forward(x).float()
+        if spec.score == "sparsemixer":
+            return self._mixed(found)
+        scores = found.sigmoid() if spec.score == "sigmoid" else found.softmax(-1)
+        if not spec.correction and spec.groups == 1:
+            weights, index = scores.topk(self.chosen, -1)
+        else:
+            index = self._limited(scores).topk(self.chosen, -1)[1]
+            weights = scores.gather(-1, index)
+        if spec.normalized:
+            weights = weights / weights.sum(-1, keepdim=True)
+        return (weights if spec.scale == 1 else weights * spec.scale), index
+
+    def _limited(self, scores: Tensor) -> Tensor:
+        """What experts are chosen by: -inf in the groups that do not take part."""
+        spec = self.spec
+        if spec.correction:
+            scores = scores + getattr(self, spec.correction).float()
+        if spec.groups == 1:
+            return scores
+        # (..., experts) -> (..., groups, experts of a group)
+        parts = scores.reshape(*scores.shape[:-1], spec.groups, -1)
+        sums = parts.topk(spec.best, -1)[0].sum(-1)
+        kept = sums.topk(spec.kept, -1)[1].unsqueeze(-1)
+        taken = (kept == ops.arange(spec.groups, device=scores.device)).long().sum(-2) > 0
+        return ops.where(taken.unsqueeze(-1), parts, -math.inf).reshape(*scores.shape)
+
+    def _mixed(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        weights, index, left = [], [], scores
+        for _ in range(self.chosen):
+            top, at = left.topk(1, -1)
+            far = (top - left) / ops.maximum(scores.abs(), top) > 2 * self.spec.jitter
+            weights.append(ops.where(far, -math.inf, left).softmax(-1).gather(-1, at))
+            index.append(at)
+            left = ops.where(at == ops.arange(self.count, device=at.device), -math.inf, left)
+        return ops.cat(weights, -1), ops.cat(index, -1)

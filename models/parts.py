@@ -1,0 +1,100 @@
+"""Tensors of a checkpoint that the model has in other parts, and experts in blocks of MXFP4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+import numpy as np
+
+from rushlight.core.basis.dtype import uint8
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.quantized import mxfp4
+from rushlight.core.tensor.tensor import Tensor
+
+# The end of a name -> the ends of its parts' names, and what makes them.
+Parts = Mapping[str, Mapping[str, Callable[[Tensor], Tensor]]]
+BLOCKS, SCALES = "_blocks", "_scales"
+
+
+def parts_of(family: ModuleType, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The names of a tensor's parts in the model, and what makes them; {} if it has none."""
+    given: Parts = getattr(family, "PARTS", {})
+    for end, parts in given.items():
+        if name.endswith(end):
+            return {name.removesuffix(end) + own: made for own, made in parts.items()}
+    return {}
+
+
+def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a checkpoint, with those that the family has in parts replaced by them."""
+    found: dict[str, Tensor] = {}
+    for name, t in joined(tensors).items() if hasattr(family, "PARTS") else tensors.items():
+        parts = parts_of(family, name)
+        found |= {part: made(t) for part, made in parts.items()} if parts else {name: t}
+    return found
+
+
+def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, with each X_blocks and X_scales as one tensor X of MXFP4."""
+    found = dict(tensors)
+    for name in tensors:
+        whole = name.removesuffix(BLOCKS)
+        if whole != name and whole + SCALES in tensors:
+            found[whole] = _blocks(whole, found.pop(name), found.pop(whole + SCALES))
+    return found
+
+
+def _blocks(name: str, blocks: Tensor, scales: Tensor) -> Tensor:
+    """(..., rows, n, 16) of bytes and (..., rows, n) of scales -> (..., rows, 32 n) of MXFP4.
+
+    The file's bytes hold neighbouring elements, those of a block element i and i + 16.
+    """
+    fits = blocks.dtype is scales.dtype is uint8 and blocks.ndim > 2
+    if not fits or blocks.shape != (*scales.shape, 16):
+        raise LoadError(
+            f"{name}{BLOCKS} is {blocks.dtype.name} {blocks.shape}, {name}{SCALES} "
+            f"{scales.dtype.name} {scales.shape}; blocks are uint8 of 16 bytes a scale"
+        )
+    given = blocks.numpy().reshape(-1, 16)
+    made = np.empty((len(given), 17), np.uint8)
+    made[:, 0] = scales.numpy().reshape(-1)
+    made[:, 1::2] = given[:, :8] & 15 | given[:, 8:] << 4
+    made[:, 2::2] = given[:, :8] >> 4 | given[:, 8:] & 240
+    shape = (*scales.shape[:-1], scales.shape[-1] * 32)
+    return Tensor.from_buffer(made.reshape(-1), mxfp4, shape)
+
+
+def turned(t: Tensor) -> Tensor:
+    """A stack (experts, in, out) as (experts, out, in); blocks are stored so."""
+    return t if t.dtype.kind == "q" else t.transpose(1, 2).contiguous()
+
+
+def _rows(which: Callable[[int], slice]) -> Callable[[Tensor], Tensor]:
+    """Of the rows of each expert, (experts, in, rows) or (experts, rows), those of a slice."""
+
+    def part(t: Tensor) -> Tensor:
+        of = t if t.dtype.kind == "q" or t.ndim == 2 else t.transpose(1, 2)
+        return of[:, which(of.shape[1])].contiguous()
+
+    return part
+
+
+def _experts(gate: Callable[[int], slice], up: Callable[[int], slice]) -> Parts:
+    both = {"gate_proj": _rows(gate), "up_proj": _rows(up)}
+    return {
+        "experts.gate_up_proj": {f"experts.{n}.weight": made for n, made in both.items()},
+        "experts.gate_up_proj_bias": {f"experts.{n}.bias": made for n, made in both.items()},
+        "experts.down_proj": {"experts.down_proj.weight": turned},
+        "experts.down_proj_bias": {"experts.down_proj.bias": lambda t: t},
+    }
+
+
+def experts_in_turn() -> Parts:
+    """The parts of stacks (experts, in, out) in which rows of gate and up take turns."""
+    return _experts(lambda n: slice(0, n, 2), lambda n: slice(1, n, 2))
+
+
+def experts_in_halves() -> Parts:
+    """The parts of stacks (experts, in, out) with the rows of gate, then those of up."""
+    return _experts(lambda n: slice(n // 2), lambda n: slice(n // 2, n))

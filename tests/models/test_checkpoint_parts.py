@@ -1,0 +1,114 @@
+"""Experts in MXFP4 as transformers stores them, layers that are not used, latents in the cache."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.models.families import families
+from rushlight.models.parts import joined
+
+# The sixteen floats of four bits (OCP Microscaling Formats 1.0).
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+Array = npt.NDArray[Any]
+
+
+def widened(blocks: Array, scales: Array) -> Array:
+    """(..., n, 16) bytes and (..., n) scales -> (..., 32 n): low nibbles first, by the format."""
+    pairs = np.stack([E2M1[blocks & 15], E2M1[blocks >> 4]], -1)
+    values = pairs.reshape(*scales.shape, 32) * 2.0 ** (scales.astype(int) - 127)[..., None]
+    return values.reshape(*scales.shape[:-1], -1).astype(np.float32)
+
+
+def test_blocks_and_scales_are_one_tensor() -> None:
+    draws = np.random.default_rng(1)
+    blocks = draws.integers(0, 256, (2, 3, 2, 16)).astype(np.uint8)
+    scales = draws.integers(100, 140, (2, 3, 2)).astype(np.uint8)
+    given = {"a_blocks": rl.from_numpy(blocks), "a_scales": rl.from_numpy(scales)}
+    whole = joined(given)["a"]
+    assert (whole.dtype.name, whole.shape) == ("mxfp4", (2, 3, 64))
+    np.testing.assert_array_equal(whole.dequantize().numpy(), widened(blocks, scales))
+    with pytest.raises(rl.LoadError, match="a_blocks is uint8 .2, 3, 2, 16., a_scales"):
+        joined({**given, "a_scales": rl.from_numpy(scales[:1])})
+
+
+def test_a_model_with_such_experts(table: ModuleType) -> None:
+    folder = Path(__file__).parent / "data" / "families"
+    found = open_tables(folder / "gpt_oss-gguf.safetensors")[0][1].metadata
+    config = json.loads(found["config"]) | {"hidden_size": 64, "intermediate_size": 96}
+    wide: dict[str, Any] = {}
+    packed: dict[str, Any] = {}
+    draws = np.random.default_rng(2)
+    for name, shape in json.loads(found["names"]).items():
+        shape = [64 if n == 48 else 96 if n == 56 else 192 if n == 112 else n for n in shape]
+        if name.endswith(("gate_up_proj", "down_proj")):
+            experts, inside, outside = shape
+            blocks = draws.integers(0, 256, (experts, outside, inside // 32, 16)).astype(np.uint8)
+            scales = draws.integers(122, 126, (experts, outside, inside // 32)).astype(np.uint8)
+            packed[name + "_blocks"] = rl.from_numpy(blocks)
+            packed[name + "_scales"] = rl.from_numpy(scales)
+            wide[name] = rl.from_numpy(widened(blocks, scales).swapaxes(1, 2).copy())
+        else:
+            wide[name] = packed[name] = rl.tensor(table.values_of(name, tuple(shape)))
+    ids = rl.tensor(table.ids_of(131))
+    plain = rl.models.assemble({"config.json": json.dumps(config).encode()}, wide)
+    config["quantization_config"] = {"quant_method": "mxfp4"}
+    m = rl.models.assemble({"config.json": json.dumps(config).encode()}, packed)
+    kept = {n: t.dtype.name for n, t in m.state_dict().items() if t.dtype.kind == "q"}
+    assert len(kept) == 3 * config["num_hidden_layers"] and {*kept.values()} == {"mxfp4"}
+    with rl.no_grad():
+        expected = plain(ids).numpy()
+        assert np.abs(m(ids).numpy() - expected).max() < 1e-4 * np.abs(expected).max()
+    config["quantization_config"] = {"quant_method": "bitsandbytes"}
+    with pytest.raises(rl.FormatError, match="quantization_config 'bitsandbytes' is not supported"):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, packed)
+
+
+def test_layers_past_the_last_and_the_cache_of_latents(table: ModuleType) -> None:
+    found = open_tables(Path(__file__).parent / "data" / "families" / "deepseek_v3.safetensors")[0][
+        1
+    ].metadata
+    config = json.loads(found["config"]) | {"num_nextn_predict_layers": 1}
+    tensors = {
+        n: rl.tensor(table.values_of(n, tuple(shape)))
+        for n, shape in json.loads(found["names"]).items()
+    }
+    more = {"model.layers.3.eh_proj.weight": rl.ones(48, 96)}
+    m = rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors | more)
+    cache = m.new_cache(2)
+    with rl.no_grad():
+        m(rl.tensor(table.ids_of(131)), cache)
+    # A row of the latent and of the shared key per token and layer, for all four heads.
+    assert cache.nbytes == 2 * 3 * cache.capacity * (16 + 6) * 4
+    config["num_nextn_predict_layers"] = 0
+    with pytest.raises(rl.LoadError, match=r"model.layers.3.eh_proj.weight"):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, tensors | more)
+
+
+@pytest.mark.parametrize(
+    ("known", "lie", "named"),
+    [
+        ("llama4", {"moe_layers": 3}, "moe_layers is 3"),
+        ("llama4", {"no_rope_layers": [1, "a", 1, 1, 1]}, "no_rope_layers is .* must be 5 numbers"),
+        ("llama4", {"attention_chunk_size": 0}, "attention_chunk_size is 0"),
+        ("deepseek_v3", {"kv_lora_rank": 0}, "kv_lora_rank"),
+        ("deepseek_v3", {"n_group": 3}, "3 of 8 experts in 3 groups"),
+        ("gpt_oss", {"num_experts_per_tok": 6}, "6 of 5 experts"),
+        ("phimoe", {"num_experts_per_tok": 3}, "num_experts_per_tok is 3"),
+    ],
+)
+def test_a_config_that_lies_is_named(known: str, lie: dict[str, Any], named: str) -> None:
+    found = open_tables(Path(__file__).parent / "data" / "families" / f"{known}.safetensors")
+    config = json.loads(found[0][1].metadata["config"]) | lie
+    family = importlib.import_module(families()[config["model_type"]])
+    with pytest.raises(rl.FormatError, match=named):
+        family.build(config, [])
