@@ -27,7 +27,7 @@ RANGES = {"theta": (1.0, _MOST)} | dict.fromkeys(("eps", "dropout", "prob"), (0.
 # that holds None or false is a part that is switched off.
 HARMLESS = frozenset(
     """
-    apply_query_key_layer_scaling architectures attention_softmax_in_fp32 attn_implementation
+    apply_query_key_layer_scaling architectures attention_softmax_in_fp32
     auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config

@@ -14,6 +14,7 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families import family_of
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -26,7 +27,7 @@ SMALL = (
 )  # fmt: skip
 INDEX = "model.safetensors.index.json"
 _WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
-_STACK = re.compile(r"(.*\.experts\.)([^.]+\.(?:weight|bias))")
+_STACK = re.compile(r"(.*\.(?:experts|norms)\.)((?:[^.]+\.)?(?:weight|bias))")
 
 
 def save_folder(
@@ -42,6 +43,12 @@ def save_folder(
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{target} is a file; name a folder")
+    kind = model.config.model_type
+    if hasattr(family_of(kind, "model_type"), "PARTS"):
+        raise ValueError(
+            f"save_pretrained: a checkpoint of {kind} has experts in other parts than the model, "
+            "which is not supported; write it as GGUF with rl.quantize"
+        )
     small = _small_files(model)
     shards = _shards(dict(checkpoint_weights(model, dequantize)), max_shard_bytes)
     names = _names(len(shards))

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core import nn, ops
-from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.layers.attention import Attention, AttentionContext, AttentionSpec
+from rushlight.models.layers.head import HeadBias, last_hidden
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
@@ -165,17 +164,6 @@ class DecoderLayer(nn.Module):
         return x if self.spec.residual_scale == 1 else x * self.spec.residual_scale
 
 
-class HeadBias(nn.Module):
-    """The bias of a head whose weight is the embedding's."""
-
-    def __init__(self, vocab: int) -> None:
-        self.bias = parameter(vocab)
-
-    def reset_parameters(self) -> None:
-        """Zeros."""
-        init.zeros_(self.bias)
-
-
 class Decoder(CausalLM):
     """A language model: hidden states by `spec`, and a head over the vocabulary."""
 
@@ -271,7 +259,7 @@ class Decoder(CausalLM):
             x = self._part(self.spec.names.project_out)(x)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)
-        return self.logits(_kept(x, logits_to_keep, lengths))
+        return self.logits(last_hidden(x, logits_to_keep, lengths))
 
     def _part(self, name: str) -> Any:
         return self.get_submodule(f"{self.spec.names.base}.{name}")
@@ -303,14 +291,3 @@ class Decoder(CausalLM):
             out = out * spec.logits_scale
         cap = spec.logits_softcap
         return out if cap is None else (out / cap).tanh() * cap
-
-
-def _kept(x: Tensor, keep: int, lengths: Tensor | None) -> Tensor:
-    """The hidden states of the last `keep` tokens, (batch, keep, width); 0 keeps all."""
-    if not keep:
-        return x
-    if lengths is None:
-        return x[:, -keep:]
-    # (batch,) -> (batch, keep, width)
-    at = (lengths.unsqueeze(1) + ops.arange(-keep, 0, device=x.device)).clamp(min=0)
-    return x.gather(1, at.unsqueeze(-1).expand(x.shape[0], keep, x.shape[2]))

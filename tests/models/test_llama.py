@@ -284,9 +284,9 @@ def test_gguf_files_that_do_not_fit_are_told(tmp_path: Path) -> None:
     write_gguf(tmp_path / "m.gguf", "grouped", "F32")
     tensors, metadata = load_gguf(tmp_path / "m.gguf")
     with pytest.raises(
-        rl.LoadError, match="general.architecture 'abacus' is not supported; supported: .*, llama, "
+        rl.LoadError, match="general.architecture 'quux' is not supported; supported: .*, llama, "
     ):
-        from_gguf({**metadata, "general.architecture": "abacus"}, tensors)
+        from_gguf({**metadata, "general.architecture": "quux"}, tensors)
     with pytest.raises(rl.LoadError, match=r"'blk\.0\.beads', which llama does not have"):
         from_gguf(metadata, {**tensors, "blk.0.beads": rl.zeros(2)})
     few = {n: t for n, t in tensors.items() if n != "blk.1.attn_q.weight"}

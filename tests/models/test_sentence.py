@@ -68,7 +68,8 @@ def test_poolings_by_definition(device: str) -> None:
         modules = [{"type": "x.Transformer"}, {"type": "x.Pooling", "path": where}]
         chosen = {"pooling_mode_mean_tokens": False, f"pooling_mode_{pooling}": True}
         files = {"modules.json": modules, f"{where}/config.json": chosen}
-        m.configure({name: json.dumps(file).encode() for name, file in files.items()})
+        given = {name: json.dumps(file).encode() for name, file in files.items()}
+        m.configure(given | {"tokenizer.json": TOKENIZER})
         found = m.encode(["a candle", "made of a rush"])[0].cpu().numpy()
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
 

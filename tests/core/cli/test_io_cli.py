@@ -129,8 +129,8 @@ def test_files_that_do_not_fit(capsys: Capture, tmp_path: Path) -> None:
     assert str(model) in _mistake(capsys, "embed", "--model", str(model), "a")
     rl.save({"a": rl.zeros(2)}, model / "model.safetensors")
     assert "config.json" in _mistake(capsys, "embed", "--model", str(model), "a")
-    (model / "config.json").write_text('{"model_type": "abacus"}')
-    assert "'abacus'" in _mistake(capsys, "embed", "--model", str(model), "a")
+    (model / "config.json").write_text('{"model_type": "quux"}')
+    assert "'quux'" in _mistake(capsys, "embed", "--model", str(model), "a")
     (model / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}      more")
     assert "the tensors end at byte 16" in _mistake(capsys, "embed", "--model", str(model), "a")
 
