@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import llama
+from rushlight.models.layers.blocks.latent import LatentSpec
 from rushlight.models.layers.building import decoder_builder, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
-from rushlight.models.layers.latent import LatentSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.rotary import magnified, rotary_of
 from rushlight.models.layers.routing import RoutingSpec

@@ -7,12 +7,12 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.layers.blocks.short_conv import ShortConvSpec
 from rushlight.models.layers.building import FULL, decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
-from rushlight.models.layers.short_conv import ShortConvSpec
 
 MODEL_TYPES = ("lfm2",)
 TASKS = ("text-generation", "chat")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.gguf.scans import ssm
+from rushlight.models.layers.blocks.state_space import MambaSpec, rank_of
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.state_space import MambaSpec, rank_of
 
 MODEL_TYPES = ("mamba",)
 GGUF_TYPES = ("mamba",)

@@ -8,10 +8,10 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.text import mamba
 from rushlight.models.gguf.scans import ssm
+from rushlight.models.layers.blocks.state_space import Mamba2Spec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.state_space import Mamba2Spec
 
 MODEL_TYPES = ("mamba2",)
 GGUF_TYPES = ("mamba2",)

@@ -33,7 +33,6 @@ class Config:
     enable_bias: bool = True
     layer_norm_elementwise_affine: bool = True
     _remove_final_layer_norm: bool = False
-    dropout: float = 0.0
     layerdrop: float = 0.0  # training only
     activation_dropout: float = 0.0
     tie_word_embeddings: bool | None = True

@@ -8,9 +8,9 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.blocks.griffin import GriffinSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
-from rushlight.models.layers.griffin import GriffinSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of

@@ -13,8 +13,8 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.blocks.state_space import CausalConv, masked, softplus, states_of
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.state_space import CausalConv, masked, softplus, states_of
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Blocks that stand in place of attention: scans, convolutions, recurrences, latent attention."""
