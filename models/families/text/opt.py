@@ -34,7 +34,6 @@ class Config:
     layer_norm_elementwise_affine: bool = True
     _remove_final_layer_norm: bool = False
     layerdrop: float = 0.0  # training only
-    activation_dropout: float = 0.0
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
     model_type: str = "opt"
