@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import re
 import sys
@@ -17,7 +18,7 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
-from rushlight.models.families import family_of
+from rushlight.models.families import families, family_of
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -39,7 +40,7 @@ def load(
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
     Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
-    (or its http(s) address), or a ggml file of a llama, is a model by itself.
+    (or its http(s) address), a ggml file of a llama, or a .pth file of RWKV is a model by itself.
     dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
     of a download. Weights that are not converted are views of the memory-mapped file. Raises
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
@@ -55,7 +56,7 @@ def load(
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
     files = SmallFiles(folder)
-    if not states_metadata(folder):
+    if not states_metadata(folder) and folder.suffix != ".pth" and not any(folder.glob("*.pth")):
         require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)
     return from_parts(files, tensors, metadata, device=device, dtype=dtype)
@@ -68,6 +69,17 @@ def require_config(files: Mapping[str, bytes], where: str = "") -> None:
             f"{where}the model's files lack config.json",
             hint="choose a folder in the layout of the Hugging Face hub",
         )
+
+
+def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """config.json, or what a family reads from the tensors if one of them tells the family."""
+    told = {told: module for told, module in families("TENSORS").items() if told in tensors}
+    if told and "config.json" not in files:
+        family = importlib.import_module(next(iter(told.values())))
+        config: dict[str, Any] = family.config_of(tensors)
+        return config
+    require_config(files)
+    return parse_object("config.json", files["config.json"])
 
 
 def from_gguf(
@@ -129,9 +141,9 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
-    require_config(files)
-    config = parse_object("config.json", files["config.json"])
+    config = configuration(files, tensors)
     family = family_of(config.get("model_type"), "config.json: model_type")
+    tensors = getattr(family, "adopt", dict)(tensors)
     layers = config.get("num_hidden_layers")
     if isinstance(layers, int) and layers > len(tensors):  # told before they are built
         raise LoadError(

@@ -43,7 +43,7 @@ def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
 
 def main(rows: list[str]) -> None:
     table = _table()
-    for row in rows or table.ROWS:
+    for row in rows or [row for row, (architecture, _) in table.ROWS.items() if architecture]:
         architecture, settings = table.ROWS[row]
         kind = getattr(transformers, architecture)
         config = kind.config_class(**settings, architectures=[architecture])
