@@ -40,7 +40,8 @@ def load(
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
     Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
-    (or its http(s) address), a ggml file of a llama, or a .pth file of RWKV is a model by itself.
+    (or its http(s) address), a ggml file of a llama, or a .pth file of RWKV is a model by itself;
+    the last has its vocabulary beside it.
     dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
     of a download. Weights that are not converted are views of the memory-mapped file. Raises
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
@@ -55,7 +56,7 @@ def load(
         tensors, metadata = load_weights(path_or_name)
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
-    files = SmallFiles(folder)
+    files = SmallFiles(folder.parent if folder.suffix == ".pth" else folder)
     if not states_metadata(folder) and folder.suffix != ".pth" and not any(folder.glob("*.pth")):
         require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)

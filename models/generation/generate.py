@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.text.tokenizer import load_tokenizer
+from rushlight.core.io.text.world import WORLD, WorldTokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
@@ -47,6 +48,10 @@ class CausalLM(Model):
                 files["tokenizer.json"], files.get("tokenizer_config.json")
             )
         settings = small_json(files, "tokenizer_config.json")
+        plain = str(settings.get("tokenizer_class")).lower().startswith("rwkv")
+        for name in (WORLD, *["vocab.txt"] * plain):
+            if self.tokenizer is None and name in files:
+                self.tokenizer = WorldTokenizer(files[name], name)
         source = settings.get("chat_template")
         if "chat_template.jinja" in files:
             source = files["chat_template.jinja"].decode("utf-8", "replace")

@@ -271,10 +271,11 @@ class ChannelMix(nn.Module):
         """(batch, length, width) twice -> the same once."""
 
         def mixed(name: str) -> Tensor:
-            mix = getattr(self, self.prefix + name)
+            mix: Tensor = getattr(self, self.prefix + name)
             return x + more * (1 - mix if self.version == 5 else mix)
 
         y: Tensor = self.value(ops.relu(self.key(mixed("k"))) ** 2)
         if self.version < 7:
-            y = y * self.receptance(mixed("r")).sigmoid()
+            gate: Tensor = self.receptance(mixed("r"))
+            y = y * gate.sigmoid()
         return y

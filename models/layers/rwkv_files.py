@@ -74,5 +74,6 @@ class Shapes:
         """config.json for the model_type `kind`."""
         return {
             "model_type": kind, "vocab_size": self.vocab, "hidden_size": self.width,
-            "num_hidden_layers": self.layers, "intermediate_size": self.inner, **more,
+            "num_hidden_layers": self.layers, "intermediate_size": self.inner, "eos_token_id": 0,
+            **more,
         }  # fmt: skip

@@ -37,7 +37,7 @@ def check(m: Any, kind: str, table: ModuleType) -> None:
     np.testing.assert_allclose(found, golden, rtol=1e-4, atol=5e-5)
 
 
-@pytest.mark.parametrize("kind", ["rwkv7", "rwkv6"])
+@pytest.mark.parametrize("kind", ["rwkv7", pytest.param("rwkv6", marks=pytest.mark.native)])
 def test_captured_steps_give_what_the_whole_gives(
     device: str, kind: str, table: ModuleType
 ) -> None:
@@ -49,6 +49,7 @@ def test_captured_steps_give_what_the_whole_gives(
     assert found == logits[len(ids) - 1 : -1].argmax(-1).tolist()
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("kind", ROWS)
 def test_names_and_shapes_say_what_config_json_would(kind: str, table: ModuleType) -> None:
     m = rl.models.assemble({}, tensors_of(kind, table))
