@@ -25,6 +25,13 @@ _RENAMED = (
     (r"^rwkv\.", ""), (r"^embeddings\.", "emb."), (r"\.attention\.", ".att."),
     (r"\.feed_forward\.", ".ffn."), (r"\.pre_ln\.", ".ln0."),
     (r"\.time_mix_(k|v|r|g)(?:ey|alue|eceptance|ate)$", r".time_mix_\1"),
+    # Version 7, by flash-linear-attention.
+    (r"^model\.layers\.", "blocks."), (r"^model\.embeddings\.", "emb."),
+    (r"^model\.norm\.", "ln_out."), (r"^lm_head\.", "head."), (r"\.attn\.", ".att."),
+    (r"\.pre_norm\.", ".ln0."), (r"\.attn_norm\.", ".ln1."), (r"\.ffn_norm\.", ".ln2."),
+    (r"\.g_norm\.", ".ln_x."), (r"\.r_proj\.", ".receptance."), (r"\.k_proj\.", ".key."),
+    (r"\.v_proj\.", ".value."), (r"\.o_proj\.", ".output."), (r"_lora\.lora\.2\.bias$", "0"),
+    (r"_lora\.lora\.0\.weight$", "1"), (r"_lora\.lora\.2\.weight$", "2"),
 )  # fmt: skip
 
 
@@ -38,12 +45,14 @@ def decoder(c: Any, layer: RWKVSpec) -> DecoderSpec:
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under the authors' names, vectors as (1, 1, channels)."""
+    """The tensors under the authors' names and in their layout, vectors as (1, 1, channels)."""
     found: dict[str, Tensor] = {}
-    for stored, tensor in tensors.items():
-        name = stored
+    for stored, given in tensors.items():
+        name, tensor = stored, given
         for old, new in _RENAMED:
             name = re.sub(old, new, name)
+        if "_lora.lora." in stored and tensor.ndim == 2:  # as nn.Linear has it
+            tensor = tensor.t().contiguous()
         if name in found:
             raise FormatError(f"the checkpoint holds {name!r} twice, once as {stored!r}")
         vector = _VECTOR.fullmatch(name, max(name.rfind("."), 0))
@@ -70,7 +79,7 @@ class Shapes:
             raise FormatError(f"{name} is {self.tensors[name].shape}; it must have {dims} sizes")
         return shape
 
-    def config(self, kind: str, **more: int) -> dict[str, object]:
+    def config(self, kind: str, **more: float) -> dict[str, object]:
         """config.json for the model_type `kind`."""
         return {
             "model_type": kind, "vocab_size": self.vocab, "hidden_size": self.width,

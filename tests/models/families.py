@@ -344,6 +344,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "rwkv7": ("", {
         **_RWKV, "model_type": "rwkv7", "head_dim": 12, "decay_low_rank_dim": 5,
         "a_low_rank_dim": 6, "v_low_rank_dim": 7, "gate_low_rank_dim": 9,
+        "group_norm_eps": 64e-5,
     }),
     "rwkv6": ("", {
         **_RWKV, "model_type": "rwkv6", "attention_hidden_size": 48, "head_size": 12,

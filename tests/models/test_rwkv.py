@@ -83,6 +83,45 @@ def test_names_of_hugging_face(kind: str, table: ModuleType) -> None:
     check(rl.models.assemble({"config.json": json.dumps(config).encode()}, found), kind, table)
 
 
+_LINEAR = (
+    (r"^blocks\.", "model.layers."), (r"^emb\.", "model.embeddings."), (r"^head\.", "lm_head."),
+    (r"^ln_out\.", "model.norm."), (r"\.att\.", ".attn."), (r"\.ln0\.", ".pre_norm."),
+    (r"\.ln1\.", ".attn_norm."), (r"\.ln2\.", ".ffn_norm."), (r"\.ln_x\.", ".g_norm."),
+    (r"attn\.receptance", "attn.r_proj"), (r"attn\.key", "attn.k_proj"),
+    (r"attn\.value", "attn.v_proj"), (r"attn\.output", "attn.o_proj"),
+    (r"\.([wavg])0$", r".\1_lora.lora.2.bias"), (r"\.([wavg])1$", r".\1_lora.lora.0.weight"),
+    (r"\.([wavg])2$", r".\1_lora.lora.2.weight"),
+)  # fmt: skip
+
+
+@pytest.mark.native
+def test_names_of_flash_linear_attention(table: ModuleType) -> None:
+    found: Tensors = {}
+    for stored, tensor in tensors_of("rwkv7", table).items():
+        name = stored
+        for old, new in _LINEAR:
+            name = re.sub(old, new, name)
+        low = "_lora" in name and name.endswith("weight")
+        vector = tensor.ndim == 3 and ".x_" not in name
+        found[name] = tensor.t() if low else tensor.reshape(-1) if vector else tensor
+    assert "model.layers.1.attn.v_lora.lora.2.bias" in found
+    # The norm's eps is head_dim times this.
+    config = {
+        **stored_config("rwkv7"), "architectures": ["RWKV7ForCausalLM"], "attn": None,
+        "attn_mode": "chunk", "fuse_norm": True, "hidden_act": "sqrelu", "hidden_ratio": 4.0,
+        "max_position_embeddings": 2048, "norm_first": True, "norm_bias": True, "norm_eps": 1e-5,
+        "num_heads": None, "use_l2warp": True, "value_dim": [48, 48, 48],
+    }  # fmt: skip
+    check(rl.models.assemble({"config.json": json.dumps(config).encode()}, found), "rwkv7", table)
+    for key, value in (("value_dim", [48, 96, 48]), ("hidden_act", "relu"), ("head_dim", 1 << 17)):
+        changed = json.dumps(config | {key: value}).encode()
+        with pytest.raises(rl.FormatError, match=key):
+            rl.models.assemble({"config.json": changed}, found)
+    del config["group_norm_eps"]
+    m = rl.models.assemble({"config.json": json.dumps(config).encode()}, found)
+    assert m.spec.layers[0].attention.group_eps == 12 * 1e-5
+
+
 @pytest.mark.native
 def test_checkpoints_that_lie_are_named(table: ModuleType) -> None:
     whole = tensors_of("rwkv7", table)

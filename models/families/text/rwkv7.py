@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose
 from rushlight.models.layers import rwkv_files
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
@@ -30,21 +31,33 @@ class Config:
     a_low_rank_dim: int
     v_low_rank_dim: int
     gate_low_rank_dim: int
-    head_dim: int = 64
+    head_dim: int | None = 64
+    num_heads: int | None = None
+    hidden_ratio: float | None = 4
     intermediate_size: int | None = None
+    value_dim: Any = None
+    hidden_act: str = "sqrelu"
     norm_eps: float = 1e-5
+    group_norm_eps: float | None = None
     tie_word_embeddings: bool | None = False
+    max_position_embeddings: Any = None  # changes no number
     eos_token_id: Any = None
     model_type: str = "rwkv7"
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    choose("hidden_act", c.hidden_act, ("sqrelu",))
+    choose("value_dim", c.value_dim, (None, c.hidden_size, [c.hidden_size] * c.num_hidden_layers))
+    size = c.hidden_size // max(c.num_heads or 1, 1) if c.head_dim is None else c.head_dim
+    ratio = 4 if c.hidden_ratio is None else c.hidden_ratio
+    inner = -(-int(c.hidden_size * ratio) // 32) * 32
     return rwkv_files.decoder(c, RWKVSpec(
-        7, c.hidden_size, c.hidden_size // max(c.head_dim, 1), c.head_dim,
-        4 * c.hidden_size if c.intermediate_size is None else c.intermediate_size,
+        7, c.hidden_size, c.hidden_size // max(size, 1), size,
+        inner if c.intermediate_size is None else c.intermediate_size,
         (c.decay_low_rank_dim, c.a_low_rank_dim, c.v_low_rank_dim, c.gate_low_rank_dim),
         eps=c.norm_eps,
+        group_eps=size * c.norm_eps if c.group_norm_eps is None else c.group_norm_eps,
     ))  # fmt: skip
 
 
@@ -60,9 +73,8 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     """config.json of a checkpoint without one."""
     shapes = rwkv_files.Shapes(tensors)
     ranks = {n: shapes(f"blocks.0.att.{n}1")[1] for n in "wag"}
-    # A model of one layer reads no v1.
-    v = shapes("blocks.1.att.v1")[1] if shapes.layers > 1 else ranks["a"]
-    return shapes.config(
-        "rwkv7", head_dim=shapes("blocks.0.att.r_k")[1], decay_low_rank_dim=ranks["w"],
-        a_low_rank_dim=ranks["a"], v_low_rank_dim=v, gate_low_rank_dim=ranks["g"],
-    )  # fmt: skip
+    v = shapes("blocks.1.att.v1")[1] if shapes.layers > 1 else 1  # no first layer reads it
+    low = {"decay": ranks["w"], "a": ranks["a"], "v": v, "gate": ranks["g"]}
+    low = {f"{name}_low_rank_dim": rank for name, rank in low.items()}
+    size = shapes("blocks.0.att.r_k")[1]
+    return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, **low)
