@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import re
 import sys
@@ -18,7 +19,7 @@ from rushlight.core.functional.pieces import stack
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
-from rushlight.models.families import family_of
+from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
 from rushlight.models.prequantized import dequantized, named_dtype
 from rushlight.models.saving import SMALL
@@ -48,7 +49,8 @@ def load(
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
     Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
-    (or its http(s) address), or a ggml or llama2.c file of a llama, is a model by itself.
+    (or its http(s) address), a ggml or llama2.c file of a llama, or a .pth file of RWKV is a model
+    by itself; the last has its vocabulary beside it.
     dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
     of a download. Weights that are not converted are views of the memory-mapped file. Raises
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
@@ -63,8 +65,8 @@ def load(
         tensors, metadata = load_weights(path_or_name)
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
-    files = SmallFiles(folder)
-    if not states_metadata(folder):
+    files = SmallFiles(folder.parent if folder.suffix == ".pth" else folder)
+    if not states_metadata(folder) and folder.suffix != ".pth" and not any(folder.glob("*.pth")):
         require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)
     return from_parts(files, tensors, metadata, device=device, dtype=dtype)
@@ -77,6 +79,17 @@ def require_config(files: Mapping[str, bytes], where: str = "") -> None:
             f"{where}the model's files lack config.json",
             hint="choose a folder in the layout of the Hugging Face hub",
         )
+
+
+def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """config.json, or what a family reads from the tensors if one of them tells the family."""
+    told = {told: module for told, module in families("TENSORS").items() if told in tensors}
+    if told and "config.json" not in files:
+        family = importlib.import_module(next(iter(told.values())))
+        config: dict[str, Any] = family.config_of(tensors)
+        return config
+    require_config(files)
+    return parse_object("config.json", files["config.json"])
 
 
 def from_gguf(
@@ -138,10 +151,10 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
-    require_config(files)
+    config = configuration(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
-    config = parse_object("config.json", small["config.json"])
     family = family_of(config.get("model_type"), "config.json: model_type")
+    tensors = getattr(family, "adopt", dict)(tensors)
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     kinds = getattr(family, "Config", None)
     if config.get("quantization_config") and not hasattr(kinds, "quantization_config"):

@@ -1,8 +1,9 @@
 """Model families, one file each; the constants in the files are the only list of families.
 
 A family's file has the line `MODEL_TYPES = ("...",)`: the values of `model_type` in config.json
-that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llama.cpp's names. The
-lines are read as text, so a family is imported only when one of its models is loaded.
+that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llama.cpp's names. One
+with checkpoints that lack config.json has `TENSORS = ("...",)`, a tensor that tells it, and
+`config_of`. The lines are read as text, so a family is imported only when its model is loaded.
 """
 
 from __future__ import annotations

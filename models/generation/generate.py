@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.template import ChatTemplate
+from rushlight.core.io.text.world import WORLD, WorldTokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.answers import AnswerParts, parts_of_tokens
 from rushlight.models.generation.batch import Batch, Row
@@ -42,8 +43,13 @@ class CausalLM(Model):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the chat template and the end tokens from the files."""
-        self.tokenizer = find_tokenizer(files)
         settings = small_json(files, "tokenizer_config.json")
+        plain = str(settings.get("tokenizer_class")).lower().startswith("rwkv")
+        world = [name for name in (WORLD, *["vocab.txt"] * plain) if name in files]
+        if world and "tokenizer.json" not in files:
+            self.tokenizer = WorldTokenizer(files[world[0]], world[0])
+        else:
+            self.tokenizer = find_tokenizer(files)
         source = settings.get("chat_template")
         if "chat_template.jinja" in files:
             source = files["chat_template.jinja"].decode("utf-8", "replace")

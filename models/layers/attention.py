@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rushlight.core import nn, ops
@@ -28,7 +28,8 @@ class AttentionContext:
     angles: cos and sin of each kind of rotary positions. mask: (batch, 1, 1, length), false for
     padding; only without a cache. lengths: (batch,), the tokens of each row without padding on the
     right; padding must not change a recurrent state. offsets: for each layer (batch,), the number
-    of earlier tokens in its cache buffers. positions: (1 or batch, length).
+    of earlier tokens in its cache buffers. positions: (1 or batch, length). shared: what a layer
+    leaves for later ones.
     """
 
     angles: Angles
@@ -37,6 +38,7 @@ class AttentionContext:
     cache: Cache | None = None
     offsets: Sequence[Tensor] = ()
     positions: Tensor | None = None
+    shared: dict[str, Tensor] = field(default_factory=dict)
 
     def real(self, length: int) -> Tensor | None:
         """(batch, length) bool, false for padding on either side; None where there is none."""

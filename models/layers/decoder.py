@@ -34,7 +34,7 @@ MakeBlock = Callable[[int], nn.Module]
 
 @dataclass(frozen=True)
 class DecoderNames:
-    """The checkpoint's names, which may be paths with dots. None: there is no such norm.
+    """The checkpoint's names; `base` may be empty or a path with dots. None: there is no such norm.
 
     Parallel parts without `before_mlp` share `before_attention`. mlp: "" if the layer itself has
     the parts of the MLP.
@@ -61,8 +61,9 @@ class DecoderNames:
 class LayerSpec:
     """One layer: its attention, or what makes a block in its place, and its MLP, if it has one.
 
-    name: the checkpoint's name of the block where it is not that of attention. rotary: the
-    positions that a block rotates by; an AttentionSpec has its own.
+    name: the checkpoint's name of the block where it is not that of attention; "" for a block that
+    is the whole layer, with its norms and residuals. rotary: the positions that a block rotates by;
+    an AttentionSpec has its own.
     """
 
     attention: AttentionSpec | MakeBlock
@@ -154,6 +155,13 @@ class DecoderLayer(nn.Module):
         x = x + y + z if self.spec.parallel else x + z
         return self._normed(names.before_mlp, x) if sums else x
 
+    @property
+    def cache_spec(self) -> CacheSpec:
+        """The state that the cache keeps for the layer's block."""
+        block: Any = self.get_submodule(self.block_name)
+        spec: CacheSpec = block.cache_spec
+        return spec
+
     def _normed(self, name: str | None, x: Tensor) -> Tensor:
         if name is None:
             return x
@@ -170,7 +178,8 @@ class Decoder(CausalLM):
     def __init__(self, config: Any, spec: DecoderSpec) -> None:
         self.config, self.spec, names = config, spec, spec.names
         self.vocab_size, self.context_length = spec.vocab, spec.context
-        put(self, names.base, nn.Module())
+        if names.base:
+            put(self, names.base, nn.Module())
         base = self.get_submodule(names.base)
         inside = spec.embedding_width or spec.width
         put(base, names.embedding, nn.Embedding(spec.vocab, inside))
@@ -182,8 +191,7 @@ class Decoder(CausalLM):
             put(base, names.positions, nn.Embedding(rows, spec.width))
         if names.embedding_norm is not None:
             put(base, names.embedding_norm, make_norm(spec.width, spec.norm))
-        layers = [DecoderLayer(spec, i) for i in range(len(spec.layers))]
-        put(base, names.layers, nn.ModuleList(layers))
+        put(base, names.layers, nn.ModuleList(_layer(spec, i) for i in range(len(spec.layers))))
         if names.norm is not None:
             put(base, names.norm, make_norm(spec.width, spec.norm))
         if spec.tied and spec.head_bias:
@@ -200,7 +208,7 @@ class Decoder(CausalLM):
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer."""
         layers = self._part(self.spec.names.layers)
-        return tuple(layer.get_submodule(layer.block_name).cache_spec for layer in layers)
+        return tuple(layer.cache_spec for layer in layers)
 
     def forward(
         self,
@@ -291,3 +299,10 @@ class Decoder(CausalLM):
             out = out * spec.logits_scale
         cap = spec.logits_softcap
         return out if cap is None else (out / cap).tanh() * cap
+
+
+def _layer(spec: DecoderSpec, i: int) -> nn.Module:
+    own = spec.layers[i]
+    if own.name == "" and not isinstance(own.attention, AttentionSpec):
+        return own.attention(i)
+    return DecoderLayer(spec, i)

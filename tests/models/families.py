@@ -45,6 +45,8 @@ _LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.1, 1
          "long_factor": [2.0, 2.5, 3.0, 4.0]}  # fmt: skip
 _MAMBA: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "num_hidden_layers": 3,
                           "eos_token_id": None, "pad_token_id": None}  # fmt: skip
+_RWKV: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "num_hidden_layers": 3,
+                         "intermediate_size": 56}  # fmt: skip
 
 
 def _sized(kind: str, **changes: Any) -> dict[str, Any]:
@@ -571,6 +573,24 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         first_k_dense_replace=2, n_shared_experts=2,
         rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
     )),
+    # These are of make_rwkv_goldens.py.
+    "rwkv7": ("", {
+        **_RWKV, "model_type": "rwkv7", "head_dim": 12, "decay_low_rank_dim": 5,
+        "a_low_rank_dim": 6, "v_low_rank_dim": 7, "gate_low_rank_dim": 9,
+        "group_norm_eps": 64e-5,
+    }),
+    "rwkv6": ("", {
+        **_RWKV, "model_type": "rwkv6", "attention_hidden_size": 48, "head_size": 12,
+        "time_mix_extra_dim": 5, "time_decay_extra_dim": 7,
+    }),
+    "rwkv5": ("", {
+        **_RWKV, "model_type": "rwkv5", "attention_hidden_size": 48, "head_size": 16,
+        "gate": True, "shared_decay": False,
+    }),
+    "rwkv5-shared": ("", {
+        **_RWKV, "model_type": "rwkv5", "attention_hidden_size": 48, "head_size": 8,
+        "gate": False, "shared_decay": True, "num_hidden_layers": 2,
+    }),
 }  # fmt: skip
 # States that padding would change in the published code: there padded rows are read alone.
 RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma")

@@ -189,7 +189,7 @@ def test_ops_are_covered_on_every_device(
     config, names = metadata(row)
     family = importlib.import_module(families()[config["model_type"]])
     made = op_calls.calls(family.build(config, names).eval(), monkeypatch)
-    always = {"linear", "embedding", "exp" if row.startswith("mamba") else "attention"}
+    always = {"linear", "embedding", "exp" if row.startswith(("mamba", "rwkv")) else "attention"}
     assert always <= {op.name for op, _, _ in made}
     wrong = {
         f"{op.name}: {what}"

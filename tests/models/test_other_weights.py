@@ -7,6 +7,7 @@ import json
 import struct
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,23 @@ def pickled(tensors: dict[str, np.ndarray[Any, Any]]) -> bytes:
             archive.writestr(f"model/data/{key}", values.tobytes("K"))
         archive.writestr("model/data.pkl", content + b"u.")
     return buffer.getvalue()
+
+
+@pytest.mark.native
+def test_a_file_of_rwkv_needs_no_config(tmp_path: Path, table: ModuleType) -> None:
+    metadata = open_tables(DATA / "rwkv7.safetensors")[0][1].metadata
+    names = {n: tuple(shape) for n, shape in json.loads(metadata["names"]).items()}
+    tensors = {n: table.values_of(n, shape) for n, shape in names.items()}
+    # Files have these, and the first layer does not read them.
+    tensors |= {f"blocks.0.att.v{i}": np.ones(3, np.float32) for i in range(3)}
+    (tmp_path / "RWKV-x070.pth").write_bytes(pickled(tensors))
+    for place in (tmp_path, tmp_path / "RWKV-x070.pth"):
+        m = rl.models.load(place)
+        assert m.config.model_type == "rwkv7" and m.tokenizer is None
+        with rl.no_grad():
+            found = m(rl.tensor(table.ids_of(131))).numpy()
+        golden = rl.load(DATA / "rwkv7.safetensors")["out"].numpy()
+        np.testing.assert_allclose(found, golden, rtol=1e-4, atol=5e-5)
 
 
 def write(folder: Path, how: str) -> None:

@@ -81,7 +81,7 @@ def _saved_and_loaded(kind: Any, folder: Path) -> Any:
 
 def main(rows: list[str]) -> None:
     table, remote = _module(MODELS / "families.py"), _module(HERE / "remote_families.py")
-    for row in rows or table.ROWS:
+    for row in rows or [row for row, (architecture, _) in table.ROWS.items() if architecture]:
         architecture, settings = table.ROWS[row]
         if architecture in remote.LOGITS:
             _save(row, *_remote(remote, table, architecture, settings))

@@ -16,11 +16,10 @@ from rushlight.core.basis.layout import Layout
 from rushlight.core.io.weights.table import Entry
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
 from rushlight.models.families import family_of
 from rushlight.models.generation.cache_spec import CacheSpec, State
 from rushlight.models.gguf.names import as_checkpoint
-from rushlight.models.loading import adapt, require_config
+from rushlight.models.loading import adapt, configuration
 
 # The one tensor of a GGUF file whose values its configuration needs.
 FREQUENCIES = "rope_freqs.weight"
@@ -45,12 +44,12 @@ def fit(
     try:
         if metadata is not None:
             files, tensors = as_checkpoint(metadata, tensors)
-        require_config(files)
-        config = parse_object("config.json", files["config.json"])
+        config = configuration(files, tensors)
         family = family_of(config.get("model_type"), "config.json: model_type")
         layers = config.get("num_hidden_layers")
         if isinstance(layers, int) and layers > len(tensors):
             raise LoadError(f"num_hidden_layers is {layers}; the file has {len(tensors)} tensors")
+        tensors = getattr(family, "adopt", dict)(tensors)
         model = family.build(config, tensors.keys())
         found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
         model.load_state_dict({n: t.to("meta") for n, t in found.items()}, assign=True)

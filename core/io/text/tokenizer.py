@@ -45,7 +45,7 @@ class Encoding:
 
 
 class Tokenizer(ABC):
-    """A tokenizer.json's tokenizer. Made by `load_tokenizer`; all methods are synchronous.
+    """A tokenizer. `load_tokenizer` makes that of a tokenizer.json; all methods are synchronous.
 
     `pad_id` is the id that pads shorter rows of a batch; None if no file names one.
     `vocab_size` counts the vocabulary with the added tokens.
@@ -63,7 +63,7 @@ class Tokenizer(ABC):
         kept. Raises ValueError for a lone surrogate in `text` and for a `max_length` below the
         number of special tokens.
         """
-        _check_text("encode", text)
+        check_text("encode", text)
         (encoding,) = self._encode([text], add_special_tokens)
         return _truncated(encoding, max_length)
 
@@ -79,7 +79,7 @@ class Tokenizer(ABC):
             raise TypeError("encode_batch: texts is one str; give a list of them, or use encode")
         rows = list(texts)
         for text in rows:
-            _check_text("encode_batch", text)
+            check_text("encode_batch", text)
         return [_truncated(e, max_length) for e in self._encode(rows, add_special_tokens)]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
@@ -89,7 +89,7 @@ class Tokenizer(ABC):
         """
         numbers = [int(i) for i in ids]
         for number in numbers:
-            _check_id("decode", number)
+            check_id("decode", number)
         return self._decode(numbers, skip_special_tokens)
 
     @abstractmethod
@@ -129,13 +129,13 @@ class NativeTokenizer(Tokenizer):
 
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
-        _check_text("token_to_id", token)
+        check_text("token_to_id", token)
         found: int | None = self._package.token_to_id(token)
         return found
 
     def id_to_token(self, id: int) -> str | None:
         """The token with this id as the vocabulary spells it, or None."""
-        found: str | None = self._package.id_to_token(_check_id("id_to_token", id))
+        found: str | None = self._package.id_to_token(check_id("id_to_token", id))
         return found
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
@@ -164,13 +164,13 @@ class TabTokenizer(Tokenizer):
 
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
-        _check_text("token_to_id", token)
+        check_text("token_to_id", token)
         found: int | None = self._made.tokenToId(token)
         return found
 
     def id_to_token(self, id: int) -> str | None:
         """The token with this id as the vocabulary spells it, or None."""
-        found: str | None = self._made.idToToken(_check_id("id_to_token", id))
+        found: str | None = self._made.idToToken(check_id("id_to_token", id))
         return found
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
@@ -352,7 +352,7 @@ def _truncated(encoding: Encoding, max_length: int | None) -> Encoding:
     )
 
 
-def _check_text(caller: str, text: str) -> None:
+def check_text(caller: str, text: str) -> None:
     """Raise unless `text` is a str that UTF-8 can write."""
     if not isinstance(text, str):
         raise TypeError(f"{caller}: a text must be a str, not {type(text).__name__}")
@@ -368,7 +368,7 @@ def _check_text(caller: str, text: str) -> None:
         ) from None
 
 
-def _check_id(caller: str, id: int) -> int:
+def check_id(caller: str, id: int) -> int:
     """`id`; raises ValueError if it is outside the range of ids."""
     if not 0 <= id < 2**32:
         raise ValueError(f"{caller}: {id} is not a token id; ids are from 0 to {2**32 - 1}")

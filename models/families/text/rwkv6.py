@@ -1,0 +1,77 @@
+"""RWKV 6 (Peng et al., 2024): a recurrence whose decays depend on the token, for attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.blocks import rwkv_files
+from rushlight.models.layers.blocks.rwkv import RWKVSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec
+
+MODEL_TYPES = ("rwkv6",)
+TENSORS = ("blocks.0.att.time_maa_x",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Rwkv6ForCausalLM",)
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    attention_hidden_size: int | None = None
+    head_size: int = 64
+    head_size_divisor: int = 8
+    intermediate_size: int | None = None
+    time_mix_extra_dim: int | None = None
+    time_decay_extra_dim: int | None = None
+    layer_norm_epsilon: float = 1e-5
+    tie_word_embeddings: bool | None = False
+    # These four change no number.
+    num_attention_heads: Any = None
+    context_length: Any = None
+    rescale_every: Any = None
+    model_version: Any = None
+    eos_token_id: Any = None
+    model_type: str = "rwkv6"
+
+
+def described(c: Config, version: int, **more: Any) -> DecoderSpec:
+    """The decoder of a configuration, with what a layer of the version needs besides."""
+    width = c.hidden_size if c.attention_hidden_size is None else c.attention_hidden_size
+    inner = c.intermediate_size
+    inner = int(c.hidden_size * 3.5) // 32 * 32 if inner is None else inner
+    return rwkv_files.decoder(c, RWKVSpec(
+        version, c.hidden_size, width // max(c.head_size, 1), c.head_size, inner,
+        eps=c.layer_norm_epsilon, group_eps=1e-5 * c.head_size_divisor**2, **more,
+    ))  # fmt: skip
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    large = c.hidden_size == 4096  # as the published code has it
+    mix, decay = c.time_mix_extra_dim, c.time_decay_extra_dim
+    mix = (64 if large else 32) if mix is None else mix
+    decay = (128 if large else 64) if decay is None else decay
+    return described(c, 6, ranks=(decay, mix))
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+adopt = rwkv_files.adopt
+
+
+def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
+    """config.json of a checkpoint without one."""
+    shapes = rwkv_files.Shapes(tensors)
+    heads, size = shapes("blocks.0.att.time_faaaa")
+    return shapes.config(
+        "rwkv6", attention_hidden_size=heads * size, head_size=size,
+        time_mix_extra_dim=shapes("blocks.0.att.time_maa_w1")[1] // 5,
+        time_decay_extra_dim=shapes("blocks.0.att.time_decay_w1")[1],
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""RWKV 7 (Peng et al., 2025): a recurrence with a delta rule in place of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose
+from rushlight.models.layers.blocks import rwkv_files
+from rushlight.models.layers.blocks.rwkv import RWKVSpec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderSpec
+
+MODEL_TYPES = ("rwkv7",)
+TENSORS = ("blocks.0.att.r_k",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("RWKV7ForCausalLM",)
+_UNUSED = tuple(f"blocks.0.att.v{i}" for i in range(3))
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    decay_low_rank_dim: int
+    a_low_rank_dim: int
+    v_low_rank_dim: int
+    gate_low_rank_dim: int
+    head_dim: int | None = 64
+    num_heads: int | None = None
+    hidden_ratio: float | None = 4
+    intermediate_size: int | None = None
+    value_dim: Any = None
+    hidden_act: str = "sqrelu"
+    norm_eps: float = 1e-5
+    group_norm_eps: float | None = None
+    tie_word_embeddings: bool | None = False
+    max_position_embeddings: Any = None  # changes no number
+    eos_token_id: Any = None
+    model_type: str = "rwkv7"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("hidden_act", c.hidden_act, ("sqrelu",))
+    choose("value_dim", c.value_dim, (None, c.hidden_size, [c.hidden_size] * c.num_hidden_layers))
+    size = c.hidden_size // max(c.num_heads or 1, 1) if c.head_dim is None else c.head_dim
+    ratio = 4 if c.hidden_ratio is None else c.hidden_ratio
+    inner = -(-int(c.hidden_size * ratio) // 32) * 32
+    return rwkv_files.decoder(c, RWKVSpec(
+        7, c.hidden_size, c.hidden_size // max(size, 1), size,
+        inner if c.intermediate_size is None else c.intermediate_size,
+        (c.decay_low_rank_dim, c.a_low_rank_dim, c.v_low_rank_dim, c.gate_low_rank_dim),
+        eps=c.norm_eps,
+        group_eps=size * c.norm_eps if c.group_norm_eps is None else c.group_norm_eps,
+    ))  # fmt: skip
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that the model has; the first layer's v0, v1 and v2 take no part."""
+    return {n: t for n, t in rwkv_files.adopt(tensors).items() if n not in _UNUSED}
+
+
+def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
+    """config.json of a checkpoint without one."""
+    shapes = rwkv_files.Shapes(tensors)
+    ranks = {n: shapes(f"blocks.0.att.{n}1")[1] for n in "wag"}
+    v = shapes("blocks.1.att.v1")[1] if shapes.layers > 1 else 1  # no first layer reads it
+    low = {"decay": ranks["w"], "a": ranks["a"], "v": v, "gate": ranks["g"]}
+    low = {f"{name}_low_rank_dim": rank for name, rank in low.items()}
+    size = shapes("blocks.0.att.r_k")[1]
+    return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, **low)
