@@ -30,8 +30,8 @@ def as_checkpoint(
     key with a value of another type or out of range, or that does not fit the tensors.
     """
     name = metadata.get("general.architecture")
-    sparse = f"{name}/experts"
-    if metadata.get(f"{name}.expert_count") and sparse in families("GGUF_TYPES"):
+    count, sparse = metadata.get(f"{name}.expert_count"), f"{name}/experts"
+    if isinstance(count, int) and count and sparse in families("GGUF_TYPES"):
         family = family_of(sparse, "general.architecture", "GGUF_TYPES")
     else:
         family = family_of(name, "general.architecture", "GGUF_TYPES")
