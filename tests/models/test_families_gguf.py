@@ -24,7 +24,7 @@ ROWS = (
     "gemma", "gemma2-gguf", "gemma3-gguf", "phi", "phi3", "starcoder2", "stablelm",
     "olmo", "olmo2", "granite", "cohere", "smollm3", "ernie4_5", "exaone4-full", "hunyuan",
     "stablelm-norms", "mistral-yarn", "mixtral-tied", "gpt2", "gpt_bigcode", "gpt_neox",
-    "bloom", "falcon", "mpt",
+    "bloom", "falcon", "mpt", "glm4",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -74,6 +74,7 @@ def test_the_file_gives_the_published_logits(
         ("gemma2", r"its layers\[0\].attention.scale is 0.204.*, .* gemma2 means 0.316"),
         ("smollm3-windows", "cannot be written"),
         ("mpt-clipped", r"its layers\[0\].attention.scale is 0.5, .* mpt means None"),
+        ("glm", "its names.after_attention is None, .* glm4 means post_self"),
         ("opt", "opt cannot be written as GGUF; supported: "),
         ("hunyuan-tied", r"its layers\[0\].attention.bias is True, .* hunyuan-dense means False"),
         ("gpt2-layers", r"its layers\[0\].attention.scale is 0.28.*, .* gpt2 means None"),
