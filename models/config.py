@@ -117,6 +117,26 @@ def choose(name: str, value: Any, supported: Sequence[Any]) -> None:
         )
 
 
+def check_keys(
+    name: str,
+    values: Mapping[str, Any],
+    known: Mapping[str, tuple[str, tuple[Any, ...]]],
+    free: tuple[str, ...] = (),
+) -> None:
+    """Raise FormatError for what is not supported in the object `name` of config.json.
+
+    known: key -> its type, and the supported values, or none for any. free: beginnings of keys
+    that change no results.
+    """
+    for key, value in values.items():
+        if key in known and value is not None:
+            kind, supported = known[key]
+            checked(f"config.json: {name}.{key}", key, kind, value)
+            choose(f"{name}.{key}", value, supported or (value,))
+        elif value and not harmless(key, value) and not key.startswith(free):
+            raise FormatError(f"config.json: {name}.{key} {brief(value)} is not supported")
+
+
 def harmless(name: str, value: Any) -> bool:
     """Whether a key of config.json with this value changes no model's results."""
     if name in HARMLESS or name.startswith("_") or value is None or value is False:

@@ -1,9 +1,11 @@
 """Model families, one file each; the constants in the files are the only list of families.
 
 A family's file has the line `MODEL_TYPES = ("...",)`: the values of `model_type` in config.json
-that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llama.cpp's names. One
-with checkpoints that lack config.json has `TENSORS = ("...",)`, a tensor that tells it, and
-`config_of`. The lines are read as text, so a family is imported only when its model is loaded.
+that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llama.cpp's names;
+`NAME/experts` is for files of NAME with experts, where plain ones are another family's, and other
+words after the slash for families whose files are read as NAME. One with checkpoints that lack
+config.json has `TENSORS = ("...",)`, a tensor that tells it, and `config_of`. The lines are read as
+text, so a family is imported only when one of its models is loaded.
 """
 
 from __future__ import annotations

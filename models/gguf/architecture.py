@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.basis.layout import Layout
+from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.decoder import DecoderNames
@@ -29,6 +31,7 @@ class Transform:
 
     undo: Change
     redo: Change
+    swapped: str = ""  # the key of config.json by which a matrix's dimensions change places
 
 
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.
@@ -67,6 +70,25 @@ def halves(heads: str) -> Transform:
                      lambda t, config: moved(t, config, False))  # fmt: skip
 
 
+def stacked(t: Tensor, config: Mapping[str, Any]) -> Tensor:
+    """The rows of all q, then k, then v, from those of each key head, unless they are so."""
+    if config.get("stacked"):
+        return t
+    kv = config["num_key_value_heads"]
+    groups, rest = config["num_attention_heads"] // kv, t.shape[1:]
+    all_ = t.reshape(kv, groups + 2, -1, *rest)
+    parts = all_[:, :groups], all_[:, groups], all_[:, groups + 1]
+    return cat([part.reshape(-1, *rest) for part in parts])
+
+
+# A file's rows stay as they are: its configuration says `stacked`.
+STACKED = Transform(lambda t, config: t, stacked)
+# A file's matrices, (out, in), stay as they are: its configuration says not `transposed`.
+TRANSPOSED = Transform(
+    lambda t, config: t,
+    lambda t, config: t.t() if t.ndim == 2 and config["transposed"] else t,
+    "transposed",
+)
 # Norms whose checkpoint stores the weight less 1, which the converter adds.
 OFFSET = Transform(lambda t, config: t - 1, lambda t, config: t + 1)
 
@@ -156,3 +178,9 @@ class Architecture:
                 f"the file holds a tensor {name!r:.100}, which {self.model_type} does not have"
             )
         return f"{target.format(number)}.{kind}"
+
+
+def kind_of(family: ModuleType) -> str:
+    """llama.cpp's name of a family's architecture, without `/experts`."""
+    kind: str = family.GGUF_TYPES[0].partition("/")[0]
+    return kind

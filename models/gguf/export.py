@@ -30,9 +30,9 @@ from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture
+from rushlight.models.gguf.architecture import KEYS, Architecture, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
-from rushlight.models.gguf.rotary import rope_of, rotary_of
+from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights, parted_weights
 from rushlight.models.loading import COMPUTED, EXPERT, require_config, small_json
 from rushlight.models.model import Model
@@ -83,23 +83,23 @@ def as_gguf(
     weights = parted_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
-    moved = {**vars(model.config)}
-    heads = moved.get("num_key_value_heads") or moved.get("num_attention_heads")
-    found = _weights(family, model, weights, moved | {"num_key_value_heads": heads})
+    heads = attention_of(model)
+    found = _weights(family, model, weights, vars(model.config) | ({} if heads is None else {
+        "num_attention_heads": heads.heads, "num_key_value_heads": heads.kv_heads,
+    }))  # fmt: skip
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
-    keys, factors = rope_of(family.GGUF_TYPES[0], model)
+    keys, factors = rope_of(kind_of(family), model)
     metadata, found = metadata | keys, [*found, *factors]
-    _check_reads_back(family, model, metadata, found)
+    _check_reads_back(model, metadata, found)
     return metadata, found
 
 
-def _check_reads_back(
-    family: ModuleType, model: Model, metadata: Mapping[str, Any], weights: Sequence[Weight]
-) -> None:
+def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequence[Weight]) -> None:
     """Raise LoadError unless the file would give the same model, which GGUF may not be able to say.
 
-    The rotary positions are compared without their scaling, which `rope_of` writes or refuses.
+    The rotary positions are compared without their scaling, which `rope_of` writes or refuses, and
+    projections without the order of their rows, which transforms change.
     """
     plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in metadata.items()}
     given = {k: v for k, v in plain.items() if not k.startswith("tokenizer.")}
@@ -107,7 +107,8 @@ def _check_reads_back(
         w.name: w.read() if w.name in FACTORS else empty(w.shape, device="meta") for w in weights
     }
     files, renamed = as_checkpoint(given, tensors)
-    again = family.build(parse_object("config.json", files["config.json"]), renamed.keys())
+    config = parse_object("config.json", files["config.json"])
+    again = family_of(config["model_type"], "model_type").build(config, renamed.keys())
     before, after = (dict(_values(m.spec, "")) for m in (model, again))
     for name, value in before.items():
         if after.get(name) != value:
@@ -122,7 +123,7 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The numbers and texts of a description by their paths; floats as float32."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name != "scaling":
+            if field.name not in ("scaling", "transposed", "fused"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
         for i, part in enumerate(value):
@@ -154,7 +155,8 @@ def _stacked(weights: Sequence[Weight], wanted: Set[str], family: ModuleType) ->
 
 
 def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
-    kind, architecture, config = family.GGUF_TYPES[0], family.GGUF, model.config
+    kind, architecture, config = kind_of(family), family.GGUF, model.config
+    heads, mlp = attention_of(model), model.spec.layers[0].mlp
     found: dict[str, Any] = {
         "general.architecture": kind, "general.type": "model", "general.name": name,
     }  # fmt: skip
@@ -162,7 +164,16 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
         value = getattr(config, key, None)
         if stored and value is not None:
             found[f"{kind}.{stored}"] = value
-    found.setdefault(f"{kind}.attention.head_count_kv", found[f"{kind}.attention.head_count"])
+    told = {
+        "embedding_length": model.spec.width, "block_count": len(model.spec.layers),
+        "context_length": model.spec.context,
+    }  # fmt: skip
+    if mlp is not None:
+        told["feed_forward_length"] = mlp.inner
+    if heads is not None:
+        told |= {"attention.head_count": heads.heads, "attention.head_count_kv": heads.kv_heads}
+    for stored, value in told.items():
+        found.setdefault(f"{kind}.{stored}", value)
     if f"{kind}.attention.key_length" in found:
         found[f"{kind}.attention.value_length"] = found[f"{kind}.attention.key_length"]
     if spec := rotary_of(model):

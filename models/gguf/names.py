@@ -13,7 +13,7 @@ from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LARGEST, checked
-from rushlight.models.families import family_of
+from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture
 
 Metadata = Mapping[str, Any]
@@ -30,7 +30,11 @@ def as_checkpoint(
     key with a value of another type or out of range, or that does not fit the tensors.
     """
     name = metadata.get("general.architecture")
-    family = family_of(name, "general.architecture", "GGUF_TYPES")
+    count, sparse = metadata.get(f"{name}.expert_count"), f"{name}/experts"
+    if isinstance(count, int) and count and sparse in families("GGUF_TYPES"):
+        family = family_of(sparse, "general.architecture", "GGUF_TYPES")
+    else:
+        family = family_of(name, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
     found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}

@@ -78,6 +78,12 @@ def _yarn(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
     return found
 
 
+def attention_of(model: Model) -> AttentionSpec | None:
+    """The attention of the first layer that has one."""
+    layers = (layer.attention for layer in model.spec.layers)
+    return next((a for a in layers if isinstance(a, AttentionSpec)), None)
+
+
 def rotary_of(model: Model) -> RotarySpec | None:
     """The rotary positions of the layers without a window, or else of any layer."""
     full: list[RotarySpec] = []

@@ -23,7 +23,8 @@ ROWS = (
     "llama", "llama-biases", "qwen2", "qwen2-yarn", "qwen3", "qwen2_moe", "qwen3_moe", "olmoe",
     "gemma", "gemma2-gguf", "gemma3-gguf", "phi", "phi3", "starcoder2", "stablelm",
     "olmo", "olmo2", "granite", "cohere", "smollm3", "ernie4_5", "exaone4-full", "hunyuan",
-    "stablelm-norms", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
+    "stablelm-norms", "mistral-yarn", "mixtral-tied", "gpt2", "gpt_bigcode", "gpt_neox", "bloom",
+    "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -72,7 +73,13 @@ def test_the_file_gives_the_published_logits(
         ("starcoder2-window", r"its layers\[0\].attention.window is 4, .* starcoder2 means None"),
         ("gemma2", r"its layers\[0\].attention.scale is 0.204.*, .* gemma2 means 0.316"),
         ("smollm3-windows", "cannot be written"),
-        ("gpt2", "gpt2 cannot be written as GGUF; supported: "),
+        ("mpt-clipped", r"its layers\[0\].attention.scale is 0.5, .* mpt means None"),
+        ("glm", "its names.after_attention is None, .* glm4 means post_self"),
+        ("opt", "opt cannot be written as GGUF; supported: "),
+        ("hunyuan-tied", r"its layers\[0\].attention.bias is True, .* hunyuan-dense means False"),
+        ("gpt2-layers", r"its layers\[0\].attention.scale is 0.28.*, .* gpt2 means None"),
+        ("gpt_bigcode-heads", r"attention.kv_heads is 4, .* starcoder means 1"),
+        ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
     ],
 )
 def test_what_gguf_cannot_say_is_refused(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.config import choose
+from rushlight.models.gguf.architecture import STACKED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -13,6 +14,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("bloom",)
+GGUF_TYPES = ("bloom",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("BloomForCausalLM",)
 BASE_PREFIX = "transformer."
@@ -22,6 +24,8 @@ NAMES = DecoderNames(
     embedding_norm="word_embeddings_layernorm", layers="h", attention="self_attention",
     norm="ln_f",
 )  # fmt: skip
+ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
+MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 
 
 @dataclass
@@ -43,6 +47,7 @@ class Config:
     unk_token_id: int | None = None
     skip_bias_add: bool = True
     skip_bias_add_qkv: bool = False
+    stacked: bool = False  # rows of q, of k, of v: in GGUF files
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
     model_type: str = "bloom"
@@ -55,13 +60,10 @@ def describe(c: Config) -> DecoderSpec:
     width = c.hidden_size or c.n_embed or 0
     heads, count = c.n_head or c.num_attention_heads or 0, c.n_layer or c.num_hidden_layers or 0
     attention = AttentionSpec(
-        heads, heads, width // max(heads, 1), bias=True, out_bias=True, fused="grouped",
-        alibi=8.0, names=AttentionNames(qkv="query_key_value", out="dense"),
+        heads, heads, width // max(heads, 1), bias=True, out_bias=True, alibi=8.0,
+        fused="stacked" if c.stacked else "grouped", names=ATTENTION,
     )  # fmt: skip
-    mlp = MLPSpec(
-        4 * width, "gelu_pytorch_tanh", gated=False, bias=True,
-        names=MLPNames(up="dense_h_to_4h", down="dense_4h_to_h"),
-    )  # fmt: skip
+    mlp = MLPSpec(4 * width, "gelu_pytorch_tanh", gated=False, bias=True, names=MLP)
     return DecoderSpec(
         c.vocab_size, width, c.seq_length or CONTEXT, (LayerSpec(attention, mlp),) * count,
         NormSpec("layer", c.layer_norm_epsilon), tied=bool(c.tie_word_embeddings), names=NAMES,
@@ -69,3 +71,9 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "bloom", "BloomForCausalLM", keys={
+        "layer_norm_epsilon": "attention.layer_norm_epsilon", "seq_length": "context_length",
+    }, transforms={"query_key_value": STACKED}, fixed={"stacked": True},
+    decoder=NAMES, attention=ATTENTION, mlp=MLP,
+)  # fmt: skip

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.layers.attention import AttentionNames, AttentionSpec
+from rushlight.models.families.text import bloom
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
-from rushlight.models.layers.mlp import MLPNames, MLPSpec
+from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("falcon",)
+GGUF_TYPES = ("falcon",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("FalconForCausalLM",)
 BASE_PREFIX = "transformer."
+NAMES = replace(bloom.NAMES, embedding_norm=None, before_mlp=None)
 
 
 @dataclass
@@ -53,25 +57,24 @@ def describe(c: Config) -> DecoderSpec:
     attention = AttentionSpec(
         heads, kv, head, bias=c.bias, out_bias=c.bias, fused="grouped",
         rotary=None if c.alibi else rotary_of(vars(c), head), alibi=8.0 if c.alibi else None,
-        alibi_rounded=True, names=AttentionNames(qkv="query_key_value", out="dense"),
+        alibi_rounded=True, names=bloom.ATTENTION,
     )  # fmt: skip
-    mlp = MLPSpec(
-        c.ffn_hidden_size or 4 * c.hidden_size, c.activation, gated=False, bias=c.bias,
-        names=MLPNames(up="dense_h_to_4h", down="dense_4h_to_h"),
-    )  # fmt: skip
+    mlp = MLPSpec(c.ffn_hidden_size or 4 * c.hidden_size, c.activation, gated=False, bias=c.bias,
+        names=bloom.MLP)  # fmt: skip
     parallel, two = new or c.parallel_attn, new and c.num_ln_in_parallel_attn in (None, 2)
     after = None if parallel else "post_attention_layernorm"
     before = ("ln_attn", "ln_mlp") if two else ("input_layernorm", after)
-    names = DecoderNames(
-        base="transformer", embedding="word_embeddings", layers="h", before_attention=before[0],
-        attention="self_attention", before_mlp=before[1], norm="ln_f",
-    )  # fmt: skip
     return DecoderSpec(
         c.vocab_size, c.hidden_size, c.max_position_embeddings,
-        (LayerSpec(attention, mlp),) * c.num_hidden_layers,
-        NormSpec("layer", c.layer_norm_epsilon), parallel=parallel,
-        tied=bool(c.tie_word_embeddings), names=names,
-    )  # fmt: skip
+        (LayerSpec(attention, mlp),) * c.num_hidden_layers, NormSpec("layer", c.layer_norm_epsilon),
+        parallel=parallel, tied=bool(c.tie_word_embeddings),
+        names=replace(NAMES, before_attention=before[0], before_mlp=before[1]))  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "falcon", "FalconForCausalLM", keys={
+        "layer_norm_epsilon": "attention.layer_norm_epsilon",
+        "ffn_hidden_size": "feed_forward_length",
+    }, decoder=NAMES, attention=bloom.ATTENTION, mlp=bloom.MLP,
+)  # fmt: skip

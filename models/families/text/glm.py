@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("glm", "glm4")
+GGUF_TYPES = ("glm4",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GlmForCausalLM", "Glm4ForCausalLM")
 BASE_PREFIX = "model."
 # The later version has norms around each part.
 AROUND = DecoderNames(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
+MLP = MLPNames(gate_up="gate_up_proj")
 
 
 @dataclass
@@ -32,7 +35,7 @@ class Config(llama.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     plain = llama.describe(c)
-    mlp = MLPSpec(c.intermediate_size, c.hidden_act, names=MLPNames(gate_up="gate_up_proj"))
+    mlp = MLPSpec(c.intermediate_size, c.hidden_act, names=MLP)
     plain = each_attention(plain, lambda _, a: replace(
         a, out_bias=False,
         rotary=replace(rotary_of(vars(c), a.head_dim, share=0.5), interleaved=True),
@@ -44,3 +47,7 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "glm4", "Glm4ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    decoder=AROUND, mlp=MLP,
+)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.gguf.architecture import TRANSPOSED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec, each_attention
@@ -12,6 +13,7 @@ from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("gpt2",)
+GGUF_TYPES = ("gpt2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPT2LMHeadModel",)
 BASE_PREFIX = "transformer."
@@ -19,6 +21,7 @@ NAMES = DecoderNames(
     base="transformer", embedding="wte", positions="wpe", layers="h", before_attention="ln_1",
     attention="attn", before_mlp="ln_2", norm="ln_f",
 )  # fmt: skip
+ATTENTION, MLP = AttentionNames(qkv="c_attn", out="c_proj"), MLPNames(up="c_fc", down="c_proj")
 
 
 @dataclass
@@ -41,6 +44,7 @@ class Config:
     summary_use_proj: bool = True
     summary_proj_to_labels: bool = True
     summary_first_dropout: float = 0.1
+    transposed: bool = True  # not in GGUF files
     tie_word_embeddings: bool | None = True
     eos_token_id: Any = None
     model_type: str = "gpt2"
@@ -50,14 +54,10 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     head = c.n_embd // max(c.n_head, 1)
     attention = AttentionSpec(
-        c.n_head, c.n_head, head, bias=True, out_bias=True,
-        fused="stacked", transposed=True, scale=None if c.scale_attn_weights else 1.0,
-        names=AttentionNames(qkv="c_attn", out="c_proj"),
-    )  # fmt: skip
-    mlp = MLPSpec(
-        c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
-        transposed=True, names=MLPNames(up="c_fc", down="c_proj"),
-    )  # fmt: skip
+        c.n_head, c.n_head, head, bias=True, out_bias=True, fused="stacked", names=ATTENTION,
+        transposed=c.transposed, scale=None if c.scale_attn_weights else 1.0)  # fmt: skip
+    mlp = MLPSpec(c.n_inner or 4 * c.n_embd, c.activation_function, gated=False, bias=True,
+        transposed=c.transposed, names=MLP)  # fmt: skip
     spec = DecoderSpec(
         c.vocab_size, c.n_embd, c.n_positions, (LayerSpec(attention, mlp),) * c.n_layer,
         NormSpec("layer", c.layer_norm_epsilon), learned_positions=True,
@@ -70,3 +70,11 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "gpt2", "GPT2LMHeadModel", {
+        "n_embd": "embedding_length", "n_layer": "block_count", "n_head": "attention.head_count",
+        "n_positions": "context_length", "n_inner": "feed_forward_length",
+        "layer_norm_epsilon": "attention.layer_norm_epsilon",
+    }, dict.fromkeys(("c_attn", "c_proj", "c_fc"), TRANSPOSED),
+    fixed={"transposed": False}, decoder=NAMES, attention=ATTENTION, mlp=MLP,
+)  # fmt: skip

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import gpt2
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec, each_attention
 from rushlight.models.layers.mlp import MLPSpec
 
 MODEL_TYPES = ("gpt_bigcode",)
+GGUF_TYPES = ("starcoder",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTBigCodeForCausalLM",)
 BASE_PREFIX = "transformer."
@@ -50,3 +52,7 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "gpt_bigcode", "GPTBigCodeForCausalLM", gpt2.GGUF.keys, fixed={"multi_query": True},
+    decoder=gpt2.NAMES, attention=gpt2.ATTENTION, mlp=gpt2.MLP,
+)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.models.gguf.architecture import STACKED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -13,6 +14,7 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("gpt_neox",)
+GGUF_TYPES = ("gptneox",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GPTNeoXForCausalLM",)
 BASE_PREFIX = "gpt_neox."
@@ -20,6 +22,8 @@ NAMES = DecoderNames(
     base="gpt_neox", embedding="embed_in", attention="attention", norm="final_layer_norm",
     head="embed_out",
 )  # fmt: skip
+ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
+MLP = MLPNames(up="dense_h_to_4h", down="dense_4h_to_h")
 
 
 @dataclass
@@ -42,6 +46,7 @@ class Config:
     partial_rotary_factor: float | None = None
     use_parallel_residual: bool = True
     attention_bias: bool = True
+    stacked: bool = False  # rows of q, of k, of v: in GGUF files
     tie_word_embeddings: bool | None = False
     eos_token_id: Any = None
     model_type: str = "gpt_neox"
@@ -53,14 +58,11 @@ def describe(c: Config) -> DecoderSpec:
     head = c.hidden_size // max(heads, 1)
     given = {**vars(c), "rope_theta": c.rope_theta or c.rotary_emb_base}
     attention = AttentionSpec(
-        heads, heads, head, bias=c.attention_bias, out_bias=c.attention_bias, fused="grouped",
+        heads, heads, head, bias=c.attention_bias, out_bias=c.attention_bias, names=ATTENTION,
         rotary=rotary_of(given, head, share=c.rotary_pct),
-        names=AttentionNames(qkv="query_key_value", out="dense"),
+        fused="stacked" if c.stacked else "grouped",
     )  # fmt: skip
-    mlp = MLPSpec(
-        c.intermediate_size, c.hidden_act, gated=False, bias=True,
-        names=MLPNames(up="dense_h_to_4h", down="dense_4h_to_h"),
-    )  # fmt: skip
+    mlp = MLPSpec(c.intermediate_size, c.hidden_act, gated=False, bias=True, names=MLP)
     return DecoderSpec(
         c.vocab_size, c.hidden_size, c.max_position_embeddings,
         (LayerSpec(attention, mlp),) * c.num_hidden_layers, NormSpec("layer", c.layer_norm_eps),
@@ -69,3 +71,10 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "gpt_neox", "GPTNeoXForCausalLM", keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "use_parallel_residual": "use_parallel_residual",
+    }, transforms={"query_key_value": STACKED}, fixed={"stacked": True, "attention_bias": True},
+    decoder=NAMES, attention=ATTENTION, mlp=MLP,
+)  # fmt: skip

@@ -75,5 +75,5 @@ def _stretched(c: Config, plain: DecoderSpec) -> dict[str, Any]:
 build = decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", attention=NAMES,
-    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"}, fixed={"attention_bias": False},
 )  # fmt: skip

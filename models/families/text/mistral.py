@@ -10,6 +10,7 @@ from rushlight.models.layers.building import decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec, each_attention
 
 MODEL_TYPES = ("mistral", "ministral")
+GGUF_TYPES = ("llama/mistral",)  # written as llama, and read as one
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("MistralForCausalLM", "MinistralForCausalLM")
 BASE_PREFIX = "model."
@@ -34,3 +35,4 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = llama.GGUF

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
-from rushlight.models.config import checked, choose, harmless
+from rushlight.models.config import check_keys, choose
 from rushlight.models.families.text import replit
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames
 
 MODEL_TYPES = ("mpt",)
+GGUF_TYPES = ("mpt",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("MptForCausalLM", "MPTForCausalLM")
 BASE_PREFIX = "transformer."
@@ -22,8 +23,7 @@ NAMES = DecoderNames(
 )  # fmt: skip
 MLP = MLPNames(up="up_proj", down="down_proj")
 MANY, GROUPS, ONE = "multihead_attention", "grouped_query_attention", "multiquery_attention"
-# Keys of attn_config, their types and supported values.
-KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
+KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {  # of attn_config: types, supported values
     "attn_type": ("str", (MANY, GROUPS, ONE)), "prefix_lm": ("bool", (False,)),
     "attn_uses_sequence_id": ("bool", (False,)), "alibi_bias_max": ("int", (8,)),
     "alibi": ("bool", ()), "qk_ln": ("bool", ()), "kv_n_heads": ("int", ()),
@@ -42,6 +42,8 @@ class Config:
     max_seq_len: int = 2048
     expansion_ratio: int = 4
     attn_config: Any = None
+    alibi_bias_max: float = 8.0  # this and the next in GGUF files; else in attn_config
+    clip_qkv: float | None = None
     layer_norm_epsilon: float = 1e-5
     logit_scale: Any = None
     no_bias: bool = True
@@ -57,18 +59,22 @@ class Config:
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     given = c.attn_config if isinstance(c.attn_config, dict) else {}
-    for key, value in given.items():
-        if key in KEYS and value is not None:
-            kind, values = KEYS[key]
-            checked(f"config.json: attn_config.{key}", key, kind, value)
-            choose(f"attn_config.{key}", value, values or (value,))
-        elif value and not harmless(key, value) and not key.startswith(("fused_qkv", "rope_")):
-            raise FormatError(f"config.json: attn_config.{key} {brief(value)} is not supported")
-    kind = given.get("attn_type", MANY)
-    kv = {MANY: None, ONE: 1}.get(kind, given.get("kv_n_heads"))
-    return replit.described(
-        c, given | {"kv_n_heads": kv}, c.expansion_ratio * c.d_model, MLP, NAMES
-    )
+    check_keys("attn_config", given, KEYS, free=("fused_qkv", "rope_"))
+    choose("alibi_bias_max", c.alibi_bias_max, (8,))
+    c.clip_qkv = float(given.get("clip_qkv") or c.clip_qkv or 0) or None
+    kv = {MANY: None, ONE: 1}.get(given.get("attn_type", MANY), given.get("kv_n_heads"))
+    given = given | {"kv_n_heads": kv, "clip_qkv": c.clip_qkv}
+    return replit.described(c, given, c.expansion_ratio * c.d_model, MLP, NAMES)
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = Architecture(
+    "mpt", "MptForCausalLM", keys={
+        "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",
+        "max_seq_len": "context_length", "layer_norm_epsilon": "attention.layer_norm_epsilon",
+        "alibi_bias_max": "attention.max_alibi_bias", "clip_qkv": "attention.clamp_kqv",
+    }, adjust=lambda config: config.update(
+        no_bias=not config["attention_bias"],
+        expansion_ratio=config.get("intermediate_size", 0) // max(config["d_model"], 1),
+    ), decoder=NAMES, attention=replit.ATTENTION, mlp=MLP,
+)  # fmt: skip

@@ -13,7 +13,7 @@ from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
-from rushlight.models.layers.state_space import masked, states_of
+from rushlight.models.layers.blocks.state_space import masked, states_of
 
 
 @dataclass(frozen=True)
