@@ -239,7 +239,7 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
 
 def find_tokenizer(files: Mapping[str, bytes]) -> Tokenizer | None:
     """The tokenizer of tokenizer.json or of other vocabulary files; None if there is none."""
-    from rushlight.core.io.text.vocabulary_files import CONFIG, tokenizer_json
+    from rushlight.core.io.text.vocabularies.vocabulary_files import CONFIG, tokenizer_json
 
     found = tokenizer_json(files)
     return None if found is None else load_tokenizer(found, files.get(CONFIG))

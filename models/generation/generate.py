@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.template import ChatTemplate
-from rushlight.core.io.text.world import WORLD, WorldTokenizer
+from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.jit.function import executable_memory
 from rushlight.models.generation.answers import AnswerParts, parts_of_tokens
 from rushlight.models.generation.batch import Batch, Row

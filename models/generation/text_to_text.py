@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
-from rushlight.core.io.text.paired_files import paired_tokenizers
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
+from rushlight.core.io.text.vocabularies.paired_files import paired_tokenizers
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec

@@ -31,7 +31,6 @@ class Transform:
 
     undo: Change
     redo: Change
-    swapped: str = ""  # the key of config.json by which a matrix's dimensions change places
 
 
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config import read_config
+from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
@@ -33,6 +34,19 @@ def decoder_builder(
         return Decoder(known, describe(known))
 
     return build
+
+
+def each_attention(
+    spec: DecoderSpec, change: Callable[[int, AttentionSpec], AttentionSpec]
+) -> DecoderSpec:
+    """`spec` with what `change` makes of each layer's number and attention."""
+    layers = [
+        replace(one, attention=change(i, one.attention))
+        if isinstance(one.attention, AttentionSpec)
+        else one
+        for i, one in enumerate(spec.layers)
+    ]
+    return replace(spec, layers=tuple(layers))
 
 
 def kinds_of(

@@ -7,7 +7,7 @@ passes a description that makes the block, see `MakeBlock`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn, ops
@@ -101,19 +101,6 @@ class DecoderSpec:
     logits_scale: float = 1.0
     logits_softcap: float | None = None
     names: DecoderNames = DecoderNames()
-
-
-def each_attention(
-    spec: DecoderSpec, change: Callable[[int, AttentionSpec], AttentionSpec]
-) -> DecoderSpec:
-    """`spec` with what `change` makes of each layer's number and attention."""
-    layers = [
-        replace(one, attention=change(i, one.attention))
-        if isinstance(one.attention, AttentionSpec)
-        else one
-        for i, one in enumerate(spec.layers)
-    ]
-    return replace(spec, layers=tuple(layers))
 
 
 class DecoderLayer(nn.Module):

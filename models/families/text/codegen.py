@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import gptj
 from rushlight.models.layers.attention import AttentionNames
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("codegen",)
 TASKS = ("text-generation", "chat")

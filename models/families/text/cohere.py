@@ -8,8 +8,8 @@ from typing import Any
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder, kinds_of
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("cohere", "cohere2")

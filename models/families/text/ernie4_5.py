@@ -8,8 +8,8 @@ from typing import Any
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("ernie4_5",)
 GGUF_TYPES = ("ernie4_5",)

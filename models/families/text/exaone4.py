@@ -9,8 +9,8 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder, kinds_of
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 
 MODEL_TYPES = ("exaone4",)
 GGUF_TYPES = ("exaone4",)

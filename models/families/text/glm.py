@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.rotary import rotary_of
 

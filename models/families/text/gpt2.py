@@ -7,8 +7,8 @@ from typing import Any
 
 from rushlight.models.gguf.architecture import TRANSPOSED, Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import gpt2
 from rushlight.models.gguf.architecture import Architecture
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, LayerSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPSpec
 
 MODEL_TYPES = ("gpt_bigcode",)

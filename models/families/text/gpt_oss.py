@@ -9,8 +9,8 @@ from rushlight.models.config import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder, kinds_of, with_mlps
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of, with_mlps
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.layers.routing import RoutingSpec
 from rushlight.models.parts import experts_in_turn

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture, halves
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("granite",)
 GGUF_TYPES = ("granite",)

@@ -10,8 +10,8 @@ from rushlight.models.config import choose
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import llama
-from rushlight.models.layers.building import decoder_builder, kinds_of
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("mistral", "ministral")
 GGUF_TYPES = ("llama/mistral",)  # written as llama, and read as one

@@ -8,8 +8,14 @@ from typing import Any
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import FULL, SLIDING, decoder_builder, kinds_of
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.building import (
+    FULL,
+    SLIDING,
+    decoder_builder,
+    each_attention,
+    kinds_of,
+)
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("olmo2", "olmo3")

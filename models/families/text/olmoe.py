@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
 
 MODEL_TYPES = ("olmoe",)

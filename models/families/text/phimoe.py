@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.text import llama
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.routing import RoutingSpec

@@ -7,8 +7,8 @@ from typing import Any
 
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
-from rushlight.models.layers.building import decoder_builder, kinds_of
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("qwen2",)
 GGUF_TYPES = ("qwen2",)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture
-from rushlight.models.layers.building import decoder_builder, sparse_layers
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, sparse_layers
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
 
 MODEL_TYPES = ("qwen2_moe",)

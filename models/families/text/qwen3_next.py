@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from rushlight.models.families.text import qwen2_moe
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.gated_delta import GatedDeltaSpec
-from rushlight.models.layers.building import LINEAR, decoder_builder, kinds_of
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import LINEAR, decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("qwen3_next",)

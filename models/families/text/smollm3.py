@@ -8,8 +8,8 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture, halves
-from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderSpec, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("smollm3",)
 GGUF_TYPES = ("smollm3",)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.text.paired_files import paired_tokenizers
-from rushlight.core.io.text.sentencepiece import fields, read_sentencepiece
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
-from rushlight.core.io.text.vocabulary_files import tokenizer_json
+from rushlight.core.io.text.vocabularies.paired_files import paired_tokenizers
+from rushlight.core.io.text.vocabularies.sentencepiece import fields, read_sentencepiece
+from rushlight.core.io.text.vocabularies.vocabulary_files import tokenizer_json
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDENS = json.loads((DATA / "vocabularies.json").read_text(encoding="utf-8"))

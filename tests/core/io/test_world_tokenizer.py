@@ -7,7 +7,7 @@ import random
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.text.world import WORLD, WorldTokenizer
+from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.streaming import Pieces
 

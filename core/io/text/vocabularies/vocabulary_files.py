@@ -16,7 +16,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import from_gguf
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX
-from rushlight.core.io.text.sentencepiece import read_sentencepiece
+from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 CONFIG = "tokenizer_config.json"

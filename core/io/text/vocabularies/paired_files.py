@@ -14,8 +14,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import from_gguf
 from rushlight.core.io.text.gguf_vocab import PREFIX
-from rushlight.core.io.text.sentencepiece import read_sentencepiece
-from rushlight.core.io.text.vocabulary_files import listed_tokens
+from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
+from rushlight.core.io.text.vocabularies.vocabulary_files import listed_tokens
 
 _SPECIAL = ("<s>", "</s>", "<unk>", "<pad>")
 _UNREACHABLE = "\ufdd0"  # not a character, so no text has it

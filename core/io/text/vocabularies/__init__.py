@@ -1,0 +1,1 @@
+"""Vocabulary files other than tokenizer.json: SentencePiece, tiktoken, pairs, RWKV's."""
