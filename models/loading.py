@@ -140,7 +140,7 @@ def assemble(
             f"{len(tensors)} tensors"
         )
     model: Model = family.build(config, tensors.keys())
-    model.tasks = family.TASKS
+    model.tasks = model.tasks or family.TASKS  # a head serves its own
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     # With assign the parameters share the mapped file or the downloaded bytes.

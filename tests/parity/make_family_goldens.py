@@ -3,8 +3,9 @@
     python tests/parity/make_family_goldens.py [ROW ...]
 
 Needs torch, transformers and safetensors. Writes tests/models/data/families/ROW.safetensors for
-each row of tests/models/families.py: the logits, or hidden states, of its ids under "out" and of
-the same with padding under "padded"; as metadata config.json and the checkpoint's names and shapes.
+each row of tests/models/families.py, data/heads for rows with a head: the logits,
+or hidden states, of its ids under "out" and of the same with padding under "padded"; as metadata
+config.json and the checkpoint's names and shapes.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
 
 def main(rows: list[str]) -> None:
     table = _table()
-    for row in rows or table.ROWS:
-        architecture, settings = table.ROWS[row]
+    for row in rows or [*table.ROWS, *table.HEADS]:
+        headed = row in table.HEADS
+        architecture, settings = (table.HEADS if headed else table.ROWS)[row]
         kind = getattr(transformers, architecture)
         config = kind.config_class(**settings, architectures=[architecture])
         with tempfile.TemporaryDirectory() as folder:
@@ -60,14 +62,19 @@ def main(rows: list[str]) -> None:
             more = [torch.from_numpy(table.decoder_ids_of(vocab))]
             given["decoder_input_ids"] = more[0]
         decoder = hasattr(model, "lm_head") or "ForCausalLM" in architecture
-        if decoder and not more and "position_ids" in inspect.signature(model.forward).parameters:
+        alone = decoder and not more and not headed
+        if alone and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             found = [model(ids, decoder_input_ids=more[0]) if more else model(ids),
                      model(ids, **given)]  # fmt: skip
-        out, padded = (x.logits if decoder else x.last_hidden_state for x in found)
+        if "QuestionAnswering" in architecture:
+            both = [torch.stack((x.start_logits, x.end_logits), -1) for x in found]
+        else:
+            both = [x.logits if decoder or headed else x.last_hidden_state for x in found]
+        out, padded = both
         metadata = {"config": json.dumps(stored), "names": json.dumps(names)}
-        place = MODELS / "data" / "families" / f"{row}.safetensors"
+        place = MODELS / "data" / ("heads" if headed else "families") / f"{row}.safetensors"
         tensors = {"out": out.contiguous(), "padded": padded.contiguous()}
         save_file(tensors, place, metadata=metadata)
         print(row, place.stat().st_size, "bytes")
