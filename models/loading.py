@@ -170,7 +170,7 @@ def assemble(
                 f"{len(tensors)} tensors"
             )
     model: Model = family.build(config, tensors.keys())
-    model.tasks = family.TASKS
+    model.tasks = model.tasks or family.TASKS  # a head serves its own
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
     # With assign the parameters share the mapped file or the downloaded bytes.
     plain = wanted or named_dtype(config)

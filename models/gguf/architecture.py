@@ -86,7 +86,6 @@ STACKED = Transform(lambda t, config: t, stacked)
 TRANSPOSED = Transform(
     lambda t, config: t,
     lambda t, config: t.t() if t.ndim == 2 and config["transposed"] else t,
-    "transposed",
 )
 # Norms whose checkpoint stores the weight less 1, which the converter adds.
 OFFSET = Transform(lambda t, config: t - 1, lambda t, config: t + 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.heads import HeadedEncoder, HeadNames, head_of
 from rushlight.models.layers.norms import NormSpec
 
 
@@ -45,17 +46,26 @@ def bert_spec(c: Any, **changes: Any) -> EncoderSpec:
 
 def encoder_builder(
     kind: type, describe: Callable[[Any, bool], EncoderSpec], architectures: Sequence[str],
-    prefix: str,
+    prefix: str, heads: HeadNames | None = None,
 ) -> Callable[[dict[str, Any], Collection[str]], Encoder]:  # fmt: skip
     """`build` of a family: the encoder that describe(config, pooler) gives.
 
-    prefix: of the base model's names in a checkpoint with a head.
+    prefix: of the base model's names in a checkpoint with a head. heads: the names of the
+    heads' parts; None: the family has none here.
     """
 
     def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
         """The model of a checkpoint with these tensor names, on the meta device."""
-        known: Any = read_config(kind, config, architectures)
+        head = head_of(config, architectures) if heads is not None else ""
+        if head:  # the classes' names and number are the head's
+            kept = {n: v for n, v in config.items() if n not in ("architectures", "num_labels")}
+            known: Any = read_config(kind, kept)
+        else:
+            known = read_config(kind, config, architectures)
         pooler = any(n.removeprefix(prefix).startswith("pooler.") for n in names)
-        return Encoder(known, describe(known, pooler or not names))
+        if heads is None or not head:
+            return Encoder(known, describe(known, pooler or not names))
+        pooler = pooler or (head == "ForSequenceClassification" and not heads.inner)
+        return HeadedEncoder(known, describe(known, pooler), head, heads, prefix, config)
 
     return build

@@ -594,6 +594,17 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 # States that padding would change in the published code: there padded rows are read alone.
 RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma")
+# Heads of encoders: their rows' goldens are logits, in data/heads.
+_LABELS = {"id2label": {0: "O", 1: "B-A", 2: "I-A", 3: "B-B", 4: "I-B"}}
+_HEADED = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "albert": "Albert",
+           "electra": "Electra", "mpnet": "MPNet"}  # fmt: skip
+HEADS: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{kind}-{head.lower()}": (f"{name}For{head}", ROWS[kind][1] | (
+        _LABELS if "Class" in head else {}))
+    for kind, name in _HEADED.items()
+    for head in ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
+}  # fmt: skip
+HEADS["bert-untied"] = ("BertForMaskedLM", ROWS["bert"][1] | {"tie_word_embeddings": False})
 LENGTH = 13
 # Their models take the ids of a decoder, too.
 TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_100")

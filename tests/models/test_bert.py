@@ -115,7 +115,7 @@ def test_tensors_that_do_not_fit_are_named(
         ({"hidden_size": "24"}, "hidden_size is '24'"),
         ({"hidden_act": "mish"}, "hidden_act 'mish'"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
-        ({"architectures": ["BertForMaskedLM"]}, "BertForMaskedLM"),
+        ({"architectures": ["BertForMultipleChoice"]}, "BertForMultipleChoice"),
     ],
 )
 def test_a_config_out_of_range_is_named(

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+from rushlight.models.layers.heads import HeadNames
 
 MODEL_TYPES = ("albert",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("AlbertModel",)
 BASE_PREFIX = "albert."
+HEADS = HeadNames(
+    "predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions.bias",
+)  # fmt: skip
 NAMES = EncoderNames(
     projection="encoder.embedding_hidden_mapping_in", layers="encoder.albert_layer_groups",
     q="attention.query", k="attention.key", v="attention.value", out="attention.dense",
@@ -52,4 +56,4 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

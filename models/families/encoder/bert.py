@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from rushlight.models.config import choose
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+from rushlight.models.layers.heads import HeadNames
 
 MODEL_TYPES = ("bert",)
 TASKS = ("feature-extraction",)
@@ -45,4 +46,4 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
                    names=GATED)  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HeadNames())

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import encoder_builder
+from rushlight.models.layers.heads import HeadNames
 
 MODEL_TYPES = ("distilbert",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("DistilBertModel",)
 BASE_PREFIX = "distilbert."
+HEADS = HeadNames(
+    "vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias",
+    inner="pre_classifier", inner_act="relu",
+)  # fmt: skip
 NAMES = EncoderNames(
     layers="transformer.layer", q="attention.q_lin", k="attention.k_lin", v="attention.v_lin",
     out="attention.out_lin", attention_norm="sa_layer_norm", up="ffn.lin1", down="ffn.lin2",
@@ -46,4 +51,4 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

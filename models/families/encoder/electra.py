@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+from rushlight.models.layers.heads import HeadNames
 
 MODEL_TYPES = ("electra",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("ElectraModel",)
 BASE_PREFIX = "electra."
+HEADS = HeadNames(
+    "generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head",
+    "generator_lm_head.bias", "gelu", "classifier.dense", "gelu", "classifier.out_proj",
+)  # fmt: skip
 
 
 @dataclass
@@ -29,4 +34,4 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     return bert_spec(c, pooler=False, embedding=c.embedding_size)
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

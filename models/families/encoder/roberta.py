@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+from rushlight.models.layers.heads import ROBERTA
 
 MODEL_TYPES = ("roberta", "xlm-roberta", "camembert")
 TASKS = ("feature-extraction",)
@@ -35,4 +36,4 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, ROBERTA)

@@ -1,0 +1,199 @@
+"""Heads of encoders: masked words, and classes of texts, of tokens and of answers' ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.io.text.tokenizer import Encoding, pad_batch
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.norms import make_norm
+from rushlight.models.loading import small_json
+
+# The ends of architectures' names, with the task that each head serves.
+KINDS = {
+    "ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification", "ForQuestionAnswering": "question-answering",
+}  # fmt: skip
+MASKS = ("[MASK]", "<mask>")
+
+
+@dataclass(frozen=True)
+class HeadNames:
+    """The paths of a family's heads.
+
+    dense, norm, decoder and bias: of masked words; `act` "": the encoder's activation. inner: the
+    projection of the first position before a text's classes, with `inner_act`; "": the pooler is
+    there instead. text: of a text's classes. token, ends: of a token's classes and answers' ends.
+    unused: what a checkpoint may hold beside, by the names' beginning.
+    """
+
+    dense: str = "cls.predictions.transform.dense"
+    norm: str = "cls.predictions.transform.LayerNorm"
+    decoder: str = "cls.predictions.decoder"
+    bias: str = "cls.predictions.bias"
+    act: str = ""
+    inner: str = ""
+    inner_act: str = "tanh"
+    text: str = "classifier"
+    token: str = "classifier"
+    ends: str = "qa_outputs"
+    unused: str = "cls.seq_relationship"
+
+
+# RoBERTa's, which others took over.
+ROBERTA = HeadNames(
+    "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias", "gelu",
+    "classifier.dense", text="classifier.out_proj",
+)  # fmt: skip
+
+
+def head_of(config: Mapping[str, Any], architectures: Collection[str]) -> str:
+    """The kind of head that config.json names, "" for none or for another family's."""
+    named = config.get("architectures")
+    if isinstance(named, list) and len(named) == 1 and isinstance(named[0], str):
+        for kind in KINDS:
+            base = named[0].removesuffix(kind)
+            if base != named[0] and f"{base}Model" in architectures:
+                return kind
+    return ""
+
+
+def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the classes; FormatError for a label that is missing or no text."""
+    found = config.get("id2label")
+    if found is None:
+        count = config.get("num_labels", 2)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1 << 20:
+            raise FormatError(f"config.json: num_labels is {brief(count)}, out of range")
+        return tuple(f"LABEL_{i}" for i in range(count))
+    if not isinstance(found, dict) or not found:
+        raise FormatError(f"config.json: id2label is {brief(found)}; it must name the classes")
+    names = [found.get(str(i)) for i in range(len(found))]
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            raise FormatError(f"config.json: id2label has no text for class {i}")
+    return tuple(map(str, names))
+
+
+class HeadedEncoder(Encoder):
+    """An encoder with a head of one of KINDS; `logits` are the head's, `forward` hidden states.
+
+    labels: the names of the classes. problem: config.json's problem_type.
+    """
+
+    mask_id: int | None = None
+
+    def __init__(
+        self, config: Any, spec: EncoderSpec, kind: str, names: HeadNames, prefix: str,
+        values: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        super().__init__(config, spec)
+        self.kind, self.head_names, self.tasks = kind, names, (KINDS[kind],)
+        self.labels: tuple[str, ...] = ()
+        self.problem, width = values.get("problem_type"), spec.width
+        self.tied = values.get("tie_word_embeddings", True) is not False
+        if kind == "ForMaskedLM":
+            inside = spec.embedding or width
+            put(self, names.dense, nn.Linear(width, inside))
+            put(self, names.norm, make_norm(inside, spec.norm))
+            bias = f"{names.decoder}.bias"
+            if self.tied:
+                if names.bias == bias:
+                    put(self, names.decoder, nn.Module())
+                parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
+                parent.bias = nn.Parameter(ops.empty(spec.vocab, device="meta"))
+                words = f"{prefix}{spec.names.words}.weight"
+                self.duplicates = {bias: names.bias, f"{names.decoder}.weight": words}
+            else:
+                put(self, names.decoder, nn.Linear(inside, spec.vocab))
+                self.duplicates = {names.bias: bias}
+            unused = (f"{names.unused}.weight", f"{names.unused}.bias")
+            self.duplicates = {**self.duplicates, **dict.fromkeys(unused, "")}
+        elif kind == "ForQuestionAnswering":
+            put(self, names.ends, nn.Linear(width, 2))
+        else:
+            self.labels = labels_of(values)
+            text = kind == "ForSequenceClassification"
+            if text and names.inner:
+                put(self, names.inner, nn.Linear(width, width))
+            put(self, names.text if text else names.token, nn.Linear(width, len(self.labels)))
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read the tokenizer, the length limit and the token that stands for a masked word."""
+        super().configure(files)
+        if self.tokenizer is None:
+            return
+        token = small_json(files, "tokenizer_config.json").get("mask_token")
+        token = token.get("content") if isinstance(token, dict) else token
+        named = (token,) if isinstance(token, str) else MASKS
+        ids = (self.tokenizer.token_to_id(name) for name in named)
+        self.mask_id = next((i for i in ids if i is not None), None)
+
+    def logits(
+        self,
+        ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> Tensor:
+        """The head's scores: (batch, length, vocab) of masked words, (batch, labels) of texts,
+        (batch, length, labels) of tokens, (batch, length, 2) of the starts and ends of answers.
+        """
+        names, x = self.head_names, self(ids, attention_mask, token_type_ids)
+        if self.kind == "ForMaskedLM":
+            act = ACTIVATIONS[names.act or self.spec.activation]
+            x = self._part(names.norm, act(self._part(names.dense, x)))
+            if not self.tied:
+                return self._part(names.decoder, x)
+            words: Any = self.get_submodule(self.spec.names.words)
+            parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
+            out: Tensor = ops.linear(x, words.weight, parent.bias)
+            return out
+        if self.kind == "ForQuestionAnswering":
+            return self._part(names.ends, x)
+        if self.kind == "ForTokenClassification":
+            return self._part(names.token, x)
+        if names.inner:
+            y = self._part(names.inner, x[:, 0])
+            x = y.tanh() if names.inner_act == "tanh" else ACTIVATIONS[names.inner_act](y)
+        elif self.spec.plain_pooler:
+            x = self._part(self.spec.names.pooler, x[:, 0]).tanh()
+        else:
+            x = self._part(self.spec.names.pooler, x)
+        return self._part(names.text, x)
+
+    def _part(self, path: str, x: Tensor) -> Tensor:
+        out: Tensor = self.get_submodule(path)(x)
+        return out
+
+    def encoded(self, texts: Sequence[str]) -> list[Encoding]:
+        """The tokens of texts, cut at the checkpoint's limit; ValueError if one has none."""
+        if self.tokenizer is None:
+            raise RuntimeError(f"{self.tasks[0]}: the checkpoint has no tokenizer.json")
+        found = self.tokenizer.encode_batch(list(texts), max_length=self.max_length)
+        for i, encoding in enumerate(found):
+            if not encoding.ids:
+                raise ValueError(f"{self.tasks[0]}: text {i}, {texts[i][:40]!r}, has no tokens")
+        return found
+
+    def batches(
+        self, rows: Sequence[Encoding], batch_size: int
+    ) -> Generator[tuple[list[int], Tensor], None, None]:
+        """The logits of rows, the longest first: numbers of rows with their logits."""
+        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+        pad = (self.tokenizer.pad_id if self.tokenizer is not None else 0) or 0
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            ids, real = pad_batch([rows[i] for i in chosen], pad)
+            with autograd.no_grad():
+                found = self.logits(
+                    from_numpy(ids).to(self.device), from_numpy(real).to(self.device)
+                )
+            yield chosen, found.float()
