@@ -151,8 +151,8 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
-    config = configuration(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
+    config = configuration(small, tensors)
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = getattr(family, "adopt", dict)(tensors)
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)

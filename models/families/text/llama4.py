@@ -7,14 +7,8 @@ from typing import Any
 
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.layers import building
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import (
-    decoder_builder,
-    each_attention,
-    kinds_of,
-    numbers_of,
-    with_mlps,
-)
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.routing import RoutingSpec
@@ -40,8 +34,8 @@ class Config(llama.Config):
     num_local_experts: int = 16
     moe_layers: Any = None
     interleave_moe_layer_step: int = 1
-    use_qk_norm: bool = True
     no_rope_layers: Any = None
+    use_qk_norm: bool = True
     no_rope_layer_interval: int = 4
     attention_chunk_size: int | None = 8192
     layer_types: Any = None
@@ -53,29 +47,29 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    n, every, step = c.num_hidden_layers, c.no_rope_layer_interval, c.interleave_moe_layer_step
-    plain = [(i + 1) % max(every, 1) for i in range(n)]
-    placed = numbers_of("no_rope_layers", c.no_rope_layers or plain, n)
-    within = kinds_of(c.layer_types, n, lambda i: placed[i] != 0, "chunked_attention")
-    sparse = [*range(step - 1, n, max(step, 1))] if c.moe_layers is None else c.moe_layers
+    n, unit = c.num_hidden_layers, c.rms_norm_eps if c.use_qk_norm else None
+    placed = c.no_rope_layers or [(i + 1) % max(c.no_rope_layer_interval, 1) for i in range(n)]
+    placed = building.numbers_of("no_rope_layers", placed, n)
+    within = building.kinds_of(c.layer_types, n, lambda i: placed[i] != 0, "chunked_attention")
+    even = [i for i in range(n) if not (i + 1) % max(c.interleave_moe_layer_step, 1)]
+    sparse = building.numbers_of("moe_layers", even if c.moe_layers is None else c.moe_layers)
     warm = (c.attn_scale, max(c.floor_scale, 1)) if c.attn_temperature_tuning else None
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         a = replace(a, chunk=c.attention_chunk_size if within[layer] else None)
         if a.rotary is None or not placed[layer]:
             return replace(a, rotary=None, temperature=warm)
-        a = replace(a, rotary=replace(a.rotary, interleaved=True))
-        return replace(a, unit=c.rms_norm_eps) if c.use_qk_norm else a
+        return replace(a, rotary=replace(a.rotary, interleaved=True), unit=unit)
 
     dense, experts = MLPSpec(c.intermediate_size_mlp, c.hidden_act), ExpertsSpec(
         c.num_local_experts, c.num_experts_per_tok, c.intermediate_size, c.hidden_act, False,
         c.intermediate_size, routing=RoutingSpec("sigmoid", before=True), names=FED,
     )  # fmt: skip
-    spec = replace(each_attention(llama.describe(c), changed), names=NAMES)
-    return with_mlps(spec, lambda i: experts if i in numbers_of("moe_layers", sparse) else dense)
+    spec = replace(building.each_attention(llama.describe(c), changed), names=NAMES)
+    return building.with_mlps(spec, lambda i: experts if i in sparse else dense)
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = building.decoder_builder(Config, describe, ARCHITECTURES)
 GGUF = Architecture(
     "llama4_text", "Llama4ForCausalLM", keys={
         "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",

@@ -72,7 +72,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "length": (
         _tiny("byte_level", pre_tokenizer={"type": "FixedLength", "length": 0}),
-        "FixedLength has length 0", 'pre_tokenizer "FixedLength" is not supported',
+        "FixedLength has length 0", "FixedLength length 0 is not supported",
     ),
     "no text": (
         _tiny("word_piece", post_processor=_template(_text("B"))),

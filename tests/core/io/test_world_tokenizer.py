@@ -97,8 +97,8 @@ def test_a_model_s_folder_may_have_it() -> None:
         made.configure(files)
         assert made.tokenizer is not None and made.tokenizer.encode("abc").ids == [259]
     made = Plain()
-    made.configure({"vocab.txt": b"[PAD]"})
-    assert made.tokenizer is None
+    made.configure({"vocab.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nabc\n"})
+    assert made.tokenizer is not None and not isinstance(made.tokenizer, WorldTokenizer)
 
 
 @pytest.mark.native
