@@ -61,7 +61,7 @@ def _blocks(name: str, blocks: Tensor, scales: Tensor) -> Tensor:
     made[:, 0] = scales.numpy().reshape(-1)
     made[:, 1::2] = given[:, :8] & 15 | given[:, 8:] << 4
     made[:, 2::2] = given[:, :8] >> 4 | given[:, 8:] & 240
-    shape = (*scales.shape[:-1], scales.shape[-1] * 32)
+    shape = (*scales.shape[:-1], scales.shape[-1] * mxfp4.block)
     return Tensor.from_buffer(made.reshape(-1), mxfp4, shape)
 
 

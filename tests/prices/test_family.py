@@ -152,7 +152,7 @@ def tree(make_tree: Callable[..., Any]) -> Any:
     copy = make_tree("simd_kernels/build")
     copy.add("models/families/text/toy.py", FILE)
     rows = copy.place / "tests/models/families.py"
-    copy.add("tests/models/families.py", ROW, before="}  # fmt: skip")
+    copy.add("tests/models/families.py", ROW, after="ROWS: dict")
     table = ModuleType("table")
     exec(compile(rows.read_text(encoding="utf-8"), str(rows), "exec"), vars(table))
     golden = copy.place / "tests/models/data/families/toy.safetensors"
