@@ -242,9 +242,9 @@ def test_a_file_that_is_no_known_model_says_why(tmp_path: Path, tiny_model: Path
     found, _ = inspect(path)
     fits = json.loads(found.fit(None))
     assert not fits["supported"] and "config.json" in fits["why"] and fits["hint"]
-    config = json.dumps({"model_type": "mamba"}).encode()
+    config = json.dumps({"model_type": "quux"}).encode()
     found, _ = inspect(path, small={"config.json": config})
-    assert "'mamba' is not supported" in json.loads(found.fit(None))["why"]
+    assert "'quux' is not supported" in json.loads(found.fit(None))["why"]
     names = ("config.json", "tokenizer.json", "tokenizer_config.json")
     small = {name: (tiny_model / name).read_bytes() for name in names}
     less = rl.load(tiny_model / "model.safetensors")
