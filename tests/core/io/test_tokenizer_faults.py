@@ -271,16 +271,19 @@ def _pre_tokenizing(name: str) -> str:
 @pytest.mark.parametrize("part", ["a", " ", "1", "!", "ab ", "\n ", "é", "漢"])
 def test_pre_tokenizers_take_steps_in_proportion(counting_node: Any, name: str, part: str) -> None:
     text = _pre_tokenizing(name)
-    steps = []
-    for length in (1000, 4000):
-        counting_node("load", "long", text)
-        counting_node("encodeAll", "long", [part * 8])  # states are made when they are needed
-        try:
-            steps.append(counting_node("steps", "encodeAll", "long", [part * length]))
-        except RuntimeError as error:
-            assert name == "exponential" and "steps a character" in str(error)
+    for _ in range(3):  # the engine may drop counts of code that it throws away meanwhile
+        steps = []
+        for length in (1000, 4000):
+            counting_node("load", "long", text)
+            counting_node("encodeAll", "long", [part * 8])  # states are made when they are needed
+            try:
+                steps.append(counting_node("steps", "encodeAll", "long", [part * length]))
+            except RuntimeError as error:
+                assert name == "exponential" and "steps a character" in str(error)
+                return
+        if 0 < steps[1] < 5 * steps[0]:
             return
-    assert 0 < steps[1] < 5 * steps[0]
+    raise AssertionError(f"{steps} steps for 1000 and 4000 repetitions")
 
 
 MORE = [
