@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.ops.binary import minimum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
@@ -110,7 +110,6 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
     x = input * beta
     linear = x > threshold
-    smooth = maximum(x, 0.0) * 1 + log1p(exp(-abs(x)))
     safe = where(linear, 0.0, x)
     smooth = where(safe > 0, safe + log1p(exp(-safe.abs())), log1p(exp(-safe.abs())))
     return where(linear, input, smooth / beta).to(input.dtype)

@@ -10,6 +10,7 @@ from rushlight.core.functional.normalization import batch_norm
 from rushlight.core.functional.random import dropout
 from rushlight.core.ops.conv import conv2d, conv_transpose2d
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.random import rand
 
@@ -145,7 +146,8 @@ def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Whole channels of (n, c, length) set to zero, the others divided by 1 - p."""
-    return _by_channel("dropout1d", input, p, training, 2)
+    out = _by_channel("dropout1d", input, p, training, 2)
+    return copy_(input, out) if inplace and out is not input else out
 
 
 @network
@@ -153,7 +155,8 @@ def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Whole channels of (n, c, h, w) set to zero, the others divided by 1 - p."""
-    return _by_channel("dropout2d", input, p, training, 3)
+    out = _by_channel("dropout2d", input, p, training, 3)
+    return copy_(input, out) if inplace and out is not input else out
 
 
 @network
@@ -161,22 +164,25 @@ def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Whole channels of (n, c, d, h, w) set to zero, the others divided by 1 - p."""
-    return _by_channel("dropout3d", input, p, training, 4)
+    out = _by_channel("dropout3d", input, p, training, 4)
+    return copy_(input, out) if inplace and out is not input else out
 
 
 @network
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Elements set to SELU's lower end, scaled so that mean and variance keep."""
     if not 0 <= p <= 1:
         raise ValueError(f"alpha_dropout: p is {p}; it must be between 0 and 1")
     if not training or p == 0:
         return input
     if p == 1:
-        return input * 0
+        return copy_(input, input * 0) if inplace else input * 0
     kept = (rand(*input.shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype)
     a = ((1 - p) * (1 + p * _ALPHA**2)) ** -0.5
     out: Tensor = (input * kept + _ALPHA * (1 - kept)) * a - a * _ALPHA * p
-    return out
+    return copy_(input, out) if inplace else out
 
 
 @public

@@ -255,7 +255,7 @@ class PReLU(Module):
         return prelu(input, self.weight)
 
 
-class _ByChannel(Module):
+class _Dropping(Module):
     function: Any
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
@@ -265,7 +265,7 @@ class _ByChannel(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape -> the same; in eval the input itself."""
-        out: Tensor = self.function(input, self.p, self.training)
+        out: Tensor = self.function(input, self.p, self.training, self.inplace)
         return out
 
     def extra_repr(self) -> str:
@@ -273,25 +273,25 @@ class _ByChannel(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout1d(_ByChannel):
+class Dropout1d(_Dropping):
     """Whole channels set to zero in training, the others divided by 1 - p."""
 
     function = staticmethod(dropout1d)
 
 
-class Dropout2d(_ByChannel):
+class Dropout2d(_Dropping):
     """Whole channels set to zero in training, the others divided by 1 - p."""
 
     function = staticmethod(dropout2d)
 
 
-class Dropout3d(_ByChannel):
+class Dropout3d(_Dropping):
     """Whole channels set to zero in training, the others divided by 1 - p."""
 
     function = staticmethod(dropout3d)
 
 
-class AlphaDropout(_ByChannel):
+class AlphaDropout(_Dropping):
     """Dropout that keeps the mean and variance of SELU's outputs (Klambauer et al., 2017)."""
 
     function = staticmethod(alpha_dropout)

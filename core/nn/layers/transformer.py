@@ -71,6 +71,11 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(output, weights): (n, queries, keys), per head unless averaged, or None."""
+        if is_causal and attn_mask is None:
+            raise ValueError(
+                "MultiheadAttention: is_causal says of attn_mask that it is causal; pass one, such "
+                "as Transformer.generate_square_subsequent_mask(length)"
+            )
         single = query.ndim == 2
         q, k, v = ((x.unsqueeze(0) if single else x if self.batch_first else x.transpose(0, 1))
                    for x in (query, key, value))  # fmt: skip
@@ -184,7 +189,8 @@ class TransformerEncoderLayer(_Layer):
         """(length, n, d_model) -> the same; batch_first (n, length, d_model)."""
 
         def attend(x: Tensor) -> Tensor:
-            out: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0]
+            out: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask,
+                                         is_causal=is_causal)[0]  # fmt: skip
             return out
 
         return self._around(2, self._around(1, src, attend), self._forward)
@@ -213,13 +219,15 @@ class TransformerDecoderLayer(_Layer):
         """(length, n, d_model) and the encoder's output -> (length, n, d_model)."""
 
         def attend(x: Tensor) -> Tensor:
-            out: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0]
+            out: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask,
+                                         is_causal=tgt_is_causal)[0]  # fmt: skip
             return out
 
         def look(x: Tensor) -> Tensor:
             out: Tensor = self.multihead_attn(
-                x, memory, memory, memory_key_padding_mask, False, memory_mask
-            )[0]
+                x, memory, memory, memory_key_padding_mask, False, memory_mask,
+                is_causal=memory_is_causal,
+            )[0]  # fmt: skip
             return out
 
         return self._around(3, self._around(2, self._around(1, tgt, attend), look), self._forward)
@@ -244,7 +252,7 @@ class TransformerEncoder(_Stack):
         src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
     ) -> Tensor:  # fmt: skip
         """(length, n, d_model) -> the same."""
-        return self._through(src, mask, src_key_padding_mask)
+        return self._through(src, mask, src_key_padding_mask, bool(is_causal))
 
 
 class TransformerDecoder(_Stack):
@@ -257,8 +265,10 @@ class TransformerDecoder(_Stack):
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
         """(length, n, d_model) and the encoder's output -> (length, n, d_model)."""
-        return self._through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
-                             memory_key_padding_mask)  # fmt: skip
+        return self._through(
+            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+            bool(tgt_is_causal), memory_is_causal,
+        )  # fmt: skip
 
 
 class Transformer(Module):
@@ -285,12 +295,14 @@ class Transformer(Module):
         self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
         tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None, **causal: Any,
+        memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
         """Source and target (length, n, d_model) -> the decoder's output."""
-        memory = self.encoder(src, src_mask, src_key_padding_mask)
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         out: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
-                                   memory_key_padding_mask)  # fmt: skip
+                                   memory_key_padding_mask, tgt_is_causal,
+                                   memory_is_causal)  # fmt: skip
         return out
 
     @staticmethod

@@ -234,3 +234,16 @@ def test_random_activations(device: str) -> None:
     np.testing.assert_allclose(drawn.mean(0), expected, atol=0.03)
     channels = F.dropout2d(rl.ones(100, 20, 2, 2, device=device), 0.5).cpu().numpy()
     assert {*np.unique(channels.reshape(2000, 4).mean(1)).tolist()} == {0.0, 2.0}
+
+
+def test_dropouts_write_in_place_where_asked(device: str) -> None:
+    for layer in (rl.nn.Dropout1d(1.0, True), rl.nn.AlphaDropout(1.0, True)):
+        x = rl.ones(2, 3, 4, device=device)
+        assert layer(x) is x and x.sum().item() == 0
+
+
+def test_a_causal_hint_needs_its_mask(device: str) -> None:
+    layer = rl.nn.MultiheadAttention(4, 2).init_(device)
+    x = rl.ones(3, 1, 4, device=device)
+    with pytest.raises(ValueError, match="is_causal says of attn_mask"):
+        layer(x, x, x, is_causal=True)
