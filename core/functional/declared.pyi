@@ -12,8 +12,8 @@ from rushlight.core.functional.array.moving import (
     adjoint as _op_adjoint, expand_as as _op_expand_as, fliplr as _op_fliplr, flipud as _op_flipud,
     movedim as _op_movedim, new_empty as _op_new_empty, new_full as _op_new_full, new_ones as
     _op_new_ones, new_tensor as _op_new_tensor, new_zeros as _op_new_zeros, ravel as _op_ravel,
-    reshape_as as _op_reshape_as, rot90 as _op_rot90, sum_to_size as _op_sum_to_size, swapaxes as
-    _op_swapaxes, type_as as _op_type_as, view_as as _op_view_as
+    reshape_as as _op_reshape_as, rot90 as _op_rot90, sum_to_size as _op_sum_to_size, type_as as
+    _op_type_as, view_as as _op_view_as
 )
 from rushlight.core.functional.array.selecting import (
     argwhere as _op_argwhere, fill as _op_fill, index_copy as _op_index_copy, index_fill as
@@ -72,14 +72,13 @@ from rushlight.core.functional.math.matrices import (
 from rushlight.core.functional.math.pointwise import (
     acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, allclose as _op_allclose,
     asinh as _op_asinh, atan2 as _op_atan2, atanh as _op_atanh, clamp_max as _op_clamp_max,
-    clamp_min as _op_clamp_min, clip as _op_clip, copysign as _op_copysign, deg2rad as _op_deg2rad,
-    equal as _op_equal, exp2 as _op_exp2, float_power as _op_float_power, fmax as _op_fmax, fmin as
-    _op_fmin, fmod as _op_fmod, frac as _op_frac, heaviside as _op_heaviside, hypot as _op_hypot,
-    isclose as _op_isclose, isneginf as _op_isneginf, isposinf as _op_isposinf, isreal as
-    _op_isreal, ldexp as _op_ldexp, lerp as _op_lerp, logaddexp as _op_logaddexp, logaddexp2 as
-    _op_logaddexp2, logit as _op_logit, nan_to_num as _op_nan_to_num, positive as _op_positive,
-    rad2deg as _op_rad2deg, rsub as _op_rsub, signbit as _op_signbit, sinc as _op_sinc, true_divide
-    as _op_true_divide, xlogy as _op_xlogy
+    clamp_min as _op_clamp_min, copysign as _op_copysign, deg2rad as _op_deg2rad, equal as
+    _op_equal, exp2 as _op_exp2, float_power as _op_float_power, fmax as _op_fmax, fmin as _op_fmin,
+    fmod as _op_fmod, frac as _op_frac, heaviside as _op_heaviside, hypot as _op_hypot, isclose as
+    _op_isclose, isneginf as _op_isneginf, isposinf as _op_isposinf, isreal as _op_isreal, ldexp as
+    _op_ldexp, lerp as _op_lerp, logaddexp as _op_logaddexp, logaddexp2 as _op_logaddexp2, logit as
+    _op_logit, nan_to_num as _op_nan_to_num, positive as _op_positive, rad2deg as _op_rad2deg, rsub
+    as _op_rsub, signbit as _op_signbit, sinc as _op_sinc, xlogy as _op_xlogy
 )
 from rushlight.core.functional.math.scans import (
     cummax as _op_cummax, cummin as _op_cummin, cumprod as _op_cumprod, diff as _op_diff,
@@ -166,12 +165,10 @@ from rushlight.core.functional.array.diagonals import (
 )
 from rushlight.core.functional.array.joining import (
     atleast_1d, atleast_2d, atleast_3d, block_diag, cartesian_prod, column_stack, combinations,
-    concat, concatenate, dsplit, dstack, hsplit, hstack, meshgrid, row_stack, split_with_sizes,
-    tensor_split, tile, vsplit, vstack
+    dsplit, dstack, hsplit, hstack, meshgrid, split_with_sizes, tensor_split, tile, vsplit, vstack
 )
 from rushlight.core.functional.array.moving import (
-    adjoint, broadcast_shapes, fliplr, flipud, logspace, moveaxis, movedim, ravel, rot90,
-    scalar_tensor, swapaxes, swapdims
+    adjoint, broadcast_shapes, fliplr, flipud, logspace, movedim, ravel, rot90, scalar_tensor
 )
 from rushlight.core.functional.array.selecting import (
     argwhere, fill, index_copy, index_fill, index_put, masked_scatter, msort, put, select,
@@ -194,13 +191,13 @@ from rushlight.core.functional.math.matrices import (
     kron, matrix_power, mm, mv, outer, tensordot, vdot
 )
 from rushlight.core.functional.math.pointwise import (
-    acosh, addcdiv, addcmul, allclose, asinh, atan2, atanh, clamp_max, clamp_min, clip, copysign,
-    deg2rad, equal, exp2, float_power, fmax, fmin, fmod, frac, heaviside, hypot, isclose, isneginf,
-    isposinf, isreal, ldexp, lerp, logaddexp, logaddexp2, logit, nan_to_num, positive, rad2deg,
-    rsub, signbit, sinc, true_divide, xlogy
+    acosh, addcdiv, addcmul, allclose, asinh, atan2, atanh, clamp_max, clamp_min, copysign, deg2rad,
+    equal, exp2, float_power, fmax, fmin, fmod, frac, heaviside, hypot, isclose, isneginf, isposinf,
+    isreal, ldexp, lerp, logaddexp, logaddexp2, logit, nan_to_num, positive, rad2deg, rsub, signbit,
+    sinc, xlogy
 )
 from rushlight.core.functional.math.scans import (
-    cummax, cummin, cumprod, cumulative_trapezoid, diff, logcumsumexp, trapezoid, trapz
+    cummax, cummin, cumprod, cumulative_trapezoid, diff, logcumsumexp, trapezoid
 )
 from rushlight.core.functional.math.special import (
     erfc, sgn
@@ -348,6 +345,9 @@ arcsinh = asinh
 arctan = atan
 arctan2 = atan2
 arctanh = atanh
+clip = clamp
+concat = cat
+concatenate = cat
 divide = div
 fix = trunc
 ger = outer
@@ -355,10 +355,16 @@ greater = gt
 greater_equal = ge
 less = lt
 less_equal = le
+moveaxis = movedim
 multiply = mul
 negative = neg
 not_equal = ne
+row_stack = vstack
 subtract = sub
+swapaxes = transpose
+swapdims = transpose
+trapz = trapezoid
+true_divide = div
 
 from rushlight.core.tensor.op import Meta
 
@@ -484,7 +490,7 @@ class Declared(Meta):
     clamp_max_ = _op_clamp_max_
     clamp_min = _op_clamp_min
     clamp_min_ = _op_clamp_min_
-    clip = _op_clip
+    clip = _op_clamp
     clip_ = _op_clip_
     clone = _op_clone
     contiguous = _op_contiguous
@@ -739,8 +745,8 @@ class Declared(Meta):
     subtract_ = _op_subtract_
     sum = _op_sum
     sum_to_size = _op_sum_to_size
-    swapaxes = _op_swapaxes
-    swapdims = _op_swapaxes
+    swapaxes = _op_transpose
+    swapdims = _op_transpose
     t = _op_t
     take = _op_take
     take_along_dim = _op_take_along_dim
@@ -757,7 +763,7 @@ class Declared(Meta):
     tril_ = _op_tril_
     triu = _op_triu
     triu_ = _op_triu_
-    true_divide = _op_true_divide
+    true_divide = _op_div
     true_divide_ = _op_true_divide_
     trunc = _op_trunc
     trunc_ = _op_trunc_

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight.core import ops
 from rushlight.core.functional.convolution import conv1d
 from rushlight.core.functional.network.folding import pad
-from rushlight.core.functional.network.layers import conv3d, conv_transpose1d
+from rushlight.core.functional.network.layers import conv3d, conv_transpose1d, same_pads
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Module, parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -65,8 +65,8 @@ class _Conv(Module):
         """The input with what the convolution does not pad itself, and what it does."""
         none = (0,) * self.rank
         if self._same:
-            pads = _same_pads(type(self).__name__, self._same, self.kernel_size, self.stride,
-                              self.dilation)  # fmt: skip
+            pads = same_pads(type(self).__name__, self.kernel_size, self.stride, self.dilation,
+                             self._same)  # fmt: skip
         elif self.padding_mode == "zeros":
             return x, self.padding
         else:
@@ -128,21 +128,6 @@ class Conv3d(_Conv):
         """(n, in_channels, d, h, w) -> (n, out_channels, d', h', w')."""
         x, padding = self._padded(x)
         return conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
-
-
-def _same_pads(
-    name: str, padding: str, kernel: tuple[int, ...], stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> list[int]:  # fmt: skip
-    if padding == "valid":
-        return [0] * (2 * len(kernel))
-    if padding != "same" or any(s != 1 for s in stride):
-        raise ValueError(
-            f"{name}: padding {padding!r} with stride {stride} is not supported; supported: "
-            'numbers, "valid", and "same" with stride 1'
-        )
-    totals = [d * (k - 1) for k, d in zip(reversed(kernel), reversed(dilation), strict=True)]
-    return [p for total in totals for p in (total // 2, total - total // 2)]
 
 
 class _ConvTranspose(_Conv):

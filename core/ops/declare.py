@@ -60,13 +60,14 @@ def special(*names: str) -> Callable[[F], F]:
     return enter
 
 
-def also(*names: str) -> Callable[[F], F]:
-    """Declare `fn` under more names: rl.NAME and the method, as torch's aliases (`absolute`)."""
+def also(*names: str, methods: bool = True) -> Callable[[F], F]:
+    """Declare `fn` under more names: rl.NAME, and the method unless `methods` is false."""
 
     def enter(fn: F) -> F:
         for name in names:
             _enter(PUBLIC, name, fn)
-            _enter(METHODS, name, fn)
+            if methods:
+                _enter(METHODS, name, fn)
         return fn
 
     return enter

@@ -12,12 +12,15 @@ from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.pieces import repeat, split, stack
 from rushlight.core.functional.shapes import broadcast_tensors
 from rushlight.core.ops.creation import zeros
-from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.declare import also, method, public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.movement import dim_of, narrow
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+also("concat", "concatenate", methods=False)(cat)
 
 
 def _each(tensors: Any, least: Any) -> Any:
@@ -58,15 +61,10 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @public
+@also("row_stack", methods=False)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors joined along dim 0, with at least two dims."""
     return cat(atleast_2d(list(tensors)), 0)
-
-
-@public
-def row_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """`vstack` under its other name."""
-    return vstack(tensors)
 
 
 @public
@@ -79,18 +77,6 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """1-d tensors as columns, joined with others along dim 1."""
     return cat([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors], 1)
-
-
-@public
-def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """`cat` under NumPy's name."""
-    return cat(tensors, dim)
-
-
-@public
-def concatenate(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """`cat` under NumPy's name."""
-    return cat(tensors, dim)
 
 
 @public

@@ -23,7 +23,7 @@ def _list(dim: int | Sequence[int]) -> list[int]:
 
 
 @public
-@method("movedim", "moveaxis")
+@method()
 def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """A view with dims moved from `source` to `destination`; the others keep their order."""
     old = [normalize_dim("movedim", d, x.shape) for d in _list(source)]
@@ -33,25 +33,6 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     rest = iter([d for d in range(x.ndim) if d not in old])
     placed = dict(zip(new, old, strict=True))
     return permute(x, *(placed[d] if d in placed else next(rest) for d in range(x.ndim)))
-
-
-@public
-def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """`movedim` under NumPy's name."""
-    return movedim(x, source, destination)
-
-
-@public
-@method("swapaxes", "swapdims")
-def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """`transpose` under NumPy's name."""
-    return transpose(x, axis0, axis1)
-
-
-@public
-def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """`transpose` under its other name."""
-    return transpose(x, dim0, dim1)
 
 
 @public

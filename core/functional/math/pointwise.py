@@ -10,7 +10,6 @@ from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.clamping import clamp
 from rushlight.core.ops.binary import (
     add,
-    div,
     maximum,
     minimum,
     mul,
@@ -350,13 +349,6 @@ def ldexp(x: Tensor, other: Tensor) -> Tensor:
 
 
 @public
-@method("true_divide")
-def true_divide(x: Tensor, other: TensorLike) -> Tensor:
-    """x / other; integers give float32."""
-    return div(x, other)
-
-
-@public
 @method()
 def clamp_min(x: Tensor, min: TensorLike) -> Tensor:
     """`clamp` with a lower bound alone."""
@@ -368,10 +360,3 @@ def clamp_min(x: Tensor, min: TensorLike) -> Tensor:
 def clamp_max(x: Tensor, max: TensorLike) -> Tensor:
     """`clamp` with an upper bound alone."""
     return clamp(x, None, max)
-
-
-@public
-@method()
-def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """`clamp` under NumPy's name."""
-    return clamp(x, min, max)

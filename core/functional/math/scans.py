@@ -10,7 +10,7 @@ from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.creation import arange
-from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.declare import also, method, public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.reduce import ValuesIndices
 from rushlight.core.ops.unary import abs, exp, isnan, log
@@ -127,16 +127,11 @@ def _steps(name: str, y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple
 
 
 @public
+@also("trapz", methods=False)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoid rule, over `x` or steps of `dx`."""
     parts, d = _steps("trapezoid", y, x, dx, dim)
     return parts.sum(d)
-
-
-@public
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """`trapezoid` under its older name."""
-    return trapezoid(y, x, dx=dx, dim=dim)
 
 
 @public

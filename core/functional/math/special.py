@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rushlight.core.functional.array.moving import movedim
+from rushlight.core.functional.clamping import clamp
 from rushlight.core.functional.math.matrices import outer
 from rushlight.core.functional.math.pointwise import (
     acosh,
@@ -19,6 +21,7 @@ from rushlight.core.functional.math.pointwise import (
 from rushlight.core.ops.binary import div, ge, gt, le, lt, mul, ne, sub
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import also, method, public, special
+from rushlight.core.ops.movement import transpose
 from rushlight.core.ops.norm import log_softmax, softmax
 from rushlight.core.ops.unary import (
     abs,
@@ -42,7 +45,8 @@ for _names, _same in (
     (("arctan",), atan), (("fix",), trunc), (("subtract",), sub), (("multiply",), mul),
     (("divide",), div), (("greater",), gt), (("greater_equal",), ge), (("less",), lt),
     (("less_equal",), le), (("not_equal",), ne), (("arcsinh",), asinh), (("arccosh",), acosh),
-    (("arctanh",), atanh), (("arctan2",), atan2), (("ger",), outer),
+    (("arctanh",), atanh), (("arctan2",), atan2), (("ger",), outer), (("moveaxis",), movedim),
+    (("swapaxes", "swapdims"), transpose), (("clip",), clamp), (("true_divide",), div),
 ):  # fmt: skip
     also(*_names)(_same)
 special("expit")(sigmoid)

@@ -28,11 +28,17 @@ class MinMax(NamedTuple):
     max: Tensor
 
 
-def _at(found: ValuesIndices, x: Tensor, d: int, k: int, keepdim: bool) -> ValuesIndices:
-    values, indices = found.values.narrow(d, k, 1), found.indices.narrow(d, k, 1)
+def _at(found: ValuesIndices, d: int, place: Tensor, keepdim: bool) -> ValuesIndices:
+    """Values and indices at places (1 along d)."""
+    values, indices = found.values.gather(d, place), found.indices.gather(d, place)
     if keepdim:
         return ValuesIndices(values, indices)
     return ValuesIndices(values.squeeze(d), indices.squeeze(d))
+
+
+def _nth(found: ValuesIndices, d: int, k: int, keepdim: bool) -> ValuesIndices:
+    place = found.indices.narrow(d, 0, 1).zeros_like() + k
+    return _at(found, d, place, keepdim)
 
 
 @public
@@ -44,7 +50,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     d = normalize_dim("kthvalue", dim, x.shape)
     if not 1 <= k <= x.shape[d]:
         raise ValueError(f"kthvalue: k is {k}; dim {dim} has {x.shape[d]} elements")
-    return _at(sort(x, d), x, d, k - 1, keepdim)
+    return _nth(sort(x, d), d, k - 1, keepdim)
 
 
 def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
@@ -56,15 +62,12 @@ def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
         raise ValueError(f"median: shape {x.shape} has no elements along dim {dim}")
     found = sort(x, d)
     if not x.dtype.is_floating_point:
-        return _at(found, x, d, (n - 1) // 2, keepdim)
+        return _nth(found, d, (n - 1) // 2, keepdim)
     gone = isnan(x).sum(d, True)
     # nan sorts last, so the last element is nan where any is.
     usual = gone.zeros_like() + (n - 1) // 2
     place = ((n - 1 - gone).clamp(min=0) // 2) if skip else where(gone > 0, n - 1, usual)
-    values, indices = found.values.gather(d, place), found.indices.gather(d, place)
-    if keepdim:
-        return ValuesIndices(values, indices)
-    return ValuesIndices(values.squeeze(d), indices.squeeze(d))
+    return _at(found, d, place, keepdim)
 
 
 @public
@@ -97,10 +100,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     # The last of the equal ones, as torch's cpu gives it.
     count = equal.sum(d + 1).gather(d, place)
     place = place + count - 1
-    values, indices = found.values.gather(d, place), found.indices.gather(d, place)
-    if keepdim:
-        return ValuesIndices(values, indices)
-    return ValuesIndices(values.squeeze(d), indices.squeeze(d))
+    return _at(found, d, place, keepdim)
 
 
 def _quantile(

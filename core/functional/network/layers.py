@@ -35,7 +35,7 @@ def conv3d(
     s, d = each("conv3d", stride, 3), each("conv3d", dilation, 3)
     k = weight.shape[2:]
     if isinstance(padding, str):
-        x, p = same_padding("conv3d", x, k, s, d, padding), (0, 0, 0)
+        x, p = pad(x, same_pads("conv3d", k, s, d, padding)), (0, 0, 0)
     else:
         p = each("conv3d", padding, 3)  # type: ignore[assignment]
     x = pad(x, (0, 0, 0, 0, p[0], p[0])) if p[0] else x
@@ -57,23 +57,19 @@ def conv3d(
     return found if input.ndim == 5 else found.squeeze(0)
 
 
-def same_padding(
-    name: str, x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
-    padding: str,
-) -> Tensor:  # fmt: skip
-    """x padded so that the size keeps ("same"), or as it is ("valid")."""
+def same_pads(
+    name: str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: str
+) -> list[int]:
+    """What `pad` takes so that sizes keep ("same"), or nothing ("valid"); ValueError otherwise."""
     if padding == "valid":
-        return x
+        return [0] * (2 * len(kernel))
     if padding != "same" or any(s != 1 for s in stride):
         raise ValueError(
             f"{name}: padding {padding!r} with stride {tuple(stride)} is not supported; supported: "
             'numbers, "valid", and "same" with stride 1'
         )
-    pads: list[int] = []
-    for k, d in zip(reversed(kernel), reversed(dilation), strict=True):
-        total = d * (k - 1)
-        pads += [total // 2, total - total // 2]
-    return pad(x, pads) if any(pads) else x
+    totals = [d * (k - 1) for k, d in zip(reversed(kernel), reversed(dilation), strict=True)]
+    return [p for total in totals for p in (total // 2, total - total // 2)]
 
 
 @public
