@@ -87,8 +87,8 @@ def selective_scan(
     (heads,), one decay for a head, or (heads, n) (Gu and Dao, 2023: head is 1). b and c: (batch,
     length, groups, n); d: (heads,). state: (batch, heads, head, n), zeros by default. A chunk of a
     prompt is a masked product where a head has one decay (Dao and Gu, 2024), a linear recurrence
-    otherwise. float64 is computed as such,
-    else in float32; y has x's dtype. ValueError for other shapes.
+    otherwise. float64 is computed as such, else in float32; y has x's dtype. ValueError for other
+    shapes.
     """
     if x.ndim != 4 or b.ndim != 4 or chunk < 1:
         raise ValueError(

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.ops.binary import minimum, where
+from rushlight.core.ops.binary import maximum, minimum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
@@ -108,11 +108,10 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
-    x = input * beta
-    linear = x > threshold
-    safe = where(linear, 0.0, x)
-    smooth = where(safe > 0, safe + log1p(exp(-safe.abs())), log1p(exp(-safe.abs())))
-    return where(linear, input, smooth / beta).to(input.dtype)
+    x = input if beta == 1 else input * beta
+    # The gradient of maximum is half each at equality, which is right at x = 0.
+    smooth = maximum(x, x.zeros_like()) + log1p(exp(-abs(x)))
+    return where(x > threshold, input, smooth if beta == 1 else smooth / beta)
 
 
 @network

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.activations import softplus
 from rushlight.core.functional.scan import linear_recurrence
 from rushlight.core.nn import init
 from rushlight.core.nn.module import parameter
@@ -13,7 +14,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
-from rushlight.models.layers.blocks.state_space import CausalConv, masked, softplus, states_of
+from rushlight.models.layers.blocks.state_space import CausalConv, masked, states_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 
 

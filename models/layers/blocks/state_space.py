@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.functional.network.activations import softplus
 from rushlight.core.functional.scan import causal_conv1d, selective_scan
 from rushlight.core.nn import init
 from rushlight.core.nn.module import parameter
@@ -16,11 +17,6 @@ from rushlight.models.config import LARGEST_SIZE, choose
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.mlp import ACTIVATIONS
-
-
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), without overflow."""
-    return ops.relu(x) + (-x.abs()).exp().log1p()
 
 
 class CausalConv(nn.Conv1d):
