@@ -170,7 +170,7 @@ def fmod(x: TensorLike, other: TensorLike) -> Tensor:
 def fmax(x: TensorLike, other: TensorLike) -> Tensor:
     """The larger of both; the other one where one is nan."""
     a, b = operands("fmax", x, other)
-    return where(isnan(a), b, where(isnan(b), a, maximum(a, b)))
+    return where((a >= b) | isnan(b), a, b)
 
 
 @public
@@ -178,7 +178,7 @@ def fmax(x: TensorLike, other: TensorLike) -> Tensor:
 def fmin(x: TensorLike, other: TensorLike) -> Tensor:
     """The smaller of both; the other one where one is nan."""
     a, b = operands("fmin", x, other)
-    return where(isnan(a), b, where(isnan(b), a, minimum(a, b)))
+    return where((a <= b) | isnan(b), a, b)
 
 
 @public

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.ops.binary import maximum, minimum, where
+from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
@@ -57,7 +57,7 @@ def rrelu(
 @network
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016)."""
-    below = alpha * expm1(minimum(input, 0.0))
+    below = alpha * expm1(where(input > 0, 0.0, input))
     return _done(input, where(input > 0, input, below), inplace)
 
 
@@ -72,7 +72,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017)."""
-    below = alpha * expm1(minimum(input, 0.0) / alpha)
+    below = alpha * expm1(where(input > 0, 0.0, input) / alpha)
     return _done(input, where(input > 0, input, below), inplace)
 
 
