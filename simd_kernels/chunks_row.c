@@ -109,8 +109,10 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
         }                                                                                          \
         break;
 
-// The products of `n` whole chunks at `p`; elements add up to the sum. The type must have a case.
-Q_APART vf qc_stream(int type, const uint8_t *x, const uint8_t *p, int64_t n) {
+// Adds the products of `n` whole chunks at `p` to the sum; gives how many: all or, for a type that
+// is not unpacked into registers, none.
+Q_APART int64_t qc_stream(int type, const uint8_t *x, const uint8_t *p, int64_t n, vf *total) {
+    const int64_t all = n;
     vf sum[2] = {0};
     switch (type) {
         QC_REGISTERS(Q4_K, q4_k)
@@ -119,9 +121,13 @@ Q_APART vf qc_stream(int type, const uint8_t *x, const uint8_t *p, int64_t n) {
         QC_REGISTERS(IQ4_XS, iq4_xs)
         QC_REGISTERS(IQ4_NL, iq4_nl)
         QC_REGISTERS(MXFP4, mxfp4)
+    default: return 0;
     }
-    return sum[0] + sum[1];
+    *total += sum[0] + sum[1];
+    return all;
 }
+#else
+#define qc_stream(type, x, p, n, total) 0 // small code
 #endif
 
 // The same with `count` float activations.
@@ -148,18 +154,11 @@ Q_APART vf qc_exact(const float *x, const q_chunk *c, int64_t count) {
 static void qc_vector(const q_weight *w, const uint8_t *rounded, const float *x, const uint8_t *p,
                       int64_t row, int64_t rows, const float *bias, float *out) {
     int64_t chunks = (w->columns + QC_SIZE - 1) / QC_SIZE;
-    int64_t whole = 0; // chunks that are unpacked into registers
-#if !defined(__wasm__)
-    if (rounded && (w->type == RL_Q4_K || w->type == RL_Q5_K || w->type == RL_Q6_K ||
-                    w->type == RL_IQ4_XS || w->type == RL_IQ4_NL || w->type == RL_MXFP4))
-        whole = w->columns / QC_SIZE;
-#endif
     for (int64_t r = 0; r < rows; r++, p += row) {
         vf sum = {0};
-#if !defined(__wasm__)
-        if (whole) sum = qc_stream(w->type, rounded, p, whole);
-#endif
-        for (int64_t first = whole; first < chunks; first += QC_TOGETHER) {
+        int64_t first = 0;
+        if (rounded) first = qc_stream(w->type, rounded, p, w->columns / QC_SIZE, &sum);
+        for (; first < chunks; first += QC_TOGETHER) {
             q_chunk c[QC_TOGETHER];
             int64_t n = rl_min(QC_TOGETHER, chunks - first), at = first * QC_SIZE;
             qc_load(w, p, first, n, c);
