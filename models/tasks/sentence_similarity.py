@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rushlight.core.functional.network.activations import cosine_similarity
 from rushlight.models.tasks.feature_extraction import run as encode
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 
@@ -23,8 +24,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             "first is compared with the others"
         )
     vectors = (yield from encode(model, rows, options, watched)).float()
-    vectors = vectors / vectors.norm(2, -1, True).clamp(min=1e-12)
-    found = yield (vectors[1:] * vectors[:1]).sum(-1).readback()
+    found = yield cosine_similarity(vectors[1:], vectors[:1], -1).readback()
     return [float(value) for value in found]
 
 

@@ -94,13 +94,13 @@ def answers(
                 sent = yield item
         if len(ready) > 1:
             yield Progress("write", min(at + size, len(order)), len(order))
-    several = chosen(model.stored, asked).num_return_sequences > 1
+    settled = chosen(model.stored, asked)
+    several = settled.num_return_sequences > 1
     each = [[model.text_of(one) for one in rows] for rows in found]
     made = [[one.ids for one in rows] for rows in found]
     text: Any = each if several else [one[0] for one in each]
     ids: Any = made if several else [one[0] for one in made]
-    ends = chosen(model.stored, asked).ends
-    done = bool(made) and bool(made[0][0]) and made[0][0][-1] in ends
+    done = bool(made) and bool(made[0][0]) and made[0][0][-1] in settled.ends
     seconds = {"prefill": (first or began) - began,
                "decode": time.perf_counter() - (first or began)}  # fmt: skip
     if single and not first:  # beams have no text on the way

@@ -58,7 +58,7 @@ class Beams:
 
         Returns for each running sequence the row that it continues.
         """
-        _o, beams = self.o, self.o.num_beams
+        beams = self.o.num_beams
         batch, vocab, length = len(self.rows), scores.shape[1], self.rows.shape[2]
         total = scores.reshape(batch, beams, vocab) + self.scores[:, :, None]
         total = total.reshape(batch, -1)
