@@ -1,19 +1,23 @@
-"""Biases of attention scores by the distance of two tokens: ALiBi, and learned buckets."""
+"""Biases of attention scores by the distance of two tokens: ALiBi, and T5's learned buckets."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from rushlight.core import nn, ops
 from rushlight.core.backends import Device
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import slopes_of
 
-# Distances from here on share the last bucket.
-_FARTHEST = 128
+# Above any published model; a table has an entry for each distance.
+FARTHEST = 1 << 16
 
 
 def alibi_bias(heads: int, length: int, device: Device) -> Tensor:
@@ -24,20 +28,60 @@ def alibi_bias(heads: int, length: int, device: Device) -> Tensor:
     return slopes * tensor(-distance, device=device)
 
 
-def relative_bias(table: Any, length: int) -> Tensor:
-    """A learned number by head and bucket of distance (Raffel et al., 2020).
+@dataclass(frozen=True)
+class RelativeSpec:
+    """`buckets` of distances, alike past `farthest`; every_layer: each layer has its own table."""
 
-    table: an embedding (buckets, heads). Returns (1, heads, length, length). Half of the buckets
-    are for each direction; half of those are for single distances, the others grow by a factor.
+    buckets: int
+    farthest: int
+    every_layer: bool = False
+
+    def __post_init__(self) -> None:
+        if not 4 <= self.buckets <= FARTHEST or not self.buckets < self.farthest <= FARTHEST:
+            raise FormatError(
+                f"config.json: relative_attention_num_buckets {self.buckets} and "
+                f"relative_attention_max_distance {self.farthest} do not fit; supported: 4 to "
+                f"{FARTHEST} buckets, and a larger distance up to {FARTHEST}"
+            )
+
+
+def buckets_of(spec: RelativeSpec, both_ways: bool) -> npt.NDArray[np.int64]:
+    """The bucket of each distance: of key minus query from -farthest to farthest if `both_ways`,
+    else of query minus key from 0 to farthest. Half of them are exact, the others logarithmic.
     """
-    half = table.weight.shape[0] // 2
-    exact = max(half // 2, 1)
-    at = np.arange(length)
-    distance = at[None] - at[:, None]
-    far = np.maximum(np.abs(distance), 1).astype(np.float32)
-    steps = np.log(far / np.float32(exact)) / math.log(_FARTHEST / exact) * (half - exact)
-    large = np.minimum(exact + steps.astype(np.int64), half - 1)
-    bucket = np.where(np.abs(distance) < exact, np.abs(distance), large) + half * (distance > 0)
-    # (length, length, heads) -> (1, heads, length, length)
-    found: Tensor = table(tensor(bucket, device=table.weight.device))
-    return found.permute(2, 0, 1).unsqueeze(0)
+    count = spec.buckets // 2 if both_ways else spec.buckets
+    exact = count // 2
+    far = np.arange(spec.farthest + 1)
+    # In float32, as checkpoints were trained: other roundings move the borders of buckets.
+    with np.errstate(divide="ignore"):
+        logs = np.log(far.astype(np.float32) / np.float32(exact))
+    share = logs / np.float32(math.log(spec.farthest / exact)) * np.float32(count - exact)
+    coarse = exact + np.where(far < exact, 0, share).astype(np.int64)
+    found = np.where(far < exact, far, np.minimum(coarse, count - 1))
+    return np.concatenate([found[:0:-1], found + count * (far > 0)]) if both_ways else found
+
+
+class RelativeBias(nn.Embedding):
+    """The bias of each bucket of distances and head (Raffel et al., 2019): (buckets, heads)."""
+
+    def __init__(self, spec: RelativeSpec, heads: int, both_ways: bool) -> None:
+        super().__init__(spec.buckets, heads)
+        self.spec, self.both_ways = spec, both_ways
+        self.table = buckets_of(spec, both_ways)
+
+    def bias(self, queries: int, keys: int, offset: Tensor | int) -> Tensor:
+        """(1 or batch, heads, queries, keys); offset: the first query's place, (batch,) or one."""
+        weight: Any = self.weight
+        at = ops.arange(queries, device=weight.device).unsqueeze(1)
+        if not isinstance(offset, int):
+            at = at + offset.reshape(-1, 1, 1)
+        distance = ops.arange(keys, device=weight.device) - at
+        far = self.spec.farthest
+        if self.both_ways:
+            index = distance.clamp(min=-far, max=far) + far
+        else:
+            index = (-distance).clamp(min=0, max=far)
+        # A captured step computes the bias of each distance once.
+        by_distance = ops.embedding(weight, tensor(self.table, device=weight.device))
+        found = ops.embedding(by_distance.contiguous(), index)
+        return (found if found.ndim == 4 else found.unsqueeze(0)).permute(0, 3, 1, 2)

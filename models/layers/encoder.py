@@ -8,13 +8,15 @@ from typing import Any, Literal
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import choose
-from rushlight.models.layers.distances import alibi_bias, relative_bias
-from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.distances import RelativeBias, RelativeSpec, alibi_bias
+from rushlight.models.layers.mlp import MLPNames, MLPSpec, put_mlp, run_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.rotary import Angles, Rotary, RotarySpec
 from rushlight.models.sentence import SentenceEncoder
+
+# MPNet's distances from here on share the last bucket.
+_FARTHEST = 128
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,6 @@ class EncoderSpec:
     names: EncoderNames = EncoderNames()
 
     def __post_init__(self) -> None:
-        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
         if self.heads < 1 or self.width % self.heads:
             raise FormatError(
                 f"config.json: hidden_size {self.width} is not a multiple of "
@@ -130,14 +131,13 @@ class EncoderLayer(nn.Module):
         self.attention_norm = "" if first and not spec.first_norm else names.attention_norm
         if self.attention_norm:
             put(self, names.attention_norm, make_norm(width, spec.norm))
-        if spec.gated and names.gate_up:
-            put(self, names.gate_up, nn.Linear(width, 2 * spec.inner, bias=up))
-        else:
-            for name in (names.gate, names.up)[not spec.gated :]:
-                put(self, name, nn.Linear(width, spec.inner, bias=up))
-        put(self, names.down, nn.Linear(spec.inner, width, bias=down))
+        self.mlp_spec = MLPSpec(
+            spec.inner, spec.activation, spec.gated, up, down_bias=down,
+            names=MLPNames(names.gate, names.up, names.down, names.gate_up),
+        )  # fmt: skip
+        put_mlp(self, width, self.mlp_spec)
         put(self, names.mlp_norm, make_norm(width, spec.norm))
-        self.activation, self.dropout = ACTIVATIONS[spec.activation], nn.Dropout(spec.dropout)
+        self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
         """(batch, length, width) -> the same; `layer` chooses the window and the angles."""
@@ -145,11 +145,13 @@ class EncoderLayer(nn.Module):
         if before:
             y = self._apply(self.attention_norm, x) if self.attention_norm else x
             x = x + self.dropout(self._attention(y, context, layer))
-            out: Tensor = x + self.dropout(self._mlp(self._apply(names.mlp_norm, x)))
+            out: Tensor = x + self.dropout(
+                run_mlp(self, self.mlp_spec, self._apply(names.mlp_norm, x))
+            )
             return out
         y = self.dropout(self._attention(x, context, layer))
         x = self._apply(self.attention_norm, y + x)
-        return self._apply(names.mlp_norm, self.dropout(self._mlp(x)) + x)
+        return self._apply(names.mlp_norm, self.dropout(run_mlp(self, self.mlp_spec, x)) + x)
 
     def _attention(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
         spec, names, (batch, length, width) = self.spec, self.spec.names, x.shape
@@ -165,17 +167,6 @@ class EncoderLayer(nn.Module):
         window = spec.windows[layer] if spec.windows else None
         y = ops.attention(q, k, v, mask=context.mask, bias=context.bias, window=window)
         return self._apply(names.out, y.transpose(1, 2).reshape(batch, length, width))
-
-    def _mlp(self, x: Tensor) -> Tensor:
-        names, inner = self.spec.names, self.spec.inner
-        if not self.spec.gated:
-            y = self.activation(self._apply(names.up, x))
-        elif names.gate_up:
-            both = self._apply(names.gate_up, x)
-            y = self.activation(both[..., :inner]) * both[..., inner:]
-        else:
-            y = self.activation(self._apply(names.gate, x)) * self._apply(names.up, x)
-        return self._apply(names.down, y)
 
     def _apply(self, name: str, x: Tensor) -> Tensor:
         out: Tensor = self.get_submodule(name)(x)
@@ -211,7 +202,8 @@ class Encoder(SentenceEncoder):
         if self.projects:
             put(self, names.projection, nn.Linear(inside, width))
         if spec.buckets:
-            put(self, names.relative, nn.Embedding(spec.buckets, spec.heads))
+            relative = RelativeSpec(spec.buckets, _FARTHEST)
+            put(self, names.relative, RelativeBias(relative, spec.heads, both_ways=True))
         self.rotary = Rotary(dict.fromkeys(spec.rotary))
         for i, path in enumerate(dict.fromkeys(spec.paths)):
             put(self, path, EncoderLayer(spec, first=i == 0))
@@ -244,7 +236,7 @@ class Encoder(SentenceEncoder):
             bias = alibi_bias(spec.heads, length, ids.device)
         elif spec.buckets:
             table: Any = self.get_submodule(spec.names.relative)
-            bias = relative_bias(table, length)
+            bias = table.bias(length, length, 0)
         positions = ops.arange(length, device=ids.device).unsqueeze(0)
         context = EncoderContext(mask, bias, self.rotary.angles(positions))
         for i, path in enumerate(spec.paths):

@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.tokenizer import Encoding, pad_batch
+from rushlight.core.nn.module import parameter
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
@@ -109,7 +110,7 @@ class HeadedEncoder(Encoder):
                 if names.bias == bias:
                     put(self, names.decoder, nn.Module())
                 parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
-                parent.bias = nn.Parameter(ops.empty(spec.vocab, device="meta"))
+                parent.bias = parameter(spec.vocab)
                 words = f"{prefix}{spec.names.words}.weight"
                 self.duplicates = {bias: names.bias, f"{names.decoder}.weight": words}
             else:

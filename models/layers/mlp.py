@@ -42,13 +42,17 @@ class MLPNames:
 
 @dataclass(frozen=True)
 class MLPSpec:
-    """down(act(gate(x)) * up(x)), or down(act(up(x))) if not `gated`; `inner` features wide."""
+    """down(act(gate(x)) * up(x)), or down(act(up(x))) if not `gated`; `inner` features wide.
+
+    down_bias: whether down has a bias, where that differs from `bias`.
+    """
 
     inner: int
     activation: str = "silu"
     gated: bool = True
     bias: bool = False
     transposed: bool = False
+    down_bias: bool | None = None
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -113,7 +117,8 @@ def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
     else:
         for name in (names.gate, names.up)[not spec.gated :]:
             put(root, name, projection(width, inner, spec.bias, spec.transposed))
-    put(root, names.down, projection(inner, width, spec.bias, spec.transposed))
+    down = spec.bias if spec.down_bias is None else spec.down_bias
+    put(root, names.down, projection(inner, width, down, spec.transposed))
 
 
 def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.families.text import rwkv5
 
 DATA = Path(__file__).parent / "data" / "families"
 ROWS = ("rwkv7", "rwkv6", "rwkv5", "rwkv5-shared")
@@ -139,6 +140,11 @@ def test_checkpoints_that_lie_are_named(table: ModuleType) -> None:
     four = {n: t for n, t in tensors_of("rwkv5", table).items() if "ln_x" not in n}
     with pytest.raises(rl.LoadError, match="of RWKV 4; supported are versions 5, 6 and 7"):
         rl.models.assemble({}, four)
+    decay = "blocks.0.att.time_decay"
+    for value in ({}, {decay: rl.tensor(1.0)}):
+        five = {n: t for n, t in tensors_of("rwkv5", table).items() if n != decay}
+        with pytest.raises(rl.FormatError, match=f"no '{decay}' with a row for each head"):
+            rl.models.assemble({}, five | value)
     config = json.dumps(stored_config("rwkv7") | {"head_dim": 0}).encode()
     with pytest.raises(rl.FormatError, match="heads of 0"):
         rl.models.assemble({"config.json": config}, whole)
@@ -153,3 +159,14 @@ def test_the_first_form_of_the_bonus_is_a_logarithm(table: ModuleType) -> None:
     bonus = m.state_dict()["blocks.1.att.time_faaaa"].numpy()
     stored = found["blocks.1.att.time_first"].numpy()
     np.testing.assert_allclose(bonus, np.exp(stored), rtol=1e-6)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("stored", "kept"), [((1, 4), (1, 4)), ((3, 1, 1), (3,)), ((3, 4), (3, 4))]
+)
+def test_decays_of_a_head_and_of_its_channels(
+    stored: tuple[int, ...], kept: tuple[int, ...]
+) -> None:
+    name = "blocks.0.att.time_decay"
+    assert rwkv5.adopt({name: rl.ones(*stored)})[name].shape == kept

@@ -26,6 +26,7 @@ export const SMALL_FILES = [
 const VOCABULARIES = [
   "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model", "source.spm",
   "target.spm", "vocab.json", "target_vocab.json", "merges.txt", "vocab.txt",
+  "rwkv_vocab_v20230424.txt",
 ]; // prettier-ignore
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";

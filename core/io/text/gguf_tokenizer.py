@@ -75,19 +75,10 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
     if len(special) > _MOST_ADDED:
         raise FormatError(f"{PREFIX}token_type: {len(special)} special tokens are too many")
     file["added_tokens"] = [
-        {
-            "id": id,
-            "content": vocabulary.tokens[id],
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": kind != USER_DEFINED,
-        }
-        for id, kind in special
+        added_token(id, vocabulary.tokens[id], special=kind != USER_DEFINED) for id, kind in special
     ]
     before, after = _around(metadata, vocabulary)
-    file["post_processor"] = _template(vocabulary, before, after)
+    file["post_processor"] = around_texts(before, after, vocabulary.ids, again=kind != "bert")
     config: dict[str, Any] = {
         "add_bos_token": bool(before),
         "add_eos_token": bool(after),
@@ -326,34 +317,39 @@ def _word_piece(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str
     )
 
 
-def _template(vocabulary: Vocabulary, before: list[int], after: list[int]) -> dict[str, Any] | None:
-    """The post-processor that adds tokens around one text and around two."""
+def added_token(id: int, content: str, *, special: bool = True, **more: bool) -> dict[str, Any]:
+    """A token that tokenizer.json adds; `more`: single_word, lstrip, rstrip, normalized."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": id, "content": content, **flags, "special": special, **more}
+
+
+def around_texts(
+    before: Sequence[str], after: Sequence[str], ids: Mapping[str, int], *,
+    second: int = 1, again: bool = True,
+) -> dict[str, Any] | None:  # fmt: skip
+    """The post-processor that adds tokens around one text and around two; None without any.
+
+    second: the token type of the second text. again: `before` stands before it, too.
+    """
     if not before and not after:
         return None
 
-    def pieces(ids: list[int], side: int) -> list[dict[str, Any]]:
-        return [{"SpecialToken": {"id": vocabulary.tokens[i], "type_id": side}} for i in ids]
+    def text(name: str, start: Sequence[str], side: int) -> list[dict[str, Any]]:
+        special = ({"SpecialToken": {"id": t, "type_id": side}} for t in (*start, *after))
+        found: list[dict[str, Any]] = list(special)
+        found.insert(len(start), {"Sequence": {"id": name, "type_id": side}})
+        return found
 
-    one = [*pieces(before, 0), {"Sequence": {"id": "A", "type_id": 0}}, *pieces(after, 0)]
-    start = [] if vocabulary.model == "bert" else pieces(before, 1)
-    two = [*start, {"Sequence": {"id": "B", "type_id": 1}}, *pieces(after, 1)]
+    one, two = text("A", before, 0), text("B", before if again else (), second)
     return {
-        "type": "TemplateProcessing",
-        "single": one,
-        "pair": [*one, *two],
-        "special_tokens": {
-            vocabulary.tokens[i]: {
-                "id": vocabulary.tokens[i],
-                "ids": [i],
-                "tokens": [vocabulary.tokens[i]],
-            }
-            for i in {*before, *after}
-        },
-    }
+        "type": "TemplateProcessing", "single": one, "pair": [*one, *two],
+        "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]}
+                           for t in (*before, *after)},
+    }  # fmt: skip
 
 
-def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[int], list[int]]:
-    """The ids that are added before and after every text."""
+def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
+    """The tokens that are added before and after every text."""
     bos, eos, _ = _DEFAULT_IDS.get(vocabulary.model, (None, None, None))
     if vocabulary.model == "bert":
         bos = _first(special_id(metadata, vocabulary, "cls_token_id"), bos)
@@ -367,12 +363,12 @@ def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[i
             flag(metadata, "add_bos_token", default),
             flag(metadata, "add_eos_token", vocabulary.model == "t5"),
         )
-    sides: tuple[list[int], list[int]] = ([], [])
+    sides: tuple[list[str], list[str]] = ([], [])
     for side, id, add in zip(sides, (bos, eos), adds, strict=True):
         if add and (id is None or id >= len(vocabulary.tokens)):
             raise FormatError(f"{PREFIX}bos_token_id or eos_token_id: the token to add is missing")
         if add and id is not None:
-            side.append(id)
+            side.append(vocabulary.tokens[id])
     return sides
 
 

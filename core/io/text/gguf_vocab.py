@@ -14,7 +14,7 @@ from rushlight.core.basis.errors import FormatError, brief
 
 PREFIX = "tokenizer.ggml."
 # Token types.
-UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 MOST_TOKENS = 1 << 21
 _LONGEST = 1024  # characters of a token whose merges are searched
 _HALF = re.compile("[\ud800-\udfff]")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families.text import rwkv6
 from rushlight.models.layers.blocks import rwkv_files
@@ -45,7 +46,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if name.endswith(".att.time_first"):
             name, tensor = name.replace("time_first", "time_faaaa"), tensor.float().exp()
         if name.endswith((".att.time_decay", ".att.time_faaaa")):
-            tensor = tensor.squeeze()
+            tensor = tensor.flatten(1).squeeze(1) if tensor.ndim > 1 else tensor
         found[name] = tensor
     return found
 
@@ -56,9 +57,11 @@ def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
         raise LoadError("this checkpoint is of RWKV 4; supported are versions 5, 6 and 7")
     shapes = rwkv_files.Shapes(tensors)
     name, gate = "blocks.0.att.time_decay", "blocks.0.att.gate.weight" in tensors
-    (width, _), heads = shapes("blocks.0.att.key.weight"), tensors[name].shape[0]
+    if name not in tensors or not tensors[name].ndim:
+        raise FormatError(f"the checkpoint of RWKV has no {name!r} with a row for each head")
+    (width, _), (heads, *rest) = shapes("blocks.0.att.key.weight"), tensors[name].shape
     size = width // max(heads, 1)
-    shared = tensors[name].squeeze().ndim < 2 and size != 1
+    shared = math.prod(rest) == 1 and size != 1
     return shapes.config(
         "rwkv5", attention_hidden_size=width, head_size=size, gate=gate, shared_decay=shared
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.core import nn, ops
+from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import softplus
 from rushlight.core.functional.scan import linear_recurrence
@@ -95,17 +95,12 @@ class Griffin(nn.Module):
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
-        cache, length = context.cache, x.shape[1]
+        cache = context.cache
         before, state = states_of(context, self.layer, 2)
         y = ACTIVATIONS[self.spec.activation](self.linear_y(x))
         h, before = self.conv_1d.read(self.linear_x(x), context, before)
-        real = context.real(length)
-        if cache is None and real is not None:
-            at = real.long().cumsum(1) - 1
-        else:
-            at = ops.arange(length, device=x.device).unsqueeze(0)
-            at = at if cache is None else at + context.offsets[self.layer].unsqueeze(1)
-        states = self.rg_lru(h, context, at == 0, state)
+        assert context.positions is not None
+        states = self.rg_lru(h, context, context.positions == 0, state)
         if cache is not None:
             cache.set_state(self.layer, before.float(), states[:, -1])
         out: Tensor = self.linear_out(states.to(x.dtype) * y)

@@ -37,6 +37,26 @@ def test_listings_that_are_right(node: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "vocabularies",
+    [
+        ["spiece.model"], ["qwen.tiktoken"], ["merges.txt", "vocab.json"], ["vocab.txt"],
+        ["source.spm", "target.spm", "vocab.json"], ["rwkv_vocab_v20230424.txt"],
+    ],
+)  # fmt: skip
+def test_vocabularies_serve_where_there_is_no_tokenizer_json(
+    node: Any, vocabularies: list[str]
+) -> None:
+    def found(*names: str) -> Any:
+        rows = [{"path": name, "size": 3, "sha256": "ab"} for name in names]
+        return node("listing", SITE, {MANIFEST: json.dumps({"name": "m", "files": rows})})
+
+    given = ["config.json", *vocabularies, "other.txt", "model.safetensors"]
+    assert found(*given) == ["config.json", *vocabularies, "model.safetensors"]
+    assert found(*given, "tokenizer.json") == FILES
+    assert "tokenizer.json" in found("config.json", "other.txt", "model.safetensors")["message"]
+
+
+@pytest.mark.parametrize(
     "row",
     [
         None, 5, "config.json", [], {}, {"path": 3}, {"path": "a", "size": -1},

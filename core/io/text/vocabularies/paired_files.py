@@ -6,14 +6,13 @@ has one for both. OPUS-MT's and M2M100's tokens of languages are added.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import from_gguf
-from rushlight.core.io.text.gguf_vocab import PREFIX
+from rushlight.core.io.text.gguf_vocab import CONTROL, NORMAL, PREFIX, UNKNOWN
 from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 from rushlight.core.io.text.vocabularies.vocabulary_files import listed_tokens
 
@@ -77,14 +76,13 @@ def _joined(
     listed = [*names, *more, *rest]
     if "<unk>" not in known:
         raise FormatError("vocab.json has no <unk>")
-    kinds = [3 if t in special or t in more else 1 for t in listed]
-    kinds[names.index("<unk>")] = 2
+    kinds = [CONTROL if t in special or t in more else NORMAL for t in listed]
+    kinds[names.index("<unk>")] = UNKNOWN
     around = {"eos_token_id": names.index("</s>")} if "</s>" in known else {}
     low = min(scores.values())
-    file = json.loads(from_gguf(metadata | {
+    return from_gguf(metadata | {
         PREFIX + key: value for key, value in {
             "tokens": listed, "scores": [scores.get(t, low) for t in listed], "token_type": kinds,
             "unknown_token_id": names.index("<unk>"), "add_eos_token": bool(around), **around,
         }.items()
-    } | dict.fromkeys((f"{PREFIX}bos_token_id", f"{PREFIX}padding_token_id")))[0])  # fmt: skip
-    return json.dumps(file, ensure_ascii=False).encode()
+    } | dict.fromkeys((f"{PREFIX}bos_token_id", f"{PREFIX}padding_token_id")))[0]  # fmt: skip

@@ -14,13 +14,12 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.io.text.gguf_tokenizer import from_gguf
+from rushlight.core.io.text.gguf_tokenizer import added_token, around_texts, from_gguf
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX
 from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 CONFIG = "tokenizer_config.json"
-_CONTROL, _USER_DEFINED = 3, 4
 _LONGEST = 512  # bytes of a token of tiktoken
 _EXTRA = 1 << 12  # most of T5's extra tokens
 # What stands around a text by the tokenizer's class: keys of tokenizer_config.json.
@@ -54,7 +53,7 @@ def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
         metadata = _tiktoken(data, name) if ranks else read_sentencepiece(data, name)
         return _converted(metadata, config, whole=ranks)
     if "vocab.json" in files and "merges.txt" in files:
-        return _converted(_byte_level(files, config), config)
+        return _converted(_byte_level(files), config)
     if "vocab.txt" in files:
         return _converted(_word_piece(files["vocab.txt"], config), config)
     return None
@@ -73,7 +72,7 @@ def _text(data: bytes, name: str) -> str:
 def _is_ranks(data: bytes) -> bool:
     """Whether the file has lines of a token in base64 and its rank, as tiktoken's."""
     first = data[:4096].split(b"\n", 1)[0].split(b" ")
-    return len(first) == 2 and first[1].strip().isdigit() and first[0][:1] != b"\n"
+    return len(first) == 2 and first[1].strip().isdigit()
 
 
 def _alphabet() -> list[str]:
@@ -111,9 +110,12 @@ def _tiktoken(data: bytes, name: str) -> dict[str, Any]:
             halves = ("".join(letters[b] for b in part) for part in (token[:cut], token[cut:]))
             pairs.append(" ".join(halves))
     pre = next((pre for part, pre in _SPLITS.items() if part in name), "llama3")
-    return {PREFIX + key: value for key, value in {
-        "model": "gpt2", "pre": pre, "tokens": tokens, "merges": pairs, "token_type": [],
-    }.items() if value != []}  # fmt: skip
+    return _byte_pairs(pre, tokens, pairs)
+
+
+def _byte_pairs(pre: str, tokens: list[str], merges: list[str]) -> dict[str, Any]:
+    found = {"model": "gpt2", "pre": pre, "tokens": tokens, "merges": merges}
+    return {PREFIX + key: value for key, value in found.items()}
 
 
 def listed_tokens(vocab: Any, name: str) -> list[str]:
@@ -128,13 +130,11 @@ def listed_tokens(vocab: Any, name: str) -> list[str]:
     return found
 
 
-def _byte_level(files: Mapping[str, bytes], config: dict[str, Any]) -> dict[str, Any]:
+def _byte_level(files: Mapping[str, bytes]) -> dict[str, Any]:
     tokens = listed_tokens(parse_json(files["vocab.json"], "vocab.json", depth=2), "vocab.json")
     lines = _text(files["merges.txt"], "merges.txt").split("\n")
     lines = [line.rstrip("\r") for line in lines if not line.startswith("#version")]
-    return {PREFIX + key: value for key, value in {
-        "model": "gpt2", "pre": "gpt-2", "tokens": tokens, "merges": [x for x in lines if x],
-    }.items()}  # fmt: skip
+    return _byte_pairs("gpt-2", tokens, [x for x in lines if x])
 
 
 def _word_piece(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
@@ -176,17 +176,14 @@ def _added(config: dict[str, Any], tokens: list[str]) -> dict[int, dict[str, Any
         text = token.get("content") if isinstance(token, dict) else None
         if not key.isdecimal() or len(key) > 7 or not isinstance(text, str) or not text:
             raise FormatError(f"{CONFIG}: added_tokens_decoder has {key!r}, not an id and a token")
-        found[int(key)] = {"id": int(key), "content": text, "normalized": False} | {
-            name: token.get(name) is True
-            for name in ("single_word", "lstrip", "rstrip", "normalized", "special")
-        }
+        flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+        given = {name: token.get(name) is True for name in flags}
+        found[int(key)] = added_token(int(key), text, **given)
     extra = config.get("extra_ids", 100 if _kind(config) == "T5" and not found else 0)
     for i in range(extra if isinstance(extra, int) and 0 <= extra <= _EXTRA else 0):
-        if f"<extra_id_{i}>" not in tokens and not found.keys() & {len(tokens) + extra - 1 - i}:
-            found[len(tokens) + extra - 1 - i] = {
-                "id": len(tokens) + extra - 1 - i, "content": f"<extra_id_{i}>", "special": True,
-                "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-            }  # fmt: skip
+        id, text = len(tokens) + extra - 1 - i, f"<extra_id_{i}>"
+        if text not in tokens and id not in found:
+            found[id] = added_token(id, text)
     return found
 
 
@@ -215,15 +212,13 @@ def _converted(metadata: dict[str, Any], config: dict[str, Any], *, whole: bool 
             token = f"[{name.upper()}]"
         if isinstance(token, str) and token in names and names.index(token) not in added:
             id = names.index(token)
-            added[id] = {"id": id, "content": token, "special": True, "single_word": False,
-                         "lstrip": name == "mask" and model == "gpt2", "rstrip": False,
-                         "normalized": False}  # fmt: skip
+            added[id] = added_token(id, token, lstrip=name == "mask" and model == "gpt2")
     file["added_tokens"] = [added[id] for id in sorted(added)]
     all_ = {token: i for i, token in enumerate(names)}
     all_ |= {token["content"]: id for id, token in added.items()}
     if model != "bert":
         around = _around(config, model, all_)
-        file["post_processor"] = None if around == ([], []) else _template(*around, all_)
+        file["post_processor"] = around_texts(*around, all_, second=0)
     if config.get("add_prefix_space") is True and model == "gpt2":
         file["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
     return json.dumps(file, ensure_ascii=False).encode()
@@ -249,16 +244,3 @@ def _around(
         if token is not None:
             side.append(token)
     return sides
-
-
-def _template(before: list[str], after: list[str], ids: Mapping[str, int]) -> dict[str, Any]:
-    def special(tokens: list[str]) -> list[dict[str, Any]]:
-        return [{"SpecialToken": {"id": token, "type_id": 0}} for token in tokens]
-
-    one = [*special(before), {"Sequence": {"id": "A", "type_id": 0}}, *special(after)]
-    two = [*special(before), {"Sequence": {"id": "B", "type_id": 0}}, *special(after)]
-    return {
-        "type": "TemplateProcessing", "single": one, "pair": [*one, *two],
-        "special_tokens": {token: {"id": token, "ids": [ids[token]], "tokens": [token]}
-                           for token in {*before, *after}},
-    }  # fmt: skip
