@@ -21,6 +21,23 @@ RL_LOAD(b32load, b32)
 RL_STORE(b32store, b32)
 RL_STORE(b16store, b16)
 
+// 64 elements, whose halves are shifted by numbers of their own: one register or more. Shifts are
+// of 16 bits, so bits of the neighbouring byte come in, which are masked away.
+typedef uint8_t b64 __attribute__((vector_size(64)));
+typedef uint16_t h64 __attribute__((vector_size(64)));
+RL_LOAD(b64load, b64)
+RL_STORE(b64store, b64)
+#define QC_16(n) n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n
+#define QC_RIGHT(v, first, second) ((b64)((h64)(v) >> (h64){QC_16(first), QC_16(second)}))
+#define QC_LEFT(v, first, second) ((b64)((h64)(v) << (h64){QC_16(first), QC_16(second)}))
+
+// The same 32 bytes as both halves.
+RL_INLINE b64 qc_twice(const uint8_t *p) {
+    b64 v;
+    rl_copy(&v, p, 32), rl_copy((uint8_t *)&v + 32, p, 32);
+    return v;
+}
+
 #if defined(__wasm__)
 #define QC_PART static __attribute__((noinline)) // small code
 #else
@@ -87,34 +104,31 @@ RL_INLINE void qc_six_bits(const uint8_t *p, q_chunk *c) {
 
 RL_INLINE void qc_q4_k(const uint8_t *p, q_chunk *c) {
     qc_six_bits(p, c);
-    for (int t = 0; t < 4; t++) {
-        b32 v = b32load(p + 16 + 32 * t);
-        b32store(c->q + 64 * t, v & 15);
-        b32store(c->q + 64 * t + 32, v >> 4);
-    }
+    for (int t = 0; t < 4; t++)
+        b64store(c->q + 64 * t, QC_RIGHT(qc_twice(p + 16 + 32 * t), 0, 4) & 15);
 }
 
 RL_INLINE void qc_q5_k(const uint8_t *p, q_chunk *c) {
     qc_six_bits(p, c);
-    b32 fifth = b32load(p + 16);
-    for (int t = 0; t < 4; t++, fifth >>= 2) {
-        b32 v = b32load(p + 48 + 32 * t);
-        b32store(c->q + 64 * t, (v & 15) | (fifth & 1) << 4);
-        b32store(c->q + 64 * t + 32, v >> 4 | (fifth & 2) << 3);
-    }
+    b64 high = qc_twice(p + 16);
+    b64 fifth[4] = {QC_LEFT(high, 4, 3), QC_LEFT(high, 2, 1), QC_RIGHT(high, 0, 1),
+                    QC_RIGHT(high, 2, 3)};
+    for (int t = 0; t < 4; t++)
+        b64store(c->q + 64 * t, (QC_RIGHT(qc_twice(p + 48 + 32 * t), 0, 4) & 15) | (fifth[t] & 16));
 }
 
-RL_INLINE void qc_q6_k(const uint8_t *p, q_chunk *c) {
+// to: what the smallest number of six bits, -32, is stored as.
+RL_INLINE void qc_q6_k_to(uint8_t to, const uint8_t *p, q_chunk *c) {
     for (int n = 0; n < 2; n++) {
-        b32 a = b32load(p + 64 * n), b = b32load(p + 64 * n + 32), high = b32load(p + 128 + 32 * n);
-        int8_t *to = c->q + 128 * n;
-        b32store(to, ((a & 15) | (high & 3) << 4) - 32);
-        b32store(to + 32, ((b & 15) | (high >> 2 & 3) << 4) - 32);
-        b32store(to + 64, (a >> 4 | (high >> 4 & 3) << 4) - 32);
-        b32store(to + 96, (b >> 4 | high >> 6 << 4) - 32);
+        b64 v = b64load(p + 64 * n), high = qc_twice(p + 128 + 32 * n);
+        b64store(c->q + 128 * n, ((v & 15) | (QC_LEFT(high, 4, 2) & 48)) + to);
+        b64store(c->q + 128 * n + 64, ((v >> 4) | (QC_RIGHT(high, 0, 2) & 48)) + to);
     }
     qc_scale(b16load(p + 192), qc_half(p + 208), c->s);
 }
+
+RL_INLINE void qc_q6_k(const uint8_t *p, q_chunk *c) { qc_q6_k_to((uint8_t)-32, p, c); }
+RL_INLINE void qc_q6_k_biased(const uint8_t *p, q_chunk *c) { qc_q6_k_to(BIAS8 - 32, p, c); }
 
 // The numbers that four bits stand for.
 static const int8_t QC_CURVE[16] = {-127, -104, -83, -65, -49, -35, -22, -10,

@@ -45,8 +45,10 @@ static void qc_one(const float *x, int64_t columns, uint8_t *to) {
 }
 
 // Adds the products of a chunk with rounded activations; the elements of both sums add up to it.
-RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, vf sum[2]) {
-    (void)fine; // sums of four, if DOT32, have a scale each
+// bias: what is still to be added to the weights.
+RL_INLINE void qc_add(int least, int fine, uint8_t bias, const uint8_t *x, const q_chunk *c,
+                      vf sum[2]) {
+    (void)fine, (void)bias; // sums of four, if DOT32, have a scale each
     const float *d = (const float *)(x + QC_STEPS);
     float by[16] __attribute__((aligned(64)));
     QC_UNROLL for (int i = 0; i < 16; i += VF) {
@@ -59,7 +61,7 @@ RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, v
         vb w = bload(c->q + at);
         vi low = {0};
 #if BIAS8
-        if (!least) w ^= BIAS8, low = viload(x + 512 + at);
+        if (!least) w ^= bias, low = viload(x + 512 + at);
 #endif
         vi high = dot((vi){0}, w, bload(x + at));
         vi total = dot(low, w, bload(x + 256 + at)) + (high << 8);
@@ -85,7 +87,7 @@ RL_INLINE void qc_add(int least, int fine, const uint8_t *x, const q_chunk *c, v
 
 RL_INLINE vf qc_each_fast(int least, int fine, const uint8_t *x, const q_chunk *c, int64_t n) {
     vf sum[2] = {0};
-    for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, x, c, sum);
+    for (; n > 0; n--, c++, x += QC_ONE) qc_add(least, fine, BIAS8, x, c, sum);
     return sum[0] + sum[1];
 }
 
@@ -98,14 +100,14 @@ Q_APART vf qc_fast(int type, const uint8_t *x, const q_chunk *c, int64_t n) {
 #if !defined(__wasm__)
 #define QC_AHEAD 8192
 // Of the types that most files have a chunk is unpacked into registers.
-#define QC_REGISTERS(TYPE, name)                                                                   \
+#define QC_REGISTERS(TYPE, name, bias)                                                             \
     case RL_##TYPE:                                                                                \
         for (; n > 0; n--, p += q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)), x += QC_ONE) {\
             q_chunk c;                                                                             \
             for (int i = 0; i < q_bytes(RL_##TYPE) * (QC_SIZE / q_block(RL_##TYPE)); i += 64)      \
                 __builtin_prefetch(p + QC_AHEAD + i, 0, 2);                                        \
             qc_##name(p, &c);                                                                      \
-            qc_add(q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), x, &c, sum);                         \
+            qc_add(q_least(RL_##TYPE), qc_is_fine(RL_##TYPE), bias, x, &c, sum);                   \
         }                                                                                          \
         break;
 
@@ -115,12 +117,12 @@ Q_APART int64_t qc_stream(int type, const uint8_t *x, const uint8_t *p, int64_t 
     const int64_t all = n;
     vf sum[2] = {0};
     switch (type) {
-        QC_REGISTERS(Q4_K, q4_k)
-        QC_REGISTERS(Q5_K, q5_k)
-        QC_REGISTERS(Q6_K, q6_k)
-        QC_REGISTERS(IQ4_XS, iq4_xs)
-        QC_REGISTERS(IQ4_NL, iq4_nl)
-        QC_REGISTERS(MXFP4, mxfp4)
+        QC_REGISTERS(Q4_K, q4_k, 0)
+        QC_REGISTERS(Q5_K, q5_k, 0)
+        QC_REGISTERS(Q6_K, q6_k_biased, 0)
+        QC_REGISTERS(IQ4_XS, iq4_xs, BIAS8)
+        QC_REGISTERS(IQ4_NL, iq4_nl, BIAS8)
+        QC_REGISTERS(MXFP4, mxfp4, BIAS8)
     default: return 0;
     }
     *total += sum[0] + sum[1];
