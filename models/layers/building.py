@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
@@ -65,6 +66,21 @@ def kinds_of(
             f"{FULL} or {other}"
         )
     return [one == other for one in given]
+
+
+def kinds_by_pairs(name: str, pairs: Any, count: int, supported: Sequence[str]) -> list[str]:
+    """The kinds of `count` layers from key `name` of config.json: [[kinds, times], ...]."""
+    known = isinstance(pairs, list) and all(
+        isinstance(one, list) and [type(v) for v in one] == [list, int] and one[0] for one in pairs
+    )
+    each = (k for some, times in pairs for _ in range(times) for k in some) if known else ()
+    kinds = list(islice(each, count + 1))
+    if len(kinds) != count or any(kind not in supported for kind in kinds):
+        raise FormatError(
+            f"config.json: {name} is {brief(pairs)}; it must give each of {count} layers as "
+            f"{' or '.join(supported)}"
+        )
+    return kinds
 
 
 def numbers_of(name: str, given: Any, count: int | None = None) -> list[int]:

@@ -30,6 +30,7 @@ class Config(llama.Config):
     sliding_window_pattern: int = 4
     layer_types: Any = None
     tie_word_embeddings: bool | None = True
+    max_position_embeddings: int = 8192
     model_type: str = "cohere"
 
 

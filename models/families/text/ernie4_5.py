@@ -27,6 +27,8 @@ class Config(llama.Config):
     head_dim: int | None = 128
     compression_ratio: Any = None
     tie_word_embeddings: bool | None = True
+    max_position_embeddings: int = 131072
+    rope_theta: float = 500000.0
     model_type: str = "ernie4_5"
 
 

@@ -26,6 +26,7 @@ class Config(llama.Config):
     tie_word_embeddings: bool | None = True
     hidden_act: str = "gelu_pytorch_tanh"
     hidden_activation: str | None = None
+    max_position_embeddings: int = 8192
     model_type: str = "gemma"
 
 

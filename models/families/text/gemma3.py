@@ -34,6 +34,7 @@ class Config(gemma2.Config):
     rope_theta: float = 1000000.0
     rope_local_base_freq: float = 10000.0
     sliding_window_pattern: int = 6
+    max_position_embeddings: int = 131072
     model_type: str = "gemma3_text"
 
 

@@ -29,6 +29,7 @@ class Config(llama.Config):
     rms_norm_eps: float = 0.00000015625
     partial_rotary_factor: float | None = None
     attention_bias: bool = True
+    max_position_embeddings: int = 131072
     model_type: str = "glm"
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
-from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.building import decoder_builder, kinds_by_pairs
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
@@ -50,24 +49,17 @@ class Config:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    kinds = c.attention_layers
-    if kinds is None:
-        pairs = c.attention_types or [[["global", "local"], c.num_layers // 2]]
-        kinds = [kind for names, times in pairs for kind in names * times]
-    if len(kinds) != c.num_layers or not set(kinds) <= {"global", "local"}:
-        raise FormatError(
-            f"config.json: attention_types is {brief(c.attention_types)}; it must give each of "
-            f"{c.num_layers} layers as global or local"
-        )
+    pairs = c.attention_types or [[["global", "local"], c.num_layers // 2]]
+    if c.attention_layers:
+        pairs = [[c.attention_layers, 1]]
+    kinds = kinds_by_pairs("attention_types", pairs, c.num_layers, ("global", "local"))
     attention = AttentionSpec(
         c.num_heads, c.num_heads, c.hidden_size // max(c.num_heads, 1), out_bias=True, scale=1.0,
         names=AttentionNames(out="out_proj"),
     )  # fmt: skip
     local = replace(attention, window=c.window_size)
-    mlp = MLPSpec(
-        c.intermediate_size or 4 * c.hidden_size, c.activation_function, gated=False, bias=True,
-        names=MLPNames(up="c_fc", down="c_proj"),
-    )  # fmt: skip
+    mlp = MLPSpec(c.intermediate_size or 4 * c.hidden_size, c.activation_function, gated=False,
+        bias=True, names=MLPNames(up="c_fc", down="c_proj"))  # fmt: skip
     layers = tuple(LayerSpec(local if kind == "local" else attention, mlp) for kind in kinds)
     return DecoderSpec(
         c.vocab_size, c.hidden_size, c.max_position_embeddings, layers,

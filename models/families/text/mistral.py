@@ -20,8 +20,9 @@ BASE_PREFIX = "model."
 class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
-    sliding_window: int | None = None
+    sliding_window: int | None = 4096
     layer_types: Any = None
+    max_position_embeddings: int = 131072
     model_type: str = "mistral"
 
 

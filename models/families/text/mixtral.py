@@ -27,6 +27,8 @@ class Config(mistral.Config):
     num_experts_per_tok: int = 2
     num_local_experts: int = 8
     router_jitter_noise: float = 0.0  # training only
+    rope_theta: float = 1000000.0
+    sliding_window: int | None = None
     model_type: str = "mixtral"
 
 

@@ -34,7 +34,7 @@ class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
     rms_norm_eps: float = 1e-5
-    sliding_window: int | None = None  # OLMo 3
+    sliding_window: int | None = 4096  # OLMo 3
     layer_types: Any = None
     model_type: str = "olmo2"
 

@@ -28,6 +28,7 @@ class Config(llama.Config):
     num_local_experts: int | None = None  # newer files' name of the same
     num_experts_per_tok: int = 8
     norm_topk_prob: bool = False
+    max_position_embeddings: int = 4096
     model_type: str = "olmoe"
 
 

@@ -26,6 +26,7 @@ class Config(llama.Config):
     original_max_position_embeddings: int = 4096
     partial_rotary_factor: float | None = None
     sliding_window: int | None = None
+    max_position_embeddings: int = 4096
     model_type: str = "phi3"
 
 

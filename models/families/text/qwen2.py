@@ -26,6 +26,7 @@ class Config(llama.Config):
     max_window_layers: int = 28
     layer_types: Any = None
     use_mrope: bool = False
+    max_position_embeddings: int = 32768
     model_type: str = "qwen2"
 
 

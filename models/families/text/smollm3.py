@@ -26,6 +26,7 @@ class Config(qwen2.Config):
     no_rope_layers: Any = None
     no_rope_layer_interval: int = 4
     tie_word_embeddings: bool | None = True
+    max_position_embeddings: int = 32768
     model_type: str = "smollm3"
 
 

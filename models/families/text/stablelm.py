@@ -30,6 +30,7 @@ class Config(llama.Config):
     use_qkv_bias: bool = False
     qk_layernorm: bool = False
     use_parallel_residual: bool = False
+    max_position_embeddings: int = 4096
     model_type: str = "stablelm"
 
 

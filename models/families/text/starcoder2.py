@@ -31,6 +31,7 @@ class Config(llama.Config):
     embedding_dropout: float = 0.0
     residual_dropout: float = 0.0
     tie_word_embeddings: bool | None = True
+    max_position_embeddings: int = 4096
     model_type: str = "starcoder2"
 
 
