@@ -54,6 +54,7 @@ HARMLESS = frozenset(
     fused_add_norm rescale_prenorm_residual residual_in_fp32 time_step_floor
     time_step_init_scheme time_step_max time_step_min time_step_scale use_associative_scan
     use_mambapy w_init_variance_scale final_w_init_variance_scale
+    deterministic_flash_attn slow_but_exact sparse_pred_ignore_index sparse_prediction
     attn_mode fuse_norm fuse_cross_entropy fuse_linear_cross_entropy use_l2warp
 """.split()
 )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rushlight.core import nn, ops
+from rushlight.core.functional.network import activations
 from rushlight.core.nn import init
 from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -15,14 +16,22 @@ from rushlight.models.config import choose
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.routing import Router, RoutingSpec
 
+# By transformers' names. quick_gelu: Hendrycks and Gimpel (2016); relu2: So et al. (2021).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": ops.gelu,
     "gelu_fast": partial(ops.gelu, approximate="tanh"),
     "gelu_new": partial(ops.gelu, approximate="tanh"),
     "gelu_pytorch_tanh": partial(ops.gelu, approximate="tanh"),
+    "leaky_relu": activations.leaky_relu,
+    "mish": activations.mish,
+    "quick_gelu": lambda x: x * (x * 1.702).sigmoid(),
     "relu": ops.relu,
+    "relu2": lambda x: x.relu().square(),
+    "relu6": activations.relu6,
+    "sigmoid": ops.sigmoid,
     "silu": ops.silu,
     "swish": ops.silu,
+    "tanh": ops.tanh,
 }
 
 

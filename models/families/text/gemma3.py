@@ -53,7 +53,8 @@ def describe(c: Config) -> DecoderSpec:
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         kind = SLIDING if within[layer] else FULL
         rotary = rotary_of(local if within[layer] else given, a.head_dim, kind)
-        return replace(a, rotary=rotary, norm=plain.norm)
+        # The published model has the key, and does not read it.
+        return replace(a, rotary=rotary, norm=plain.norm, softcap=None)
 
     return each_attention(plain, changed)
 

@@ -22,7 +22,7 @@ class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
     use_sliding_window: bool = False
-    sliding_window: int | None = None
+    sliding_window: int | None = 4096
     max_window_layers: int = 28
     layer_types: Any = None
     use_mrope: bool = False

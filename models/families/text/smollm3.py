@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.text import qwen2
 from rushlight.models.gguf.architecture import Architecture, halves
-from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("smollm3",)
@@ -23,6 +23,7 @@ class Config(qwen2.Config):
     """The keys of config.json that the model depends on."""
 
     rope_theta: float = 2000000.0
+    sliding_window: int | None = None
     no_rope_layers: Any = None
     no_rope_layer_interval: int = 4
     tie_word_embeddings: bool | None = True
@@ -39,15 +40,12 @@ def describe(c: Config) -> DecoderSpec:
         raise FormatError(
             f"config.json: no_rope_layers is {brief(rotated)}; it must have {count} entries 0 or 1"
         )
-    return each_attention(
-        qwen2.describe(c),
-        lambda i, a: replace(
-            a,
-            bias=c.attention_bias,
-            out_bias=c.attention_bias,
-            rotary=a.rotary if rotated[i] else None,
-        ),
-    )
+    windows = c.use_sliding_window and c.sliding_window is not None
+    within = kinds_of(c.layer_types, count, lambda i: windows and not rotated[i])
+    return each_attention(qwen2.describe(c), lambda i, a: replace(
+        a, bias=c.attention_bias, out_bias=c.attention_bias,
+        rotary=a.rotary if rotated[i] else None, window=c.sliding_window if within[i] else None,
+    ))  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)

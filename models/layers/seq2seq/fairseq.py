@@ -96,10 +96,13 @@ def fairseq_builder(
         if any(name.endswith("embed_positions.weight") for name in names):
             positions = replace(positions, kind="learned")  # the same numbers, stored
         own = not getattr(c, "share_encoder_decoder_embeddings", True)
+        # An untied model may store three tables.
+        stored = (f"model.{one}.embed_tokens.weight" in names for one in ("encoder", "decoder"))
+        apart = own or (not c.tie_word_embeddings and all(stored))
         target = getattr(c, "decoder_vocab_size", None)
         return Seq2Seq(c, Seq2SeqSpec(
             target if own and target else c.vocab_size, c.d_model, c.max_position_embeddings,
-            _stack(c, kind, "encoder", own), _stack(c, kind, "decoder", own),
+            _stack(c, kind, "encoder", apart), _stack(c, kind, "decoder", apart),
             NormSpec("layer", 1e-5), kind.place, positions,
             embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
             tied=c.tie_word_embeddings,

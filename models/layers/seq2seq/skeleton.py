@@ -125,6 +125,8 @@ class Seq2Seq(Seq2SeqLM):
             found[f"{names.base}.version"] = ""
             cross = f"{names.base}.{names.layers}.0.{names.cross}"
             found[f"{cross}.{names.relative}.weight"] = ""
+        if spec.encoder.names.embedding != spec.decoder.names.embedding:
+            found[f"{StackNames.embedding}.weight"] = ""
         return found | ({"lm_head.weight": table} if spec.tied else {})
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
