@@ -39,7 +39,7 @@ class Config:
     use_bias: bool = False
     use_conv_bias: bool = True
     tie_word_embeddings: bool | None = True
-    intermediate_size: Any = None
+    intermediate_size: int | None = None
     eos_token_id: Any = None
     model_type: str = "mamba"
     num_attention_heads = 0  # as GGUF has it
@@ -48,7 +48,7 @@ class Config:
     @property
     def inner(self) -> int:
         """The width of the scan."""
-        return int(self.expand * self.hidden_size)
+        return self.intermediate_size or int(self.expand * self.hidden_size)
 
     @property
     def rank(self) -> int:
