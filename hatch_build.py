@@ -120,7 +120,7 @@ def with_library(root: Path, target: str, data: dict[str, Any]) -> None:
     if name not in builder.TARGETS or not builder.TARGETS[name].tag:
         known = ", ".join(n for n, t in builder.TARGETS.items() if t.tag)
         raise ValueError(f"RUSHLIGHT_WHEEL: platform {target} is not supported; supported: {known}")
-    path = builder.build(name, root / "simd_kernels" / "build" / name)
+    path = builder.library(name)
     data["force_include"][str(path)] = f"rushlight/simd_kernels/build/{path.name}"
     data["pure_python"], data["tag"] = False, f"py3-none-{builder.TARGETS[name].tag}"
 

@@ -176,6 +176,12 @@ def build_missing(names: Sequence[str], out: Path = HERE / "build") -> list[Path
     return [out / TARGETS[n].file for n in names]
 
 
+def library(name: str) -> Path:
+    """The library of one target, up to date; those of other machines have a folder each."""
+    out = HERE / "build"
+    return build_missing([name], out if name == this_machine() else out / name)[0]
+
+
 def main(args: list[str]) -> int:
     """The command; the module's docstring describes it."""
     if args == ["--list"]:
