@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.layers import disentangled
+from rushlight.models.layers.blocks import disentangled
 from rushlight.models.layers.distances import RelativeBias, RelativeSpec, alibi_bias
 from rushlight.models.layers.mlp import MLPNames, MLPSpec, put_mlp, run_mlp
 from rushlight.models.layers.naming import put

@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
-from rushlight.models.layers.adapters import WHERE
+from rushlight.models.layers.blocks.adapters import WHERE
 
 DATA = Path(__file__).parent / "data" / "families" / "jina_embeddings_v3.safetensors"
 CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}

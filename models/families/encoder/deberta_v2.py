@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.config import choose
-from rushlight.models.layers.disentangled import DisentangledSpec
+from rushlight.models.layers.blocks.disentangled import DisentangledSpec
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
