@@ -142,6 +142,10 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         hidden_activation="silu",
         layer_types=["sliding_attention", "full_attention"] * 2,
     )),
+    "model2vec": ("StaticModel", {"model_type": "model2vec", "vocab_size": 50, "hidden_dim": 7}),
+    "model2vec-weights": ("StaticModel", {
+        "model_type": "model2vec", "vocab_size": 50, "hidden_dim": 6, "apply_zipf": True,
+    }),
     "deberta-v2": ("DebertaV2Model", _encoder(
         "deberta-v2", relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
         share_att_key=True, pos_att_type="p2c|c2p", position_biased_input=False,
