@@ -28,7 +28,7 @@ RANGES = {"theta": (1.0, _MOST)} | dict.fromkeys(("eps", "dropout", "prob"), (0.
 HARMLESS = frozenset(
     """
     apply_query_key_layer_scaling architectures attention_softmax_in_fp32
-    auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout
+    auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout cls_dropout
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
     label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
@@ -40,7 +40,7 @@ HARMLESS = frozenset(
     tokenizer_name verbose
     activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout
     decoder_layerdrop dropout dropout_rate embd_pdrop encoder_layerdrop fp32_residual_connection
-    hidden_dropout hidden_dropout_prob initializer_factor resid_pdrop
+    hidden_dropout hidden_dropout_prob initializer_factor pooler_dropout resid_pdrop
     output_attentions output_hidden_states output_router_logits output_scores router_aux_loss_coef
     aux_loss_alpha seq_aux ep_size qk_head_dim
     return_dict return_dict_in_generate

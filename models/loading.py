@@ -23,6 +23,7 @@ from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
 from rushlight.models.prequantized import dequantized, named_dtype
 from rushlight.models.saving import SMALL
+from rushlight.models.sentence_modules import read_list
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -66,10 +67,29 @@ def load(
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
     files = SmallFiles(folder.parent if folder.suffix == ".pth" else folder)
+    if inner := inner_folder(files):
+        folder, files = folder / inner, files.below(inner)
     if not states_metadata(folder) and folder.suffix != ".pth" and not any(folder.glob("*.pth")):
-        require_config(files, f"{folder}: ")
+        if not is_static(files):
+            require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)
     return from_parts(files, tensors, metadata, device=device, dtype=dtype)
+
+
+def inner_folder(files: Mapping[str, bytes]) -> str:
+    """The folder of the first module of modules.json, where config.json is; "" for the same."""
+    if "modules.json" not in files or "config.json" in files:
+        return ""
+    first = read_list(files)[:1]
+    path = first[0].get("path") if first else ""
+    plain = isinstance(path, str) and re.fullmatch(r"[\w-][\w.-]*", path)
+    return path if plain and isinstance(path, str) else ""
+
+
+def is_static(files: Mapping[str, bytes]) -> bool:
+    """Whether modules.json says that texts are means of tokens' embeddings, without config.json."""
+    first = read_list(files)[:1] if "modules.json" in files else []
+    return bool(first) and str(first[0].get("type")).endswith("StaticEmbedding")
 
 
 def require_config(files: Mapping[str, bytes], where: str = "") -> None:
@@ -169,7 +189,7 @@ def assemble(
                 f"config.json: {key} is {layers}, but the checkpoint has only "
                 f"{len(tensors)} tensors"
             )
-    model: Model = family.build(config, tensors.keys())
+    model: Model = family.build(config, tensors)
     model.tasks = model.tasks or family.TASKS  # a head serves its own
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
     # With assign the parameters share the mapped file or the downloaded bytes.

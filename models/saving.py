@@ -25,6 +25,8 @@ SMALL = (
     "chat_template.jinja", "modules.json", "sentence_bert_config.json", "1_Pooling/config.json",
     "config_sentence_transformers.json",
 )  # fmt: skip
+# Parameters of a sentence encoder's modules, which have folders of their own.
+STEPS = ("token_steps.", "text_steps.")
 INDEX = "model.safetensors.index.json"
 _WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
 _STACK = re.compile(r"(.*\.(?:experts|norms)\.)((?:[^.]+\.)?(?:weight|bias))")
@@ -50,6 +52,8 @@ def save_folder(
             "which is not supported; write it as GGUF with rl.quantize"
         )
     small = _small_files(model)
+    after = getattr(model, "after", None)
+    modules: dict[str, Any] = {} if after is None else after.weights
     shards = _shards(dict(checkpoint_weights(model, dequantize)), max_shard_bytes)
     names = _names(len(shards))
     _refuse_to_replace(target, {*small, *names}, overwrite)
@@ -60,6 +64,10 @@ def save_folder(
             save_safetensors(tensors, unfinished / name, {"format": "pt"})
         if len(shards) > 1:
             small[INDEX] = _index(names, shards)
+        for folder, module in modules.items():
+            (unfinished / folder).mkdir(parents=True, exist_ok=True)
+            save_safetensors(module.state_dict(), unfinished / _placed_in(folder))
+        names += [_placed_in(folder) for folder in modules]
         for name, data in small.items():
             (unfinished / name).parent.mkdir(exist_ok=True)
             (unfinished / name).write_bytes(data)
@@ -112,6 +120,7 @@ def _small_files(model: Model) -> dict[str, bytes]:
     if tied is not None:
         config["tie_word_embeddings"] = tied
     found["config.json"] = json.dumps(config, indent=2).encode()
+    found |= model.after.files if getattr(model, "after", None) is not None else {}
     if isinstance(model.tokenizer, NativeTokenizer):
         found["tokenizer.json"] = model.tokenizer.to_json()
     return found
@@ -122,6 +131,8 @@ def checkpoint_weights(
 ) -> Iterator[tuple[str, Tensor]]:
     """The parameters under the checkpoint's names: single experts, not stacks."""
     for name, t in model.state_dict().items():
+        if name.startswith(STEPS):
+            continue
         if t.dtype.kind == "q":
             if dequantize is None:
                 raise ValueError(
@@ -149,6 +160,10 @@ def _shards(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]
         shards[-1][name] = t
         size += t.nbytes
     return shards
+
+
+def _placed_in(folder: str) -> str:
+    return f"{folder}/model.safetensors"
 
 
 def _names(count: int) -> list[str]:

@@ -28,6 +28,7 @@ class Rope:
     - "longrope" (Ding et al., 2024) divides each frequency by a number of `short_factor`, or of
       `long_factor` where a row is longer than the original context; cos and sin are scaled too,
       by `short_mscale` and `long_mscale` where those are given.
+    - "ntk" divides frequency i by factor^((2 (i + 1) / dim)^mixed_b); by default mixed_b is 1.
     - "dynamic" raises theta where a row is longer than `max_position_embeddings`.
 
     reach: the context that yarn and dynamic make of the original one, else 0. FormatError for
@@ -119,11 +120,15 @@ def _scaled(frequencies: list[float], kind: Any, scaling: Mapping[str, Any]) -> 
         return [f / factor for f in frequencies]
     if kind == "llama3":
         return [_llama3(f, scaling) for f in frequencies]
+    if kind == "ntk":
+        factor, half = max(_number(scaling, "factor"), 1.0), len(frequencies)
+        power = 1.0 if scaling.get("mixed_b") is None else _number(scaling, "mixed_b")
+        return [f / factor ** (((i + 1) / half) ** power) for i, f in enumerate(frequencies)]
     if kind == "factors":
         return _divided(frequencies, scaling, "factors")
     raise FormatError(
         f"config.json: rope_scaling of type {kind!r} is not supported; supported: default, "
-        "dynamic, linear, llama3, longrope, yarn"
+        "dynamic, linear, llama3, longrope, ntk, yarn"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.blocks import disentangled
 from rushlight.models.layers.distances import RelativeBias, RelativeSpec, alibi_bias
 from rushlight.models.layers.mlp import MLPNames, MLPSpec, put_mlp, run_mlp
 from rushlight.models.layers.naming import put
@@ -24,7 +25,8 @@ class EncoderNames:
     """The checkpoint's names, as paths: of the model, and from `q` to `mlp_norm` of a layer.
 
     projection: from the embeddings' width to the layers'. relative: the bias by distance. qkv: q, k
-    and v as one matrix. gate: of a gated MLP; gate_up: one matrix with the rows of gate, then up.
+    and v as one matrix. gate: of a gated MLP; gate_up: one matrix with the rows of gate, then up;
+    up_gate: with those of up first.
     """
 
     words: str = "embeddings.word_embeddings"
@@ -42,6 +44,7 @@ class EncoderNames:
     attention_norm: str = "attention.output.LayerNorm"
     gate: str = ""
     gate_up: str = ""
+    up_gate: str = ""
     up: str = "intermediate.dense"
     down: str = "output.dense"
     mlp_norm: str = "output.LayerNorm"
@@ -53,16 +56,17 @@ class EncoderNames:
 class EncoderSpec:
     """An encoder `width` features wide, for `context` tokens with `types` token types (0: none).
 
-    embedding: the embeddings' width, if it differs; project: they pass a projection even if it
-    does not. plain_pooler: the pooler's projection has its name. place: "after" normalises the sum
-    of each residual, "before" the input of each part, with a final norm; first_norm: whether the
-    first layer has one before its attention. absolute: position embeddings; they begin at `first`,
-    and count only tokens other than `pad` if that is given. buckets: of a bias by distance. rotary
-    and windows: of each layer; a window w sees less than w tokens on each side. order: the names of
-    the layers under names.layers, as they run; a name that occurs twice is a shared layer. gated:
-    the MLP is down(act(gate(x)) * up(x)). biases: of q, k and v, of the attention's output, of up,
-    of down.
-    dropout: of each part's output, in training.
+    embedding: the embeddings' width, if it differs; project: they pass a projection even if it does
+    not; project_first: without a bias, before their norm. plain_pooler: the pooler's projection has
+    its name. place: "after" normalises the sum of each residual, "before" the input of each part,
+    with a final norm; first_norm: whether the first layer has one before its attention. absolute:
+    position embeddings; they begin at `first`, and count only tokens other than `pad` if that is
+    given. buckets: of a bias by distance. rotary and windows: of each layer; a window w sees less
+    than w tokens on each side. order: the names of the layers under names.layers, as they run; a
+    name that occurs twice is a shared layer. gated: the MLP is down(act(gate(x)) * up(x)). biases:
+    of q, k and v, of the attention's output, of up, of down. scale: of scores, 1/sqrt(head) by
+    default. conv: the size, groups and activation of a convolution beside the first layer. dropout:
+    of each part's output, in training.
     """
 
     vocab: int
@@ -80,11 +84,15 @@ class EncoderSpec:
     plain_pooler: bool = False
     embedding: int = 0
     project: bool = False
+    project_first: bool = False
     absolute: bool = True
     first: int = 0
     pad: int | None = None
     buckets: int = 0
     alibi: bool = False
+    disentangled: disentangled.DisentangledSpec | None = None
+    scale: float | None = None
+    conv: tuple[int, int, str] | None = None
     rotary: tuple[RotarySpec, ...] = ()
     windows: tuple[int | None, ...] = ()
     order: tuple[str, ...] = ()
@@ -109,11 +117,14 @@ class EncoderSpec:
 
 @dataclass(frozen=True)
 class EncoderContext:
-    """What layers share: the padding mask (batch, 1, 1, length), a bias of scores, angles."""
+    """What layers share: the padding mask (batch, 1, 1, length), a bias of scores, angles, and the
+    table of disentangled positions.
+    """
 
     mask: Tensor | None
     bias: Tensor | None
     angles: Angles
+    table: tuple[Tensor, Tensor] | None = None
 
 
 class EncoderLayer(nn.Module):
@@ -127,13 +138,15 @@ class EncoderLayer(nn.Module):
         else:
             for name in (names.q, names.k, names.v):
                 put(self, name, nn.Linear(width, width, bias=qkv))
+        if spec.disentangled is not None:
+            disentangled.put_projections(self, width, spec.disentangled)
         put(self, names.out, nn.Linear(width, width, bias=out))
         self.attention_norm = "" if first and not spec.first_norm else names.attention_norm
         if self.attention_norm:
             put(self, names.attention_norm, make_norm(width, spec.norm))
         self.mlp_spec = MLPSpec(
             spec.inner, spec.activation, spec.gated, up, down_bias=down,
-            names=MLPNames(names.gate, names.up, names.down, names.gate_up),
+            names=MLPNames(names.gate, names.up, names.down, names.gate_up, names.up_gate),
         )  # fmt: skip
         put_mlp(self, width, self.mlp_spec)
         put(self, names.mlp_norm, make_norm(width, spec.norm))
@@ -165,7 +178,12 @@ class EncoderLayer(nn.Module):
             cos, sin = context.angles[spec.rotary[layer]]
             q, k = ops.rope(q, cos, sin), ops.rope(k, cos, sin)
         window = spec.windows[layer] if spec.windows else None
-        y = ops.attention(q, k, v, mask=context.mask, bias=context.bias, window=window)
+        bias = context.bias
+        if spec.disentangled is not None and context.table is not None:
+            content = {"c2p": (names.k, q), "p2c": (names.q, k)}
+            bias = disentangled.position_scores(self, spec.disentangled, content, context.table)
+            bias = bias if bias is None or spec.scale is None else bias * spec.scale
+        y = ops.attention(q, k, v, mask=context.mask, bias=bias, window=window, scale=spec.scale)
         return self._apply(names.out, y.transpose(1, 2).reshape(batch, length, width))
 
     def _apply(self, name: str, x: Tensor) -> Tensor:
@@ -197,13 +215,18 @@ class Encoder(SentenceEncoder):
             put(self, names.positions, nn.Embedding(spec.first + spec.context, inside))
         if spec.types:
             put(self, names.types, nn.Embedding(spec.types, inside))
-        put(self, names.embedding_norm, make_norm(inside, spec.norm))
         self.projects = spec.project or inside != width
         if self.projects:
-            put(self, names.projection, nn.Linear(inside, width))
+            put(self, names.projection, nn.Linear(inside, width, bias=not spec.project_first))
+        normed = width if spec.project_first else inside
+        put(self, names.embedding_norm, make_norm(normed, spec.norm))
         if spec.buckets:
             relative = RelativeSpec(spec.buckets, _FARTHEST)
             put(self, names.relative, RelativeBias(relative, spec.heads, both_ways=True))
+        if spec.disentangled is not None:
+            disentangled.put_table(self, width, spec.disentangled, spec.norm.eps)
+        if spec.conv is not None:
+            put(self, disentangled.CONV, disentangled.ConvLayer(width, *spec.conv, spec.norm.eps))
         self.rotary = Rotary(dict.fromkeys(spec.rotary))
         for i, path in enumerate(dict.fromkeys(spec.paths)):
             put(self, path, EncoderLayer(spec, first=i == 0))
@@ -229,18 +252,25 @@ class Encoder(SentenceEncoder):
         if ids.ndim != 2 or ids.shape[1] > limit:
             kind = self.config.model_type
             raise ValueError(f"{kind}: ids are {ids.shape}; they must be (batch, up to {limit})")
-        mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
+        seen = None if attention_mask is None else attention_mask != 0
+        mask = None if seen is None else seen[:, None, None, :]
         x = self._embedded(ids, token_type_ids)
-        bias, length = None, ids.shape[1]
+        bias, rows, length = None, None, ids.shape[1]
         if spec.alibi:
             bias = alibi_bias(spec.heads, length, ids.device)
         elif spec.buckets:
             table: Any = self.get_submodule(spec.names.relative)
             bias = table.bias(length, length, 0)
+        elif spec.disentangled is not None:
+            rows = disentangled.table_of(self, spec.disentangled, length)
         positions = ops.arange(length, device=ids.device).unsqueeze(0)
-        context = EncoderContext(mask, bias, self.rotary.angles(positions))
+        context = EncoderContext(mask, bias, self.rotary.angles(positions), rows)
+        real = None if seen is None else seen.unsqueeze(-1).to(x.dtype)
+        before = x if real is None or spec.conv is None else x * real
         for i, path in enumerate(spec.paths):
             x = self.get_submodule(path)(x, context, i)
+            if i == 0 and spec.conv is not None:
+                x = self.get_submodule(disentangled.CONV)(before, x, real)
         if spec.place == "before":
             x = self.get_submodule(spec.names.norm)(x)
         return x
@@ -259,8 +289,8 @@ class Encoder(SentenceEncoder):
             else:
                 real = (ids != spec.pad).to(ids.dtype)
                 x = x + positions(real.cumsum(1) * real + (spec.first - 1))
-        x = self.get_submodule(names.embedding_norm)(x)
-        if self.projects:
-            x = self.get_submodule(names.projection)(x)
+        steps = [names.embedding_norm, names.projection][: 1 + self.projects]
+        for name in reversed(steps) if spec.project_first else steps:
+            x = self.get_submodule(name)(x)
         out: Tensor = self.dropout(x)
         return out

@@ -33,7 +33,9 @@ class HeadNames:
     dense, norm, decoder and bias: of masked words; `act` "": the encoder's activation. inner: the
     projection of the first position before a text's classes, with `inner_act`; "": the pooler is
     there instead. text: of a text's classes. token, ends: of a token's classes and answers' ends.
-    unused: what a checkpoint may hold beside, by the names' beginning.
+    unused: what a checkpoint may hold beside, by the names' beginning. every: classes and ends pass
+    dense, act and norm too. mean: of all positions, not the first, for a text. biases: of dense and
+    decoder.
     """
 
     dense: str = "cls.predictions.transform.dense"
@@ -47,6 +49,9 @@ class HeadNames:
     token: str = "classifier"
     ends: str = "qa_outputs"
     unused: str = "cls.seq_relationship"
+    every: bool = False
+    mean: bool = False
+    biases: tuple[bool, bool] = (True, True)
 
 
 # RoBERTa's, which others took over.
@@ -101,20 +106,22 @@ class HeadedEncoder(Encoder):
         self.labels: tuple[str, ...] = ()
         self.problem, width = values.get("problem_type"), spec.width
         self.tied = values.get("tie_word_embeddings", True) is not False
-        if kind == "ForMaskedLM":
-            inside = spec.embedding or width
-            put(self, names.dense, nn.Linear(width, inside))
+        words, inside = kind == "ForMaskedLM", width
+        if words or names.every:
+            inside = (words and spec.embedding) or width
+            put(self, names.dense, nn.Linear(width, inside, bias=names.biases[0]))
             put(self, names.norm, make_norm(inside, spec.norm))
+        if words:
             bias = f"{names.decoder}.bias"
             if self.tied:
                 if names.bias == bias:
                     put(self, names.decoder, nn.Module())
                 parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
-                parent.bias = parameter(spec.vocab)
-                words = f"{prefix}{spec.names.words}.weight"
-                self.duplicates = {bias: names.bias, f"{names.decoder}.weight": words}
+                parent.bias = parameter(spec.vocab) if names.biases[1] else None
+                same = f"{prefix}{spec.names.words}.weight"
+                self.duplicates = {bias: names.bias, f"{names.decoder}.weight": same}
             else:
-                put(self, names.decoder, nn.Linear(inside, spec.vocab))
+                put(self, names.decoder, nn.Linear(inside, spec.vocab, bias=names.biases[1]))
                 self.duplicates = {names.bias: bias}
             unused = (f"{names.unused}.weight", f"{names.unused}.bias")
             self.duplicates = {**self.duplicates, **dict.fromkeys(unused, "")}
@@ -148,9 +155,12 @@ class HeadedEncoder(Encoder):
         (batch, length, labels) of tokens, (batch, length, 2) of the starts and ends of answers.
         """
         names, x = self.head_names, self(ids, attention_mask, token_type_ids)
-        if self.kind == "ForMaskedLM":
+        if names.every and self.kind == "ForSequenceClassification":
+            x = self._summary(x, attention_mask)
+        if self.kind == "ForMaskedLM" or names.every:
             act = ACTIVATIONS[names.act or self.spec.activation]
             x = self._part(names.norm, act(self._part(names.dense, x)))
+        if self.kind == "ForMaskedLM":
             if not self.tied:
                 return self._part(names.decoder, x)
             words: Any = self.get_submodule(self.spec.names.words)
@@ -161,14 +171,25 @@ class HeadedEncoder(Encoder):
             return self._part(names.ends, x)
         if self.kind == "ForTokenClassification":
             return self._part(names.token, x)
+        if names.every:
+            return self._part(names.text, x)
         if names.inner:
             y = self._part(names.inner, x[:, 0])
-            x = y.tanh() if names.inner_act == "tanh" else ACTIVATIONS[names.inner_act](y)
+            x = ACTIVATIONS[names.inner_act](y)
         elif self.spec.plain_pooler:
             x = self._part(self.spec.names.pooler, x[:, 0]).tanh()
         else:
             x = self._part(self.spec.names.pooler, x)
         return self._part(names.text, x)
+
+    def _summary(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The first or the mean of (batch, length, width), over the places of the mask."""
+        if not self.head_names.mean:
+            return x[:, 0]
+        if mask is None:
+            return x.mean(1)
+        real = (mask != 0).unsqueeze(-1).to(x.dtype)
+        return (x * real).sum(1) / real.sum(1)
 
     def _part(self, path: str, x: Tensor) -> Tensor:
         out: Tensor = self.get_submodule(path)(x)

@@ -37,12 +37,15 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class MLPNames:
-    """The checkpoint's names. gate_up: one matrix with the rows of gate, then of up."""
+    """The checkpoint's names. gate_up: one matrix with the rows of gate, then of up; up_gate: one
+    with those of up first.
+    """
 
     gate: str = "gate_proj"
     up: str = "up_proj"
     down: str = "down_proj"
     gate_up: str = ""
+    up_gate: str = ""
     router: str = "gate"
     experts: str = "experts"
     shared: str = "shared_expert"
@@ -121,8 +124,8 @@ def projection(inside: int, outside: int, bias: bool, transposed: bool) -> nn.Mo
 def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
     """Make the matrices of a feed-forward part below `root`, at the paths of its names."""
     names, inner = spec.names, spec.inner
-    if spec.gated and names.gate_up:
-        put(root, names.gate_up, projection(width, 2 * inner, spec.bias, spec.transposed))
+    if spec.gated and (both := names.gate_up or names.up_gate):
+        put(root, both, projection(width, 2 * inner, spec.bias, spec.transposed))
     else:
         for name in (names.gate, names.up)[not spec.gated :]:
             put(root, name, projection(width, inner, spec.bias, spec.transposed))
@@ -140,9 +143,10 @@ def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
 
     if not spec.gated:
         y = act(product(names.up, x))
-    elif names.gate_up:
-        both = product(names.gate_up, x)
-        y = act(both[..., : spec.inner]) * both[..., spec.inner :]
+    elif names.gate_up or names.up_gate:
+        both = product(names.gate_up or names.up_gate, x)
+        gate, up = both[..., : spec.inner], both[..., spec.inner :]
+        y = act(gate) * up if names.gate_up else gate * act(up)
     else:
         y = act(product(names.gate, x)) * product(names.up, x)
     return product(names.down, y)

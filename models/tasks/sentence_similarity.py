@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.functional.network.activations import cosine_similarity
+from rushlight.models.tasks.feature_extraction import OPTIONS
 from rushlight.models.tasks.feature_extraction import run as encode
-from rushlight.models.tasks.record import Command, Input, Option, Run, Task
+from rushlight.models.tasks.record import Command, Input, Run, Task
 
 _TEXT = "A rushlight is a candle made of a rush and a little fat: light anybody could afford. "
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
-    """The cosine of the angle between the first text's vector and each of the others, a list.
+    """How alike the first text's vector and each of the others are, a list: the cosine of their
+    angle, or what the model's similarity_fn_name says.
 
-    ValueError for fewer than two texts. A vector of zeros gives 0.
+    ValueError for fewer than two texts. The cosine with a vector of zeros is 0.
     """
     rows = [texts] if isinstance(texts, str) else list(texts)
     if len(rows) < 2:
@@ -24,7 +25,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             "first is compared with the others"
         )
     vectors = (yield from encode(model, rows, options, watched)).float()
-    found = yield cosine_similarity(vectors[1:], vectors[:1], -1).readback()
+    found = yield model.similarity(vectors[:1], vectors[1:])[0].readback()
     return [float(value) for value in found]
 
 
@@ -34,7 +35,7 @@ TASK = Task(
     input=Input("texts", "texts", "A text, and those that it is compared with."),
     output="value",
     run=run,
-    options=(Option("batch_size", "int", 32, "Texts computed at a time.", least=1),),
+    options=OPTIONS,
     builds_on=("feature-extraction",),
     command=Command("compare", "all-minilm-l6-v2"),
     samples=(([_TEXT, _TEXT * 5] * 8, {"batch_size": 8}),),

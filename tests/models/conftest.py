@@ -56,3 +56,9 @@ def tiny() -> Callable[..., Any]:
     """The function that makes a random llama with a tokenizer: tiny(device, **config)."""
     made: Callable[..., Any] = _module(HERE / "test_generate.py").tiny
     return made
+
+
+@pytest.fixture(scope="session")
+def sentence_folders() -> ModuleType:
+    """The module that writes folders of sentence-transformers."""
+    return _module(HERE / "sentence_folders.py")

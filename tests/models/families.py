@@ -142,6 +142,29 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         hidden_activation="silu",
         layer_types=["sliding_attention", "full_attention"] * 2,
     )),
+    "model2vec": ("StaticModel", {"model_type": "model2vec", "vocab_size": 50, "hidden_dim": 7}),
+    "model2vec-weights": ("StaticModel", {
+        "model_type": "model2vec", "vocab_size": 50, "hidden_dim": 6, "apply_zipf": True,
+    }),
+    "deberta-v2": ("DebertaV2Model", _encoder(
+        "deberta-v2", relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
+        share_att_key=True, pos_att_type="p2c|c2p", position_biased_input=False,
+    )),
+    "deberta-v2-conv": ("DebertaV2Model", _encoder(
+        "deberta-v2", relative_attention=True, pos_att_type=["c2p"], max_relative_positions=5,
+        type_vocab_size=2, embedding_size=16, conv_kernel_size=3, conv_act="gelu", conv_groups=2,
+        layer_norm_eps=1e-5, hidden_act="relu",
+    )),
+    "gte": ("GteModel", _encoder("gte", pad_token_id=0)),
+    "gte-scaled": ("GteModel", _encoder(
+        "gte", pad_token_id=1, type_vocab_size=3, num_attention_heads=2, hidden_act="silu",
+        rope_parameters=_LINEAR,
+    )),
+    "jina_embeddings_v3": ("JinaEmbeddingsV3Model", _encoder("jina_embeddings_v3")),
+    "jina_embeddings_v3-scaled": ("JinaEmbeddingsV3Model", _encoder(
+        "jina_embeddings_v3", type_vocab_size=2, num_attention_heads=2, hidden_act="gelu_new",
+        rope_parameters=_LINEAR,
+    )),
     "nomic_bert": ("NomicBertModel", _encoder("nomic_bert")),
     "nomic_bert-relu": ("NomicBertModel", _encoder(
         "nomic_bert", hidden_act="relu", type_vocab_size=3, num_attention_heads=2,
@@ -604,6 +627,22 @@ HEADS: dict[str, tuple[str, dict[str, Any]]] = {
     for kind, name in _HEADED.items()
     for head in ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
 }  # fmt: skip
+# Of families that lack some of the heads, or have them for other rows.
+for _row, _name, _heads in (
+    ("deberta-v2-conv", "DebertaV2", "MaskedLM SequenceClassification QuestionAnswering"),
+    ("gte", "Gte", "MaskedLM SequenceClassification TokenClassification"),
+    ("jina_embeddings_v3", "JinaEmbeddingsV3", "MaskedLM SequenceClassification"),
+    ("modernbert", "ModernBert", "MaskedLM TokenClassification QuestionAnswering"),
+    ("modernbert-biases", "ModernBert", "SequenceClassification"),
+    ("nomic_bert", "NomicBert", "MaskedLM SequenceClassification TokenClassification"),
+):
+    for _head in _heads.split():
+        HEADS[f"{_row}-{_head.lower()}"] = (f"{_name}For{_head}", ROWS[_row][1] | (
+            _LABELS if "Class" in _head else {}))  # fmt: skip
+HEADS["deberta-v2-newer"] = ("DebertaV2ForMaskedLM", ROWS["deberta-v2"][1] | {"legacy": False})
+HEADS["modernbert-biases-sequenceclassification"][1].update(
+    classifier_pooling="mean", classifier_bias=True, classifier_activation="silu"
+)
 HEADS["bert-untied"] = ("BertForMaskedLM", ROWS["bert"][1] | {"tie_word_embeddings": False})
 LENGTH = 13
 # Their models take the ids of a decoder, too.

@@ -190,6 +190,7 @@ def test_ops_are_covered_on_every_device(
     family = importlib.import_module(families()[config["model_type"]])
     made = op_calls.calls(family.build(config, names).eval(), monkeypatch)
     always = {"linear", "embedding", "exp" if row.startswith(("mamba", "rwkv")) else "attention"}
+    always = {"embedding"} if row.startswith("model2vec") else always
     assert always <= {op.name for op, _, _ in made}
     wrong = {
         f"{op.name}: {what}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.models import sentence
+from rushlight.models import embedding, sentence, sentence_modules
 from rushlight.models.families.encoder import bert
 
 TOKENIZER = (Path(__file__).parents[1] / "core" / "data" / "tiny_byte_level.json").read_bytes()
@@ -31,7 +31,7 @@ def tiny(device: str) -> Any:
 
 
 @pytest.mark.parametrize("software", [True, False])
-@pytest.mark.parametrize("pooling", sentence.POOLINGS)
+@pytest.mark.parametrize("pooling", sentence_modules.POOLINGS)
 def test_batches_change_nothing(
     device: str, software: bool, pooling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +62,7 @@ def test_poolings_by_definition(device: str) -> None:
         "weightedmean_tokens": np.average(hidden, axis=0, weights=np.arange(1, count + 1)),
         "lasttoken": hidden[-1],
     }
-    assert set(expected) == set(sentence.POOLINGS)
+    assert set(expected) == set(sentence_modules.POOLINGS)
     for pooling, value in expected.items():
         where = "1_Pooling"
         modules = [{"type": "x.Transformer"}, {"type": "x.Pooling", "path": where}]
@@ -86,7 +86,7 @@ def test_a_text_without_tokens_is_refused(device: str) -> None:
 
 def test_few_captures(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU what is left over runs in few sizes; where padding takes time, as it is."""
-    m, plans = tiny(device), sentence._embed_captured.executables  # type: ignore[attr-defined]
+    m, plans = tiny(device), embedding.embeddings.executables  # type: ignore[attr-defined]
     texts = ["abcdefgh"[: 1 + i % 8] for i in range(40)]
     for software, most in ((False, 4), (True, 8)):
         monkeypatch.setattr(sentence, "runs_in_software", lambda device, s=software: s)

@@ -1,4 +1,4 @@
-"""ChatGLM, replit-code and MPT in float64, one token at a time: for goldens of what no package has.
+"""ChatGLM, replit-code, MPT and model2vec in float64: for goldens of what no package has.
 
 Written from the papers (GLM-130B, 2022; Press et al., 2021) and the published config.json files.
 `SHAPES` has for each architecture a function from config.json to the names and shapes of the
@@ -206,13 +206,28 @@ def mpt_logits(c: Config, w: Weights, ids: list[int], names: Names) -> Array:
     return np.array(out)
 
 
+# --- model2vec: vectors by token, with a weight each ----------------------------------------------
+
+
+def static_shapes(c: Config) -> dict[str, list[int]]:
+    found = {"embeddings": [c["vocab_size"], c["hidden_dim"]]}
+    return found | ({"weights": [c["vocab_size"]]} if c.get("apply_zipf") else {})
+
+
+def static_vectors(c: Config, w: Weights, ids: list[int]) -> Array:
+    found = w["embeddings"][ids]
+    return found * w["weights"][ids][:, None] if c.get("apply_zipf") else found
+
+
 SHAPES: dict[str, Callable[[Config], dict[str, list[int]]]] = {
     "ChatGLMModel": glm_shapes,
     "ReplitLM": lambda c: mpt_shapes(c, REPLIT),
     "MPTForCausalLM": lambda c: mpt_shapes(c, MPT),
+    "StaticModel": static_shapes,
 }
 LOGITS: dict[str, Callable[[Config, Weights, list[int]], Array]] = {
     "ChatGLMModel": glm_logits,
     "ReplitLM": lambda c, w, ids: mpt_logits(c, w, ids, REPLIT),
     "MPTForCausalLM": lambda c, w, ids: mpt_logits(c, w, ids, MPT),
+    "StaticModel": static_vectors,
 }

@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 from rushlight.core.basis.errors import FormatError
 
 SMALL_FILE = 64 << 20
+# Weights in folders below are of a sentence encoder's modules.
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SMALL_KINDS = (".json", ".txt", ".jinja", ".model", ".spm", ".tiktoken")
 
 
@@ -37,13 +39,30 @@ class SmallFiles(Mapping[str, bytes]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def below(self, folder: str) -> SmallFiles:
+        """The files of a folder of this one, and these where it lacks them."""
+        return _Below(self.folder / folder, self)
+
     def _place(self, name: str) -> Path | None:
         """The file `name` if it is small by its kind and in the folder."""
         path = PurePosixPath(name)
         try:
-            if path.suffix not in SMALL_KINDS or path.is_absolute() or ".." in path.parts:
+            below = len(path.parts) > 1 and path.name in WEIGHTS
+            small = below or path.suffix in SMALL_KINDS
+            if not small or path.is_absolute() or ".." in path.parts:
                 return None
             place = self.folder / path
             return place if place.is_file() else None
         except (OSError, ValueError):  # a name that no file can have
             return None
+
+
+class _Below(SmallFiles):
+    """The small files of a folder, or of the one that it lies in."""
+
+    def __init__(self, folder: Path, above: SmallFiles) -> None:
+        super().__init__(folder)
+        self.above = above
+
+    def _place(self, name: str) -> Path | None:
+        return super()._place(name) or self.above._place(name)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rushlight.models.config import choose
 from rushlight.models.layers.building import kinds_of
-from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
-from rushlight.models.layers.encoding import encoder_builder
+from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
+from rushlight.models.layers.encoding import BertConfig, encoder_builder
+from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
@@ -15,22 +18,22 @@ MODEL_TYPES = ("modernbert",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("ModernBertModel",)
 BASE_PREFIX = "model."
+HEADS = HeadNames("head.dense", "head.norm", "decoder", "decoder.bias", ends="classifier",
+                  every=True)  # fmt: skip
 NAMES = EncoderNames(
     words="embeddings.tok_embeddings", embedding_norm="embeddings.norm", layers="layers",
     qkv="attn.Wqkv", out="attn.Wo", attention_norm="attn_norm", gate_up="mlp.Wi", down="mlp.Wo",
     mlp_norm="mlp_norm", norm="final_norm",
 )  # fmt: skip
+# `build` reads these, or they concern training.
+SILENT = """classifier_activation classifier_bias classifier_pooling cls_token_id decoder_bias
+    embedding_dropout initializer_cutoff_factor sparse_pred_ignore_index""".split()
 
 
 @dataclass
-class Config:
-    """The keys of config.json; those of the classifier and the decoder concern heads."""
+class Config(BertConfig):
+    """The keys of config.json; those of norms and activations that others share are not used."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
     hidden_activation: str = "gelu"
     max_position_embeddings: int = 8192
     norm_eps: float = 1e-5
@@ -43,29 +46,18 @@ class Config:
     local_rope_theta: float | None = 10000.0
     layer_types: list[Any] | None = None
     rope_parameters: dict[str, Any] | None = None
-    embedding_dropout: float = 0.0
     mlp_dropout: float = 0.0
-    initializer_cutoff_factor: float = 2.0
-    decoder_bias: bool = True
-    classifier_pooling: str = "cls"
-    classifier_activation: str = "gelu"
-    classifier_bias: bool = False
-    sparse_pred_ignore_index: Any = None
-    layer_norm_eps: float = 1e-5  # not used: norm_eps is
-    cls_token_id: int | None = None
-    tie_word_embeddings: bool = True
     model_type: str = "modernbert"
 
 
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
-    every = max(c.global_attn_every_n_layers, 1)
+    every, window = max(c.global_attn_every_n_layers, 1), c.local_attention // 2 + 1
     kinds = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: i % every != 0)
-    head, keys = c.hidden_size // max(c.num_attention_heads, 1), asdict(c)
-    wide = rotary_of({**keys, "rope_theta": c.global_rope_theta}, head, "full_attention")
-    theta = c.local_rope_theta or c.global_rope_theta
-    near = rotary_of({**keys, "rope_theta": theta}, head, "sliding_attention")
-    window = c.local_attention // 2 + 1
+    head, theta = c.hidden_size // max(c.num_attention_heads, 1), c.global_rope_theta
+    keys, local = asdict(c), c.local_rope_theta or theta
+    wide = rotary_of(keys | {"rope_theta": theta}, head, "full_attention")
+    near = rotary_of(keys | {"rope_theta": local}, head, "sliding_attention")
     return EncoderSpec(
         c.vocab_size, c.hidden_size, c.max_position_embeddings, c.num_hidden_layers,
         c.num_attention_heads, c.intermediate_size, c.hidden_activation,
@@ -77,4 +69,12 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)
+def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    pooled = config.get("classifier_pooling", "cls")
+    choose("classifier_pooling", pooled, ("cls", "mean"))
+    biases = config.get("classifier_bias") is True, config.get("decoder_bias") is not False
+    act = str(config.get("classifier_activation", "gelu"))
+    heads = replace(HEADS, act=act, mean=pooled == "mean", biases=biases)
+    config = {n: v for n, v in config.items() if n not in SILENT}
+    return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, heads)(config, names)

@@ -9,12 +9,14 @@ from typing import Any
 from rushlight.models.config import choose
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
+from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("nomic_bert",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("NomicBertModel",)
 BASE_PREFIX = "nomic_bert."
+HEADS = HeadNames(norm="cls.predictions.transform.layer_norm")
 NAMES = EncoderNames(
     embedding_norm="emb_ln", layers="encoder.layers", qkv="attn.Wqkv", out="attn.out_proj",
     attention_norm="norm1", gate="mlp.fc12", up="mlp.fc11", down="mlp.fc2", mlp_norm="norm2",
@@ -68,4 +70,4 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
             choose(name, config.get(name, values[0]), values)
         silent = {*SILENT, *FIXED}
         config = {RENAMED.get(n, n): v for n, v in config.items() if n not in silent}
-    return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX)(config, names)
+    return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.families.encoder import jina_v3
+from rushlight.models.layers.encoder import Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 
@@ -36,4 +39,10 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, ROBERTA)
+_build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, ROBERTA)
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    rotary = config.get("position_embedding_type") == "rotary"
+    return jina_v3.build(config, names) if rotary else _build(config, names)

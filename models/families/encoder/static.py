@@ -1,0 +1,56 @@
+"""Static embeddings: a text is the mean of its tokens' vectors (model2vec and others)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose, read_config
+from rushlight.models.layers.static import StaticEncoder
+
+MODEL_TYPES = ("model2vec", "static_embedding")
+TASKS = ("feature-extraction",)
+# Folders of sentence-transformers have no config.json.
+TENSORS = ("embedding.weight", "embeddings")
+# How the vectors were made, which they already hold.
+SILENT = """apply_pca apply_zipf embedding_dtype hidden_dim pca_dims seq_length sif_coefficient
+    tokenizer_name vocab_size vocabulary_quantization language max_length base_model_name""".split()
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    normalize: bool = False
+    model_type: str = "model2vec"
+
+
+def config_of(tensors: Mapping[str, Any]) -> dict[str, object]:
+    """config.json of a checkpoint without one."""
+    return {"model_type": "static_embedding"}
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A checkpoint's tensors with rows as int64."""
+    return {n: t.to(dtype="int64") if n == "mapping" else t for n, t in tensors.items()}
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> StaticEncoder:
+    """The model of a checkpoint with these tensors, on the meta device."""
+    config = {n: v for n, v in config.items() if n not in SILENT}
+    choose("pooling", config.pop("pooling", "mean"), ("mean",))
+    known = read_config(Config, config, ("StaticModel",))
+    found = {n: shape_of(names, n) for n in ("embeddings", "mapping", "weights") if n in names}
+    plain = "embedding.weight"
+    if "embeddings" not in found and plain not in names:
+        raise LoadError('the checkpoint has neither "embedding.weight" nor "embeddings"')
+    return StaticEncoder(known, found or {plain: shape_of(names, plain)})
+
+
+def shape_of(tensors: Any, name: str) -> tuple[int, ...]:
+    """The shape of a checkpoint's tensor."""
+    t = tensors[name]
+    return tuple(getattr(t, "shape", t))
