@@ -99,7 +99,9 @@ def logits_of(w: dict[str, Array], source: list[int], answer: list[int]) -> Arra
     def embedded(ids: list[int]) -> Array:
         half = WIDTH // 2
         angles = np.arange(len(ids))[:, None] * 10000.0 ** (-np.arange(half) / (half - 1))
-        return table[ids] * WIDTH**0.5 + np.concatenate([np.sin(angles), np.cos(angles)], 1)
+        places = np.concatenate([np.sin(angles), np.cos(angles)], 1)
+        found: Array = table[ids] * WIDTH**0.5 + places
+        return found
 
     def normed(x: Array, name: str) -> Array:
         x = x - x.mean(1, keepdims=True)
@@ -169,7 +171,8 @@ def test_logits_whole_in_a_batch_and_step_by_step(device: str, tmp_path: Path) -
 def test_plain_numbers_of_an_npz_with_attention_in_the_decoder(tmp_path: Path) -> None:
     w, file = weights_of(attention=True), tmp_path / "model.npz"
     options = OPTIONS.replace("autoreg: rnn", "autoreg: self-attention").encode() + b"\0"
-    np.savez(file, **w, **{"special:model.yml": np.frombuffer(options, np.int8)})
+    arrays: dict[str, Any] = {**w, "special:model.yml": np.frombuffer(options, np.int8)}
+    np.savez(file, **arrays)
     m = rl.models.load(file)
     with rl.no_grad():
         found = m(rl.tensor([SOURCES[0]]), rl.tensor([ANSWER])).numpy()[0]
