@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import logging
 import re
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,13 @@ Progress = Callable[[int, int | None], None]
 
 # A parameter of one expert: the last number in the path is the expert's.
 EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
+
+# Keys of config.json with a number of layers.
+DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
+          "decoder_layers")  # fmt: skip
+
+# Files of weights that may tell the family without a config.json: of RWKV and Marian.
+TELLING = (".pth", ".bin", ".npz")
 
 # Buffers that older files store: position ids, rotary frequencies, causal masks.
 COMPUTED = (
@@ -66,12 +75,13 @@ def load(
         tensors, metadata = load_weights(path_or_name)
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
-    files = SmallFiles(folder.parent if folder.suffix == ".pth" else folder)
+    telling = folder.suffix in TELLING
+    files = SmallFiles(folder.parent if telling else folder)
     if inner := inner_folder(files):
         folder, files = folder / inner, files.below(inner)
-    if not states_metadata(folder) and folder.suffix != ".pth" and not any(folder.glob("*.pth")):
-        if not is_static(files):
-            require_config(files, f"{folder}: ")
+    found = any(one.suffix in TELLING for one in (folder.iterdir() if folder.is_dir() else ()))
+    if not states_metadata(folder) and not telling and not found and not is_static(files):
+        require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)
     return from_parts(files, tensors, metadata, device=device, dtype=dtype)
 
@@ -173,6 +183,7 @@ def assemble(
     """
     small = {name: files[name] for name in SMALL if name in files}
     config = configuration(small, tensors)
+    small.setdefault("config.json", json.dumps(config).encode())
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = getattr(family, "adopt", dict)(tensors)
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
@@ -182,7 +193,7 @@ def assemble(
     tensors = parted(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
-    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
+    for key in DEPTHS:
         layers = config.get(key)
         if isinstance(layers, int) and layers > len(tensors):  # told before they are built
             raise LoadError(
@@ -196,7 +207,7 @@ def assemble(
     plain = wanted or named_dtype(config)
     placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
-    model.configure(files)
+    model.configure(ChainMap({"config.json": small["config.json"]}, files))  # type: ignore[arg-type]
     model.files = small
     model.eval()
     return model

@@ -22,7 +22,8 @@ __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_s
 # The first bytes of formats that are read; safetensors and JSON have none of their own.
 _KINDS = {
     MAGIC: "gguf", b"lmgg": "ggml", b"fmgg": "ggml", b"tjgg": "ggml", b"PK\3\4": "zip",
-    b"\x93NUMPY": "npy", **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
+    b"\x93NUMPY": "npy", b"\1\0\0\0": "marian",
+    **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
 }  # fmt: skip
 # Files that are models by themselves, beside GGUF.
 _WHOLE = ("ggml", "llama2c")
@@ -49,7 +50,7 @@ def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
     """The tensors of a file by name; the file's content decides its format.
 
     Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, llama2.c's
-    .bin, PyTorch's .pt, .pth and .bin, and NumPy's .npz and .npy; the index of a sharded
+    .bin, Marian's, PyTorch's .pt, .pth and .bin, and NumPy's .npz and .npy; the index of a sharded
     checkpoint, or a folder with one of them; also an http(s) address, or a Source such as a file
     dropped on a page. An .npy file gives one tensor, and a file of PyTorch what was saved: nested
     dicts, lists and tuples of tensors and plain values; nothing of it is run. On `cpu` the tensors
@@ -89,6 +90,10 @@ def _load_source(source: Source, device: str) -> Any:
         from rushlight.core.io.weights.numpy_files import load_npy, load_npz
 
         return (load_npy if kind == "npy" else load_npz)(source, device)
+    if kind == "marian":
+        from rushlight.core.io.weights.marian import load_marian
+
+        return load_marian(source, device)
     if kind in ("pickle", "zip"):
         from rushlight.core.io.weights.pytorch import load_pytorch
 
@@ -113,6 +118,10 @@ def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
         from rushlight.core.io.weights.numpy_files import read_npy_table
 
         return read_npy_table(source), {}
+    if kind == "marian":
+        from rushlight.core.io.weights.marian import read_marian
+
+        return read_marian(source), {}
     from rushlight.core.io.weights.pytorch import read_pytorch_table
 
     return read_pytorch_table(source), {}

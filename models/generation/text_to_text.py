@@ -52,7 +52,9 @@ class Seq2SeqLM(Model):
         if pair is None:
             self.tokenizer = find_tokenizer(files)
         else:
-            self.tokenizer, self.target_tokenizer = (load_tokenizer(one) for one in pair)
+            self.tokenizer = load_tokenizer(pair[0])
+            if pair[0] != pair[1]:
+                self.target_tokenizer = load_tokenizer(pair[1])
         self.stored, self.languages = stored_options(files), Languages(files)
         self.prepare()
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import rushlight
+from rushlight.core.io import read_tables
 from rushlight.core.io.hub.fetch import (
     FetchError,
     cache_dir,
@@ -30,7 +31,7 @@ from rushlight.core.io.hub.fetch import (
 )
 from rushlight.core.io.hub.fetch.http import alone_in
 from rushlight.core.io.weights.gguf import gguf_in, read_gguf
-from rushlight.core.io.weights.shards import split_parts
+from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
 from rushlight.site.builder import pages, wheel
@@ -267,6 +268,9 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     found = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     weights = [Path(part) for part in split_parts(str(gguf))] if gguf else found
     needed = [path.name for path in weights] if gguf else ["config.json", "tokenizer.json"]
+    pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))  # of Marian's own files
+    if pieces and not found:
+        weights, needed = [weights_in(folder)], []
     missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(
@@ -275,7 +279,7 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
         )
     small = [folder / n for n in _small_files() if not gguf and (folder / n).is_file()]
     files: list[dict[str, Any]] = []
-    for path in [*small, *weights]:
+    for path in [*small, *pieces, *weights]:
         inner = path.relative_to(folder).as_posix()
         row: dict[str, Any] = _row(folder, path)
         (dest / inner).parent.mkdir(parents=True, exist_ok=True)
@@ -294,6 +298,10 @@ def _tasks(folder: Path) -> list[str]:
         constant = "GGUF_TYPES"
         with closing(open_source(gguf)) as source:
             kind = read_gguf(source).metadata.get("general.architecture")
+    elif not (folder / "config.json").is_file():
+        constant = "TENSORS"
+        names = {name for _, table, _ in read_tables(folder) for name in table.entries}
+        kind = next(iter(families(constant).keys() & names), None)
     else:
         constant = "MODEL_TYPES"
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

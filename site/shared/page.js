@@ -134,7 +134,8 @@ async function keepOffline() {
 
 // On a narrow screen the list of pages scrolls: the current one is shown.
 const here = /** @type {HTMLElement | null} */ (document.querySelector("nav [aria-current]"));
-if (here?.parentElement) here.parentElement.scrollLeft = here.offsetLeft;
+const list = here?.parentElement;
+if (here && list) list.scrollLeft = here.offsetLeft - list.offsetLeft;
 
 applyTheme();
 dark.addEventListener("change", applyTheme);

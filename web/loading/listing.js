@@ -28,11 +28,13 @@ const VOCABULARIES = [
   "target.spm", "vocab.json", "target_vocab.json", "merges.txt", "vocab.txt",
   "rwkv_vocab_v20230424.txt",
 ]; // prettier-ignore
+// Those beside Marian's own files, which need no config.json.
+const MARIAN = /^((src|trg)?vocab)\.[^/.]+\.spm$/;
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 // PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
 const OTHER_WEIGHTS =
-  /^(?!training_args|optimizer|scheduler|rng_state|scaler)[^/]+\.(bin|pth?|npz)$/;
+  /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
 const MOST_PARTS = 4096; // of a split file, as in Python
@@ -208,7 +210,8 @@ function preferred(paths, where) {
 }
 
 /** @param {string} path */
-const isVocabulary = (path) => VOCABULARIES.includes(path) || /^[^/]+\.tiktoken$/.test(path);
+const isVocabulary = (path) =>
+  VOCABULARIES.includes(path) || /^[^/]+\.tiktoken$/.test(path) || MARIAN.test(path);
 
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where */
@@ -230,7 +233,7 @@ function pick(files, where) {
   const pickled = bins.length ? bins : others.length === 1 ? others : [];
   const weights = single ? [single] : index ? shards : pickled;
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
-    ["config.json", byPath.has("config.json")],
+    ["config.json", byPath.has("config.json") || vocabularies.some((path) => MARIAN.test(path))],
     ["tokenizer.json", whole || vocabularies.length > 0],
     [WEIGHTS, weights.length > 0],
   ])) {
@@ -243,12 +246,17 @@ function pick(files, where) {
   return [...small.map((path) => /** @type {FileSpec} */ (byPath.get(path))), ...weights];
 }
 
+/** @param {string} path */
+const nameOf = (path) => path.split("/").pop() ?? "";
+
 /** @param {{ path: string, blob: Blob }[]} chosen @returns {Listing} */
 function listLocal(chosen) {
-  const config = chosen.map((file) => file.path).filter((path) => /(^|\/)config\.json$/.test(path));
+  const paths = chosen.map((file) => file.path);
+  const config = paths.filter((path) => /(^|\/)config\.json$/.test(path));
+  if (!config.length) config.push(...paths.filter((path) => MARIAN.test(nameOf(path))));
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
   const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
-  const folder = top.slice(0, top.length - "config.json".length);
+  const folder = top.slice(0, top.length - nameOf(top).length);
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));

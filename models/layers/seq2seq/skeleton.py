@@ -13,7 +13,7 @@ from rushlight.core.nn.module import parameter
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
-from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues
+from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues, State
 from rushlight.models.generation.search.memory import Memory
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.distances import RelativeBias
@@ -23,6 +23,7 @@ from rushlight.models.layers.norms import make_norm
 from rushlight.models.layers.seq2seq.cross import MemoryAttention
 from rushlight.models.layers.seq2seq.sinusoids import sinusoids
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
+from rushlight.models.layers.seq2seq.ssru import SSRU
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,12 @@ class Layer(nn.Module):
     def __init__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> None:
         self.spec, self.stack, self.number, names = spec, stack, layer, stack.names
         self.crosses = stack is spec.decoder
-        put(self, names.attention, MemoryAttention(spec.width, stack.attention))
+        own = SSRU(spec.width) if stack.recurrent else MemoryAttention(spec.width, stack.attention)
+        put(self, names.attention, own)
         put(self, names.attention_norm, make_norm(spec.width, spec.norm))
         if spec.relative is not None and (layer == 0 or spec.relative.every_layer):
-            own = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
-            put(self, f"{names.attention}.{names.relative}", own)
+            bias = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
+            put(self, f"{names.attention}.{names.relative}", bias)
         if self.crosses:
             put(self, names.cross, MemoryAttention(spec.width, stack.attention))
             put(self, names.cross_norm, make_norm(spec.width, spec.norm))
@@ -70,6 +72,9 @@ class Layer(nn.Module):
 
     def _attention(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
         attention: Any = self.get_submodule(self.stack.names.attention)
+        if self.stack.recurrent:
+            state: Tensor = attention(x, context.cache, self.number)
+            return state
         k, v = attention.memory(x)
         if context.cache is not None:
             k, v = context.cache.write(self.number, context.options["q_offset"], k, v)
@@ -131,8 +136,9 @@ class Seq2Seq(Seq2SeqLM):
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer of the decoder."""
-        a = self.spec.decoder.attention
-        return (KeysAndValues(a.heads, a.head_dim),) * self.spec.decoder.layers
+        stack, a = self.spec.decoder, self.spec.decoder.attention
+        state, kept = State(((self.spec.width,),)), KeysAndValues(a.heads, a.head_dim)
+        return (state if stack.recurrent else kept,) * stack.layers
 
     def prepare(self) -> None:
         """Make the table of sinusoidal positions on the parameters' device."""

@@ -34,12 +34,16 @@ class StackNames:
 
 @dataclass(frozen=True)
 class StackSpec:
-    """The encoder or the decoder; the names in `mlp` are paths within a layer."""
+    """The encoder or the decoder; the names in `mlp` are paths within a layer.
+
+    recurrent: an SSRU is in place of self-attention.
+    """
 
     layers: int
     attention: AttentionSpec
     mlp: MLPSpec
     names: StackNames
+    recurrent: bool = False
 
 
 @dataclass(frozen=True)

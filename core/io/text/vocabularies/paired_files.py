@@ -27,7 +27,9 @@ def paired_tokenizers(files: Mapping[str, bytes]) -> tuple[bytes, bytes] | None:
     Ids of pieces that vocab.json does not have are past its end: they stand for unknown ones.
     FormatError for damaged files.
     """
-    if "vocab.json" not in files or "merges.txt" in files:
+    if "vocab.json" not in files:
+        return _marian(files)
+    if "merges.txt" in files:
         return None
     names = ("source.spm", "target.spm")
     if not all(name in files for name in names):
@@ -44,6 +46,19 @@ def paired_tokenizers(files: Mapping[str, bytes]) -> tuple[bytes, bytes] | None:
         _joined(tokens, read_sentencepiece(files[names[0]], names[0]), more),
         _joined(after, read_sentencepiece(files[names[1]], names[1]), more, decodes=True),
     )
+
+
+def _marian(files: Mapping[str, bytes]) -> tuple[bytes, bytes] | None:
+    """Those of Marian's own files, vocab.*.spm or srcvocab.*.spm and trgvocab.*.spm."""
+    names = {n.partition(".")[0]: n for n in files if n.endswith(".spm") and n.count(".") < 3}
+    pair = [names.get(kind, names.get("vocab", "")) for kind in ("srcvocab", "trgvocab")]
+    if not all(pair):
+        return None
+    made = {
+        name: from_gguf(read_sentencepiece(files[name], name) | {f"{PREFIX}add_eos_token": True})[0]
+        for name in pair
+    }
+    return made[pair[0]], made[pair[1]]
 
 
 def _languages(files: Mapping[str, bytes], tokens: list[str]) -> list[str]:
