@@ -32,6 +32,7 @@ HARMLESS = frozenset(
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
     label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
+    sbert_ce_default_activation_function sentence_transformers
     sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
     transformers_version transformers.js_config unsloth_fixed unsloth_version use_bfloat16
     use_cache use_flash_attn
