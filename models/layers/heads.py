@@ -13,6 +13,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.pairs import PairEncoding, encode_pairs, pair_windows
 from rushlight.core.io.text.tokenizer import Encoding, Tokenizer, pad_batch
+from rushlight.core.jit.function import jit
 from rushlight.core.nn.module import parameter
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
@@ -29,6 +30,7 @@ KINDS = {
 }  # fmt: skip
 MASKS = ("[MASK]", "<mask>")
 _BATCHES = 64  # sorted by length together
+_STEP = 8  # widths of batches are multiples, so that captures are reused
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,9 @@ class HeadedEncoder(Encoder):
     def _scores(self, rows: Sequence[Encoding]) -> Tensor:
         if not all(len(row) for row in rows):
             raise ValueError(f"{self.tasks[0]}: a pair of texts has no tokens")
-        ids, real = pad_batch(rows, self._tokenizer().pad_id or 0)
+        longest = max(map(len, rows))
+        width = min(-(-longest // _STEP) * _STEP, max(longest, self.max_length))
+        ids, real = pad_batch(rows, self._tokenizer().pad_id or 0, length=width)
         types = None
         if self.typed and any(isinstance(row, PairEncoding) for row in rows):
             kinds = np.zeros_like(ids)
@@ -249,4 +253,9 @@ class HeadedEncoder(Encoder):
             types = from_numpy(kinds).to(self.device)
         with autograd.no_grad():
             mask = from_numpy(real).to(self.device)
-            return self.logits(from_numpy(ids).to(self.device), mask, types).float()
+            return _captured(self, from_numpy(ids).to(self.device), mask, types)
+
+
+@jit
+def _captured(model: HeadedEncoder, ids: Tensor, mask: Tensor, types: Tensor | None) -> Tensor:
+    return model.logits(ids, mask, types).float()

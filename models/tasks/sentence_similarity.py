@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.functional.network.activations import cosine_similarity
 from rushlight.models.tasks.feature_extraction import run as encode
-from rushlight.models.tasks.record import Command, Input, Option, Run, Task, as_list
+from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 
 _TEXT = "A rushlight is a candle made of a rush and a little fat: light anybody could afford. "
 
@@ -17,7 +17,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
 
     ValueError for fewer than two texts. A vector of zeros gives 0.
     """
-    rows = as_list(texts)
+    rows = [texts] if isinstance(texts, str) else list(texts)
     if len(rows) < 2:
         raise ValueError(
             f"sentence-similarity: texts has {len(rows)}; it must have two at least, of which the "
