@@ -16,12 +16,17 @@ from rushlight.core.basis.jsontext import parse_json
 C = TypeVar("C")
 
 # Above any published model: a larger number means a damaged file.
-LARGEST = {"num_hidden_layers": 1024, "n_layers": 1024, "head_dim": 1 << 16}
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers",
+          "encoder_layers", "decoder_layers")  # fmt: skip
+LARGEST = {"head_dim": 1 << 16} | dict.fromkeys(LAYERS, 1024)
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16
 # The least and the largest value of the numbers whose keys end so.
 _MOST = sys.float_info.max
-RANGES = {"theta": (1.0, _MOST)} | dict.fromkeys(("eps", "dropout", "prob"), (0.0, 1.0))
+RANGES = {
+    "theta": (1.0, _MOST), "expand": (0.01, 256.0), "multiplier": (0.0, 1e6),
+    "scalar": (1e-6, _MOST), "ratio": (1e-6, 1e6),
+} | dict.fromkeys(("eps", "dropout", "prob"), (0.0, 1.0))  # fmt: skip
 
 # Keys that never change a model's results. Keys that begin with an underscore do not either. A key
 # that holds None or false is a part that is switched off.
@@ -32,6 +37,7 @@ HARMLESS = frozenset(
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
     label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
+    sbert_ce_default_activation_function sentence_transformers
     sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
     transformers_version transformers.js_config unsloth_fixed unsloth_version use_bfloat16
     use_cache use_flash_attn
@@ -151,7 +157,8 @@ def checked(label: str, name: str, kind: str, value: Any) -> Any:
     Raises FormatError, with `label` and the value, for another type or a number out of range.
     """
     wanted: dict[str, tuple[type, ...]]
-    wanted = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+    wanted = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,),
+              "list[Any]": (list,)}  # fmt: skip
     accepted = wanted.get(kind.partition(" ")[0])
     if accepted is None or (value is None and "None" in kind):
         return value

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.functional.pieces import stack
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config import parse_object
+from rushlight.models.config import LAYERS, parse_object
 from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
 from rushlight.models.prequantized import dequantized, named_dtype
@@ -35,10 +35,6 @@ Progress = Callable[[int, int | None], None]
 
 # A parameter of one expert: the last number in the path is the expert's.
 EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
-
-# Keys of config.json with a number of layers.
-DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
-          "decoder_layers")  # fmt: skip
 
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 TELLING = (".pth", ".bin", ".npz")
@@ -193,14 +189,22 @@ def assemble(
     tensors = parted(family, tensors)
     if hasattr(family, "unused"):
         tensors = {n: t for n, t in tensors.items() if not family.unused(n, config)}
-    for key in DEPTHS:
+    for key in LAYERS:
         layers = config.get(key)
         if isinstance(layers, int) and layers > len(tensors):  # told before they are built
             raise LoadError(
                 f"config.json: {key} is {layers}, but the checkpoint has only "
                 f"{len(tensors)} tensors"
             )
-    model: Model = family.build(config, tensors)
+    try:
+        model: Model = family.build(config, tensors)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"config.json: no {config['model_type']} has these values: {error}",
+            hint="a size or a list in it is wrong",
+        ) from error
     model.tasks = model.tasks or family.TASKS  # a head serves its own
     found = adapt(tensors, model, getattr(family, "BASE_PREFIX", ""))
     # With assign the parameters share the mapped file or the downloaded bytes.

@@ -67,12 +67,13 @@ def models(as_json: Json = False) -> None:
     import importlib
 
     from rushlight.models.families import families
+    from rushlight.models.tasks.registry import served_by
 
     modules = {kind: importlib.import_module(path) for kind, path in families().items()}
     ggufs = set(families("GGUF_TYPES").values())
     rows = [
         {"model_type": kind, "formats": ["hf", "gguf"] if module.__name__ in ggufs else ["hf"],
-         "tasks": list(module.TASKS), "about": str(module.__doc__).partition("\n")[0]}
+         "tasks": list(served_by(module)), "about": str(module.__doc__).partition("\n")[0]}
         for kind, module in sorted(modules.items())
     ]  # fmt: skip
     if as_json:

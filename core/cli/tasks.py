@@ -69,7 +69,13 @@ def _command(task: Task) -> Callable[..., None]:
 
 
 def _input_flags(task: Task) -> dict[str, Flag]:
+    from rushlight.models.tasks.record import KINDS
+
     name, help = task.input.name, task.input.help
+    if fields := KINDS[task.input.kind].fields:
+        return {
+            one: (Annotated[str, typer.Option(help=f"The {one}.")], _REQUIRED) for one in fields
+        }
     if task.input.kind == "texts":
         texts = Annotated[list[str] | None, typer.Argument(help=help, show_default=False)]
         return {name: (texts, None), "file": (_FILE, None)}
@@ -143,6 +149,10 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 def _input(task: Task, given: Mapping[str, Any]) -> Any:
     """The task's input from the arguments."""
+    from rushlight.models.tasks.record import KINDS
+
+    if fields := KINDS[task.input.kind].fields:
+        return {one: given[one] for one in fields}
     found = given[task.input.name]
     if task.input.kind != "texts":
         return found

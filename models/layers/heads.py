@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.io.text.tokenizer import Encoding, pad_batch
+from rushlight.core.io.text.pairs import PairEncoding, encode_pairs, pair_windows
+from rushlight.core.io.text.tokenizer import Encoding, Tokenizer, pad_batch
+from rushlight.core.jit.function import jit
 from rushlight.core.nn.module import parameter
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
@@ -24,6 +29,8 @@ KINDS = {
     "ForTokenClassification": "token-classification", "ForQuestionAnswering": "question-answering",
 }  # fmt: skip
 MASKS = ("[MASK]", "<mask>")
+_BATCHES = 64  # sorted by length together
+_STEP = 8  # widths of batches are multiples, so that captures are reused
 
 
 @dataclass(frozen=True)
@@ -92,10 +99,13 @@ def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
 class HeadedEncoder(Encoder):
     """An encoder with a head of one of KINDS; `logits` are the head's, `forward` hidden states.
 
-    labels: the names of the classes. problem: config.json's problem_type.
+    labels: the names of the classes. problem: config.json's problem_type. activation: the class of
+    torch that a cross-encoder's score passes, where config.json names one. typed: whether the
+    tokens of pairs have types.
     """
 
     mask_id: int | None = None
+    typed: bool = False
 
     def __init__(
         self, config: Any, spec: EncoderSpec, kind: str, names: HeadNames, prefix: str,
@@ -105,6 +115,9 @@ class HeadedEncoder(Encoder):
         self.kind, self.head_names, self.tasks = kind, names, (KINDS[kind],)
         self.labels: tuple[str, ...] = ()
         self.problem, width = values.get("problem_type"), spec.width
+        own = values.get("sentence_transformers")
+        named = own.get("activation_fn") if isinstance(own, dict) else None
+        self.activation = named or values.get("sbert_ce_default_activation_function")
         self.tied = values.get("tie_word_embeddings", True) is not False
         words, inside = kind == "ForMaskedLM", width
         if words or names.every:
@@ -139,7 +152,11 @@ class HeadedEncoder(Encoder):
         super().configure(files)
         if self.tokenizer is None:
             return
-        token = small_json(files, "tokenizer_config.json").get("mask_token")
+        told = small_json(files, "tokenizer_config.json")
+        self.typed = self.spec.types > 1 and "token_type_ids" in (
+            told.get("model_input_names") or ("token_type_ids",)
+        )
+        token = told.get("mask_token")
         token = token.get("content") if isinstance(token, dict) else token
         named = (token,) if isinstance(token, str) else MASKS
         ids = (self.tokenizer.token_to_id(name) for name in named)
@@ -195,27 +212,71 @@ class HeadedEncoder(Encoder):
         out: Tensor = self.get_submodule(path)(x)
         return out
 
-    def encoded(self, texts: Sequence[str]) -> list[Encoding]:
+    def encoded(self, texts: Sequence[str], *, cut: bool = True) -> list[Encoding]:
         """The tokens of texts, cut at the checkpoint's limit; ValueError if one has none."""
-        if self.tokenizer is None:
-            raise RuntimeError(f"{self.tasks[0]}: the checkpoint has no tokenizer.json")
-        found = self.tokenizer.encode_batch(list(texts), max_length=self.max_length)
+        limit = self.max_length if cut else None
+        found = self._tokenizer().encode_batch(list(texts), max_length=limit)
         for i, encoding in enumerate(found):
             if not encoding.ids:
                 raise ValueError(f"{self.tasks[0]}: text {i}, {texts[i][:40]!r}, has no tokens")
         return found
 
+    def encoded_pairs(
+        self, pairs: Sequence[tuple[str, str]], truncation: str
+    ) -> Iterator[PairEncoding]:
+        """The tokens of pairs, cut at the checkpoint's limit; see `encode_pairs`."""
+        return encode_pairs(
+            self._tokenizer(), pairs, max_length=self.max_length, truncation=truncation
+        )
+
+    def windows_of(
+        self, first: str, second: str, max_length: int, stride: int
+    ) -> Iterator[PairEncoding]:
+        """A text with each window of another; see `pair_windows`."""
+        return pair_windows(self._tokenizer(), first, second, max_length=max_length, stride=stride)
+
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise RuntimeError(f"{self.tasks[0]}: the checkpoint has no tokenizer.json")
+        return self.tokenizer
+
     def batches(
-        self, rows: Sequence[Encoding], batch_size: int
+        self, rows: Iterable[Encoding], batch_size: int
     ) -> Generator[tuple[list[int], Tensor], None, None]:
-        """The logits of rows, the longest first: numbers of rows with their logits."""
-        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-        pad = (self.tokenizer.pad_id if self.tokenizer is not None else 0) or 0
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            ids, real = pad_batch([rows[i] for i in chosen], pad)
-            with autograd.no_grad():
-                found = self.logits(
-                    from_numpy(ids).to(self.device), from_numpy(real).to(self.device)
+        """The logits of rows: numbers of rows with their logits.
+
+        The rows are taken in some batches at a time, of which the longest come first.
+        """
+        waiting, begun = iter(rows), 0
+        while some := list(islice(waiting, batch_size * _BATCHES)):
+            order = sorted(range(len(some)), key=lambda i: -len(some[i]))
+            for start in range(0, len(order), batch_size):
+                chosen = order[start : start + batch_size]
+                yield [begun + i for i in chosen], self._scores([some[i] for i in chosen])
+            begun += len(some)
+
+    def _scores(self, rows: Sequence[Encoding]) -> Tensor:
+        if not all(len(row) for row in rows):
+            raise ValueError(f"{self.tasks[0]}: a pair of texts has no tokens")
+        longest = max(map(len, rows))
+        width = min(-(-longest // _STEP) * _STEP, max(longest, self.max_length))
+        ids, real = pad_batch(rows, self._tokenizer().pad_id or 0, length=width)
+        types = None
+        if self.typed and any(isinstance(row, PairEncoding) for row in rows):
+            kinds = np.zeros_like(ids)
+            for to, row in zip(kinds, rows, strict=True):
+                to[: len(row)] = getattr(row, "types", 0)
+            if kinds.max(initial=0) >= self.spec.types:
+                raise FormatError(
+                    f"tokenizer.json: the template of pairs has token type {kinds.max()}; the "
+                    f"checkpoint has {self.spec.types} types"
                 )
-            yield chosen, found.float()
+            types = from_numpy(kinds).to(self.device)
+        with autograd.no_grad():
+            mask = from_numpy(real).to(self.device)
+            return _captured(self, from_numpy(ids).to(self.device), mask, types)
+
+
+@jit
+def _captured(model: HeadedEncoder, ids: Tensor, mask: Tensor, types: Tensor | None) -> Tensor:
+    return model.logits(ids, mask, types).float()

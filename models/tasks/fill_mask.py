@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.core import ops
 from rushlight.core.tensor.convert import tensor
-from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
+from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task, as_list
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
@@ -18,7 +18,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
 
     ValueError for a text without a mask, and for a tokenizer that has none.
     """
-    rows, mask = [texts] if isinstance(texts, str) else list(texts), model.mask_id
+    rows, mask = as_list(texts), model.mask_id
     encoded = model.encoded(rows)
     if mask is None:
         raise ValueError("fill-mask: the checkpoint's tokenizer has no token for a masked word")

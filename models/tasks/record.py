@@ -35,6 +35,7 @@ class Kind:
     script: str  # TypeScript
     flag: Any = None  # the type of the command line's flag; None: no flag
     received: Callable[[Any], Any] = lambda value: value  # a page's value -> Python's value
+    fields: tuple[str, ...] = ()  # of an object of texts: a flag each
 
 
 def _is_text(value: Any) -> bool:
@@ -57,14 +58,28 @@ def _is_prompt(value: Any) -> bool:
     return _is_text(value) or (isinstance(value, Collection) and all(map(_is_int, value)))
 
 
+def _are_questions(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return set(value) == set(_QUESTION) and all(map(_is_text, value.values()))
+    return (
+        not _is_text(value)
+        and isinstance(value, Collection)
+        and all(isinstance(one, Mapping) and _are_questions(one) for one in value)
+    )
+
+
 def _are_messages(value: Any) -> bool:
     return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
 
 
+_QUESTION = ("question", "context")
 _STRING = {"type": "string"}
 _STRINGS = {"anyOf": [_STRING, {"type": "array", "items": _STRING}]}
 _PROMPT = {"anyOf": [_STRING, {"type": "array", "items": {"type": "integer"}}]}
 _NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
+_ASKED = {
+    "type": "object", "properties": dict.fromkeys(_QUESTION, _STRING), "required": [*_QUESTION],
+}  # fmt: skip
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 KINDS: dict[str, Kind] = {
@@ -77,6 +92,11 @@ KINDS: dict[str, Kind] = {
     "texts": Kind("a text or a list of texts", _are_texts, _STRINGS, "string | string[]",
                   list[str]),
     "prompt": Kind("a text or a list of token ids", _is_prompt, _PROMPT, "string | number[]", str),
+    "questions": Kind(
+        'an object of the texts "question" and "context", or a list of them', _are_questions,
+        {"anyOf": [_ASKED, {"type": "array", "items": _ASKED}]}, "Question | Question[]",
+        fields=_QUESTION,
+    ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
     "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]"),
     "biases": Kind(
@@ -166,8 +186,10 @@ class Task:
     option, checked. watched: the caller checks for a stop or shows progress between steps, so steps
     should be short. output: "vectors" (a tensor with a row per text), "text" (a dataclass with a
     field `text`) or "value" (JSON). streams: whether a run yields tokens whose texts make up the
-    result's text. refuse(options) raises for values out of range. builds_on: a family that serves
-    one of these tasks serves this one too. samples: inputs with options for tuning a device.
+    result's text. spans(given): the texts in which `start` and `end` of the result count code
+    points, if it has those; a page is given UTF-16 units. refuse(options) raises for values out of
+    range. builds_on: a family that serves one of these tasks serves this one too. samples:
+    inputs with options for tuning a device.
     """
 
     name: str
@@ -178,6 +200,7 @@ class Task:
     options: tuple[Option, ...] = ()
     streams: bool = False
     refuse: Callable[[Mapping[str, Any]], object] | None = None
+    spans: Callable[[Any], Any] | None = None
     builds_on: tuple[str, ...] = ()
     command: Command | None = None
     samples: tuple[tuple[Any, Mapping[str, Any]], ...] = ()
@@ -230,6 +253,11 @@ class Task:
             "output": self.output,
             "streams": self.streams,
         }
+
+
+def as_list(texts: str | Iterable[str]) -> list[str]:
+    """The texts of an input of kind "texts"."""
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def camel(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rushlight.models.tasks.record import Task, unsupported
 
@@ -32,7 +32,15 @@ def find(name: str) -> Task:
 
 def served(model: Model) -> tuple[str, ...]:
     """The tasks that a model serves: its family's, then those that build on them."""
-    own = model.tasks
+    return _with_built(model.tasks)
+
+
+def served_by(family: Any) -> tuple[str, ...]:
+    """The tasks that checkpoints of a family serve, those of its heads included."""
+    return _with_built((*family.TASKS, *getattr(family.build, "tasks", ())))
+
+
+def _with_built(own: tuple[str, ...]) -> tuple[str, ...]:
     built = (t.name for t in tasks().values() if set(t.builds_on) & set(own) and t.name not in own)
     return (*own, *built)
 

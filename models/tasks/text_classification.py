@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
+from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task, as_list
 
 FUNCTIONS = ("softmax", "sigmoid", "none")
 
@@ -18,7 +18,7 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     Scores pass what the checkpoint's problem_type asks for: a sigmoid for several labels at once
     and for a single one, nothing for a regression, else softmax.
     """
-    rows = [texts] if isinstance(texts, str) else list(texts)
+    rows = as_list(texts)
     function = options["function_to_apply"]
     if function is None:
         several = model.problem == "multi_label_classification" or len(model.labels) == 1

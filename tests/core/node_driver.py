@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from rushlight.core.io.text.tokenizer import TabTokenizer, format_errors
+from rushlight.core.io.text.tokenizer import TabTokenizer
+from rushlight.core.io.text.tokenizer_checks import format_errors
 
 HERE = Path(__file__).parent
 
@@ -73,8 +74,11 @@ class _Made:
         )
         self._node, self._name = node, name
 
-    def encodeBatch(self, texts: list[str], add_special: bool) -> Proxy:
-        return Proxy(self._node("encode", self._name, texts, add_special))
+    def encodeBatch(self, texts: list[str], add_special: bool, words: bool = False) -> Proxy:
+        return Proxy(self._node("encode", self._name, texts, add_special, words))
+
+    def join(self, tokens: list[str]) -> Any:
+        return self._node("join", self._name, tokens)
 
     def decode(self, ids: list[int], skip_special: bool) -> Any:
         return self._node("decode", self._name, ids, skip_special)

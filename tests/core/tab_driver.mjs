@@ -31,8 +31,11 @@ const methods = {
     tokenizers.set(name, made);
     return { vocabSize: made.vocabSize, padId: made.padId ?? null, parts: made.parts };
   },
-  encode(name, texts, addSpecial) {
-    return [...tokenizers.get(name).encodeBatch(texts, addSpecial)];
+  encode(name, texts, addSpecial, words) {
+    return [...tokenizers.get(name).encodeBatch(texts, addSpecial, words)];
+  },
+  join(name, tokens) {
+    return tokenizers.get(name).join(tokens);
   },
   decode(name, ids, skipSpecial) {
     return tokenizers.get(name).decode(ids, skipSpecial);

@@ -168,6 +168,25 @@ export interface TaskInfo {
   streams: boolean;
 }
 
+/** What question-answering takes. */
+export interface Question {
+  question: string;
+  context: string;
+}
+
+/** A part of a text: `text.slice(start, end)`. */
+export interface TextPart {
+  /** The class of a token, or that of a group. */
+  entity?: string;
+  entityGroup?: string;
+  score: number;
+  /** The token's number; a group has none. */
+  index?: number;
+  word: string;
+  start: number;
+  end: number;
+}
+
 /** Input and output of each task. Tasks that are not listed here have unchecked types. */
 export interface Tasks {
   "feature-extraction": { input: string | string[]; options: EncodeOptions; output: Vectors };
@@ -178,6 +197,51 @@ export interface Tasks {
     output: string;
   };
   chat: { input: ChatMessage[]; options: ChatOptions; output: string };
+  "token-classification": {
+    input: string | string[];
+    options: CallOptions & {
+      /** "none" by default, which gives tokens; the others give groups of them. */
+      aggregationStrategy?: "none" | "simple" | "first" | "average" | "max";
+      ignoreLabels?: string | string[];
+      stride?: number;
+      batchSize?: number;
+    };
+    output: TextPart[] | TextPart[][];
+  };
+  "question-answering": {
+    input: Question | Question[];
+    options: CallOptions & {
+      topK?: number;
+      maxAnswerLen?: number;
+      docStride?: number;
+      maxSeqLen?: number;
+      handleImpossibleAnswer?: boolean;
+      alignToWords?: boolean;
+      batchSize?: number;
+    };
+    output: any;
+  };
+  "zero-shot-classification": {
+    input: string | string[];
+    options: CallOptions & {
+      candidateLabels: string | string[];
+      hypothesisTemplate?: string;
+      multiLabel?: boolean;
+      batchSize?: number;
+    };
+    output: any;
+  };
+  "text-ranking": {
+    input: string | string[];
+    options: CallOptions & {
+      query: string;
+      topK?: number;
+      returnDocuments?: boolean;
+      functionToApply?: "sigmoid" | "none";
+      batchSize?: number;
+    };
+    output: { corpusId: number; score: number; text?: string }[];
+  };
   [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
 }
 

@@ -41,6 +41,9 @@ class Encoding {
   /** @type {number[]} */ starts = [];
   /** @type {number[]} */ ends = [];
   /** @type {(string | null)[]} */ texts = [];
+  /** @type {number[]} */ words = [];
+  /** The number of words so far; an added token is one. */
+  count = 0;
   /** The number of tokens that the template put before and after the text. */
   before = 0;
   after = 0;
@@ -51,6 +54,7 @@ class Encoding {
     this.starts.push(start);
     this.ends.push(end);
     this.texts.push(text);
+    this.words.push(this.count);
   }
 
   /** Put special tokens around the others. @param {number[]} before @param {number[]} after */
@@ -61,15 +65,18 @@ class Encoding {
       list.push(...after.map(() => 0));
     }
     this.texts = [...before.map(() => null), ...this.texts, ...after.map(() => null)];
+    this.words = [...before.map(() => -1), ...this.words, ...after.map(() => -1)];
     this.before += before.length;
     this.after += after.length;
   }
 
-  /** Count, ids, starts, ends and special flags in one row of integers. @returns {number[]} */
-  row() {
+  /** Count, ids, starts, ends and special flags in one row of integers, then the words if asked
+   *  for. @param {boolean} words @returns {number[]} */
+  row(words) {
     const count = this.ids.length;
     const special = this.ids.map((_, i) => +(i < this.before || i >= count - this.after));
-    return [count, ...this.ids, ...this.starts, ...this.ends, ...special];
+    const lists = [this.ids, this.starts, this.ends, special, ...(words ? [this.words] : [])];
+    return [count].concat(...lists);
   }
 }
 
@@ -152,7 +159,11 @@ class Tokenizer {
       pre_tokenizer: json.pre_tokenizer,
       post_processor: json.post_processor,
       decoder: json.decoder,
-      model: { max_input_chars_per_word: json.model.max_input_chars_per_word },
+      model: {
+        max_input_chars_per_word: json.model.max_input_chars_per_word,
+        continuing_subword_prefix:
+          json.model.continuing_subword_prefix ?? (kind === "WordPiece" ? "##" : null),
+      },
       added_tokens: (json.added_tokens ?? []).filter(
         (/** @type {AddedToken} */ { lstrip, rstrip }) => lstrip || rstrip,
       ),
@@ -228,19 +239,19 @@ class Tokenizer {
   }
 
   /**
-   * Tokens of a text with offsets: count, ids, starts, ends and special flags in one row.
-   * @param {string} text @param {boolean} addSpecial
+   * Tokens of a text with offsets: count, ids, starts, ends, special flags, words in one row.
+   * @param {string} text @param {boolean} addSpecial @param {boolean} [words]
    */
-  encode(text, addSpecial) {
-    return Int32Array.from(this.encoding(text, addSpecial).row());
+  encode(text, addSpecial, words = false) {
+    return Int32Array.from(this.encoding(text, addSpecial).row(words));
   }
 
   /**
    * The rows of several texts, one after the other.
-   * @param {string[]} texts @param {boolean} addSpecial
+   * @param {string[]} texts @param {boolean} addSpecial @param {boolean} [words]
    */
-  encodeBatch(texts, addSpecial) {
-    const rows = [...texts].map((text) => this.encode(text, addSpecial));
+  encodeBatch(texts, addSpecial, words = false) {
+    const rows = [...texts].map((text) => this.encode(text, addSpecial, words));
     const all = new Int32Array(rows.reduce((sum, row) => sum + row.length, 0));
     let at = 0;
     for (const row of rows) {
@@ -258,6 +269,7 @@ class Tokenizer {
       const codes = input.codes.slice(from, to);
       if (token) {
         encoding.push(token.id, from, to, words.toText(codes));
+        encoding.count += 1;
         continue;
       }
       const normal = this.normalize({ codes, source: input.source.slice(from, to) });
@@ -266,6 +278,7 @@ class Tokenizer {
           const { source } = normal;
           const value = words.toText(normal.codes, part.from, part.to);
           encoding.push(part.token.id, source[part.from], source[part.to - 1] + 1, value);
+          encoding.count += 1;
         } else {
           this.encodePart(normal, part.from, part.to, encoding);
         }
@@ -286,6 +299,7 @@ class Tokenizer {
       for (let k = 0; k < ids.length; k++) {
         encoding.push(ids[k], source[a + starts[k]], source[a + ends[k] - 1] + 1);
       }
+      encoding.count += 1;
     });
   }
 
@@ -329,6 +343,11 @@ class Tokenizer {
       if (token !== undefined && !(skipSpecial && this.special.has(token))) tokens.push(token);
     }
     return this.decoder(tokens);
+  }
+
+  /** The text of tokens as the vocabulary spells them. @param {Iterable<string>} tokens */
+  join(tokens) {
+    return this.decoder([...tokens]);
   }
 
   /** @param {string} token @returns {number | undefined} */

@@ -181,8 +181,21 @@ async def run(
     if isinstance(result, rl.Tensor):
         numbers = np.ascontiguousarray(await result.numpy_async(), np.float32)
         return list(numbers.shape), numbers.reshape(-1)
+    if pipe.task.spans is not None:
+        in_units(result, pipe.task.spans(_given(given)))
     record = is_dataclass(result) and not isinstance(result, type)
     return _camel(asdict(result) if record else result), None
+
+
+def in_units(found: Any, texts: Any) -> None:
+    """Count `start` and `end` of a result in UTF-16 units, as a page does, not in code points."""
+    if not isinstance(texts, str):
+        for one, text in zip(found, texts, strict=True):
+            in_units(one, text)
+    elif texts and max(texts) > "\uffff":
+        units = np.cumsum([0, *(1 + (char > "\uffff") for char in texts)])
+        for one in found if isinstance(found, list) else [found]:
+            one |= {name: int(units[one[name]]) for name in ("start", "end")}
 
 
 async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[..., None]) -> Any:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,16 @@ from numpy.typing import NDArray
 
 from rushlight.core.basis.errors import BlockingReadError, FormatError
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.io.text.tokenizer_checks import check_parts
+from rushlight.core.io.text.tokenizer_checks import (
+    check_id,
+    check_parts,
+    check_text,
+    format_errors,
+)
 
 _TAB = sys.platform == "emscripten"
-# Common names of padding tokens, for files that name none.
-_PAD_NAMES = ("[PAD]", "<pad>")
+# Common names of the padding and the unknown token, for files that name none.
+_NAMES = {"pad_token": ("[PAD]", "<pad>"), "unk_token": ("[UNK]", "<unk>")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,14 @@ class Encoding:
 
     `offsets[i]` is the range of the text, in code points, that token i comes from; (0, 0) for
     tokens that were added around the text. `special[i]` is true for added tokens, but not for a
-    special token that is written in the text.
+    special token that is written in the text. `words`, where they were asked for: tokens of one
+    word have one number, -1 is none.
     """
 
     ids: list[int]
     offsets: list[tuple[int, int]]
     special: list[bool]
+    words: list[int] = field(default_factory=list, compare=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -47,12 +53,16 @@ class Encoding:
 class Tokenizer(ABC):
     """A tokenizer. `load_tokenizer` makes that of a tokenizer.json; all methods are synchronous.
 
-    `pad_id` is the id that pads shorter rows of a batch; None if no file names one.
-    `vocab_size` counts the vocabulary with the added tokens.
+    `pad_id` is the id that pads shorter rows of a batch, `unk_id` that of what is not in the
+    vocabulary; None if no file names one. `vocab_size` counts the vocabulary with the added tokens.
+    `post_processor` is that of tokenizer.json, `prefix` that of tokens within a word.
     """
 
     vocab_size: int
     pad_id: int | None
+    unk_id: int | None = None
+    post_processor: Any = None
+    prefix: str = ""
 
     def encode(
         self, text: str, *, add_special_tokens: bool = True, max_length: int | None = None
@@ -82,6 +92,14 @@ class Tokenizer(ABC):
             check_text("encode_batch", text)
         return [_truncated(e, max_length) for e in self._encode(rows, add_special_tokens)]
 
+    def encode_parts(self, texts: list[str]) -> list[Encoding]:
+        """The tokens of texts without special ones, with `words`."""
+        return self._encode(texts, False, words=True)
+
+    def join(self, tokens: list[str]) -> str:
+        """The text of tokens that are spelled as in the vocabulary."""
+        return " ".join(tokens)
+
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """The text of `ids`; ids without a token are skipped.
 
@@ -101,7 +119,9 @@ class Tokenizer(ABC):
         """The token with this id as the vocabulary spells it, or None."""
 
     @abstractmethod
-    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]: ...
+    def _encode(
+        self, texts: list[str], add_special_tokens: bool, *, words: bool = False
+    ) -> list[Encoding]: ...
 
     @abstractmethod
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
@@ -115,13 +135,17 @@ class NativeTokenizer(Tokenizer):
 
         with format_errors():
             self._package = Package.from_buffer(bytes(tokenizer_json))
-            check_parts(_package_parts(self._package))
+            parts = _package_parts(self._package)
+            check_parts(parts)
+        self.post_processor = parts.get("post_processor")
+        self.prefix = parts["model"]["continuing_subword_prefix"] or ""
         padding = self._package.padding
         self._package.no_padding()
         self._package.no_truncation()
         self.vocab_size = self._package.get_vocab_size(with_added_tokens=True)
         named = padding["pad_id"] if padding else None
-        self.pad_id = _pad_id(self, named, tokenizer_config)
+        self.pad_id = _named_id(self, "pad_token", tokenizer_config) if named is None else named
+        self.unk_id = _named_id(self, "unk_token", tokenizer_config)
 
     def to_json(self) -> bytes:
         """The tokenizer.json of this tokenizer, as the package writes it."""
@@ -138,14 +162,25 @@ class NativeTokenizer(Tokenizer):
         found: str | None = self._package.id_to_token(check_id("id_to_token", id))
         return found
 
-    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
+    def join(self, tokens: list[str]) -> str:
+        """The text of tokens that are spelled as in the vocabulary."""
+        with format_errors("decode: "):
+            decoder = self._package.decoder
+            return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
+
+    def _encode(
+        self, texts: list[str], add_special_tokens: bool, *, words: bool = False
+    ) -> list[Encoding]:
         # A single text does not use the package's thread pool, which does not survive a fork.
         with format_errors("encode: "):
             if len(texts) == 1:
                 rows = [self._package.encode(texts[0], add_special_tokens=add_special_tokens)]
             else:
                 rows = self._package.encode_batch(texts, add_special_tokens=add_special_tokens)
-        return [Encoding(r.ids, r.offsets, [m == 1 for m in r.special_tokens_mask]) for r in rows]
+        found = [Encoding(r.ids, r.offsets, [m == 1 for m in r.special_tokens_mask]) for r in rows]
+        for row, encoding in zip(rows if words else (), found, strict=False):
+            encoding.words.extend(-1 if word is None else word for word in row.word_ids)
+        return found
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         with format_errors("decode: "):
@@ -157,10 +192,14 @@ class TabTokenizer(Tokenizer):
     """A tokenizer.json in the tab; `made` is the result of createTokenizer in tokenizer.js."""
 
     def __init__(self, made: Any, tokenizer_config: bytes | None = None) -> None:
-        check_parts(parse_json(made.parts.encode(), "tokenizer.json", depth=64))
+        parts = parse_json(made.parts.encode(), "tokenizer.json", depth=64)
+        check_parts(parts)
         self._made = made
-        self.vocab_size = int(made.vocabSize)
-        self.pad_id = _pad_id(self, made.padId, tokenizer_config)
+        self.post_processor = parts.get("post_processor")
+        self.prefix = parts["model"].get("continuing_subword_prefix") or ""
+        self.vocab_size, named = int(made.vocabSize), made.padId
+        self.pad_id = _named_id(self, "pad_token", tokenizer_config) if named is None else named
+        self.unk_id = _named_id(self, "unk_token", tokenizer_config)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
@@ -173,10 +212,17 @@ class TabTokenizer(Tokenizer):
         found: str | None = self._made.idToToken(check_id("id_to_token", id))
         return found
 
-    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
+    def join(self, tokens: list[str]) -> str:
+        """The text of tokens that are spelled as in the vocabulary."""
+        with format_errors("decode: "):
+            return str(self._made.join(_to_js(tokens)))
+
+    def _encode(
+        self, texts: list[str], add_special_tokens: bool, *, words: bool = False
+    ) -> list[Encoding]:
         with format_errors("encode: "):
-            answer = self._made.encodeBatch(_to_js(texts), add_special_tokens)
-        return unpack_rows(answer.to_py().tolist())
+            answer = self._made.encodeBatch(_to_js(texts), add_special_tokens, words)
+        return unpack_rows(answer.to_py().tolist(), words)
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         with format_errors("decode: "):
@@ -184,19 +230,21 @@ class TabTokenizer(Tokenizer):
         return text
 
 
-def unpack_rows(numbers: Sequence[int]) -> list[Encoding]:
+def unpack_rows(numbers: Sequence[int], words: bool = False) -> list[Encoding]:
     """The encodings in a row of integers as web/tokenizer/tokenizer.js packs them.
 
-    Each is its count n, then n ids, n starts, n ends and n special flags.
+    Each is its count n, then n ids, n starts, n ends, n special flags, and n words if asked for.
     """
     rows: list[Encoding] = []
     at = 0
     while at < len(numbers):
         n, at = numbers[at], at + 1
-        ids, starts, ends, special = (numbers[at + k * n : at + (k + 1) * n] for k in range(4))
+        lists = [numbers[at + k * n : at + (k + 1) * n] for k in range(5 if words else 4)]
+        (ids, starts, ends, special), more = lists[:4], lists[4:]
         offsets = list(zip(starts, ends, strict=True))
-        rows.append(Encoding(list(ids), offsets, [flag == 1 for flag in special]))
-        at += 4 * n
+        flags = [flag == 1 for flag in special]
+        rows.append(Encoding(list(ids), offsets, flags, *map(list, more)))
+        at += len(lists) * n
     return rows
 
 
@@ -281,21 +329,6 @@ def _to_js(value: Any) -> Any:
     return to_js(value)
 
 
-@contextmanager
-def format_errors(doing: str = "") -> Iterator[None]:
-    """Turn an error of the library, and a panic of its Rust, into a FormatError about the file."""
-    try:
-        yield
-    except (MemoryError, FormatError):
-        raise
-    except BaseException as error:
-        # The package raises plain Exception for every error; a panic is not even that.
-        if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
-            raise
-        reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
-        raise FormatError(f"tokenizer.json: {doing}{reason}") from error
-
-
 def _package_parts(package: Any) -> dict[str, Any]:
     """The parts of a loaded tokenizer.json, without its vocabulary."""
     names = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
@@ -306,18 +339,19 @@ def _package_parts(package: Any) -> dict[str, Any]:
         {"content": token.content, "lstrip": token.lstrip, "rstrip": token.rstrip}
         for token in package.get_added_tokens_decoder().values()
     ]
-    model = {"max_input_chars_per_word": longest}
+    model = {
+        "max_input_chars_per_word": longest,
+        "continuing_subword_prefix": getattr(package.model, "continuing_subword_prefix", None),
+    }
     return {**parts, "model": model, "added_tokens": added}
 
 
-def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | None) -> int | None:
-    """The padding id: tokenizer.json's, else that of the config's token or a common name."""
-    if named is not None:
-        return int(named)
+def _named_id(tokenizer: Tokenizer, key: str, tokenizer_config: bytes | None) -> int | None:
+    """The id of the token that tokenizer_config.json names under `key`, or of a common name."""
     if tokenizer_config is not None:
         try:
             config = parse_json(tokenizer_config, "tokenizer_config.json", depth=16)
-            token = config.get("pad_token")
+            token = config.get(key)
         except AttributeError as error:
             raise FormatError(f"tokenizer_config.json: {error}") from error
         if isinstance(token, dict):  # an added token with its properties
@@ -326,8 +360,8 @@ def _pad_id(tokenizer: Tokenizer, named: int | None, tokenizer_config: bytes | N
             try:
                 return tokenizer.token_to_id(token)
             except ValueError as error:
-                raise FormatError(f"tokenizer_config.json: pad_token: {error}") from None
-    return next((i for t in _PAD_NAMES if (i := tokenizer.token_to_id(t)) is not None), None)
+                raise FormatError(f"tokenizer_config.json: {key}: {error}") from None
+    return next((i for t in _NAMES[key] if (i := tokenizer.token_to_id(t)) is not None), None)
 
 
 def _truncated(encoding: Encoding, max_length: int | None) -> Encoding:
@@ -350,26 +384,3 @@ def _truncated(encoding: Encoding, max_length: int | None) -> Encoding:
         [encoding.offsets[i] for i in kept],
         [encoding.special[i] for i in kept],
     )
-
-
-def check_text(caller: str, text: str) -> None:
-    """Raise unless `text` is a str that UTF-8 can write."""
-    if not isinstance(text, str):
-        raise TypeError(f"{caller}: a text must be a str, not {type(text).__name__}")
-    if text.isascii():
-        return
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        code = ord(text[error.start])
-        raise ValueError(
-            f"{caller}: the text has a lone surrogate U+{code:04X} at index {error.start}, which "
-            'is not a character; text.encode("utf-8", "replace").decode() replaces it'
-        ) from None
-
-
-def check_id(caller: str, id: int) -> int:
-    """`id`; raises ValueError if it is outside the range of ids."""
-    if not 0 <= id < 2**32:
-        raise ValueError(f"{caller}: {id} is not a token id; ids are from 0 to {2**32 - 1}")
-    return id

@@ -1,10 +1,11 @@
-"""Checks of a tokenizer.json that its libraries leave out: texts that grow without end, panics."""
+"""Checks of a tokenizer.json and of texts that libraries leave out: growth, panics, surrogates."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
@@ -12,7 +13,7 @@ from rushlight.core.basis.errors import FormatError
 # Characters that one character of a text may become, and that may be put before a text. The longest
 # known row is NFKC's: 18 for one.
 _MOST_GROWTH = 64
-_MOST_ADDED = 1024  # special tokens around a text
+MOST_ADDED = 1024  # special tokens around a text
 # The time for a word grows with the square of this.
 _LONGEST_WORD = 1000
 _LISTS = ("normalizers", "pretokenizers", "processors", "decoders")
@@ -140,5 +141,43 @@ def _check_added(steps: list[dict[str, Any]]) -> None:
                     f"tokenizer.json: the post_processor has no ids of {name[:100]!r}"
                 )
             count += len(known[name]["ids"])
-    if count > _MOST_ADDED:
+    if count > MOST_ADDED:
         raise FormatError(f"tokenizer.json: the post_processor adds {count} tokens to a text")
+
+
+@contextmanager
+def format_errors(doing: str = "") -> Iterator[None]:
+    """Turn an error of the library, and a panic of its Rust, into a FormatError about the file."""
+    try:
+        yield
+    except (MemoryError, FormatError):
+        raise
+    except BaseException as error:
+        # The package raises plain Exception for every error; a panic is not even that.
+        if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
+            raise
+        reason = str(error).removeprefix("Error: ").removeprefix("tokenizer.json: ")
+        raise FormatError(f"tokenizer.json: {doing}{reason}") from error
+
+
+def check_text(caller: str, text: str) -> None:
+    """Raise unless `text` is a str that UTF-8 can write."""
+    if not isinstance(text, str):
+        raise TypeError(f"{caller}: a text must be a str, not {type(text).__name__}")
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        raise ValueError(
+            f"{caller}: the text has a lone surrogate U+{code:04X} at index {error.start}, which "
+            'is not a character; text.encode("utf-8", "replace").decode() replaces it'
+        ) from None
+
+
+def check_id(caller: str, id: int) -> int:
+    """`id`; raises ValueError if it is outside the range of ids."""
+    if not 0 <= id < 2**32:
+        raise ValueError(f"{caller}: {id} is not a token id; ids are from 0 to {2**32 - 1}")
+    return id

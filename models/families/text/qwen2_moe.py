@@ -29,7 +29,7 @@ class Config(qwen2.Config):
     num_experts_per_tok: int = 4
     norm_topk_prob: bool = False
     decoder_sparse_step: int = 1
-    mlp_only_layers: Any = None
+    mlp_only_layers: list[Any] | None = None
     qkv_bias: bool = True
     model_type: str = "qwen2_moe"
 

@@ -29,7 +29,7 @@ class Config(qwen3.Config):
     num_experts_per_tok: int = 8
     norm_topk_prob: bool = False
     decoder_sparse_step: int = 1
-    mlp_only_layers: Any = None
+    mlp_only_layers: list[Any] | None = None
     model_type: str = "qwen3_moe"
 
 

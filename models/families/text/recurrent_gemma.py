@@ -56,7 +56,8 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     kinds, heads = c.block_types, max(c.num_attention_heads, 1)
     head = c.hidden_size // heads
-    if not kinds or {*map(str, kinds)} - {"recurrent", "attention"}:
+    listed = isinstance(kinds, (list, tuple)) and len(kinds) > 0
+    if not listed or {*map(str, kinds)} - {"recurrent", "attention"}:
         raise FormatError(f"config.json: block_types {brief(kinds)}: of recurrent and attention")
     attention = AttentionSpec(
         c.num_attention_heads, c.num_key_value_heads or heads, head, bias=c.attention_bias,

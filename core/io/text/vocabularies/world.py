@@ -12,7 +12,8 @@ import re
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.io.text.tokenizer import Encoding, Tokenizer, check_id, check_text
+from rushlight.core.io.text.tokenizer import Encoding, Tokenizer
+from rushlight.core.io.text.tokenizer_checks import check_id, check_text
 
 WORLD = "rwkv_vocab_v20230424.txt"  # the file's name
 _LONGEST = 512  # bytes of a token; so a byte of a text costs a bounded time
@@ -98,7 +99,9 @@ class WorldTokenizer(Tokenizer):
         except UnicodeDecodeError:
             return "".join(f"<0x{byte:02X}>" for byte in token)
 
-    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
+    def _encode(
+        self, texts: list[str], add_special_tokens: bool, *, words: bool = False
+    ) -> list[Encoding]:
         return [self._encoded(text) for text in texts]
 
     def _encoded(self, text: str) -> Encoding:
@@ -120,7 +123,7 @@ class WorldTokenizer(Tokenizer):
         points = np.cumsum((np.frombuffer(data, np.uint8) & 0xC0) != 0x80) - 1
         edges = zip(ends, ends[1:], strict=False)
         offsets = [(int(points[a]), int(points[b - 1]) + 1) for a, b in edges]
-        return Encoding(ids, offsets, [False] * len(ids))
+        return Encoding(ids, offsets, [False] * len(ids), list(range(len(ids))))
 
     def _decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         return b"".join(self._tokens.get(id, b"") for id in ids).decode("utf-8", "replace")
