@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
@@ -10,20 +11,43 @@ import numpy as np
 from rushlight.core.basis.dtype import uint8
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.basis.quantized import mxfp4
+from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
 
-# The end of a name -> the ends of its parts' names, and what makes them.
-Parts = Mapping[str, Mapping[str, Callable[[Tensor], Tensor]]]
+
+@dataclass(frozen=True)
+class Split:
+    """The ends of a tensor's parts' names, and what makes them; `join` undoes it."""
+
+    parts: Mapping[str, Callable[[Tensor], Tensor]]
+    join: Callable[..., Tensor]
+
+
+Parts = Mapping[str, Split]  # by the end of a tensor's name
 BLOCKS, SCALES = "_blocks", "_scales"
 
 
 def parts_of(family: ModuleType, name: str) -> dict[str, Callable[[Tensor], Tensor]]:
     """The names of a tensor's parts in the model, and what makes them; {} if it has none."""
     given: Parts = getattr(family, "PARTS", {})
-    for end, parts in given.items():
+    for end, split in given.items():
         if name.endswith(end):
-            return {name.removesuffix(end) + own: made for own, made in parts.items()}
+            return {name.removesuffix(end) + own: made for own, made in split.parts.items()}
     return {}
+
+
+def wholes(family: ModuleType, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a model as a checkpoint has them: parts are joined, one whole at a time."""
+    given: Parts = getattr(family, "PARTS", {})
+    ends = {own: (end, split) for end, split in given.items() for own in split.parts}
+    for name, t in tensors.items():
+        own = next((one for one in ends if name.endswith(one)), None)
+        if own is None:
+            yield name, t
+            continue
+        (end, split), before = ends[own], name.removesuffix(own)
+        if own == next(iter(split.parts)):
+            yield before + end, split.join(*(tensors[before + one] for one in split.parts))
 
 
 def parted(family: ModuleType, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -80,21 +104,26 @@ def _rows(which: Callable[[int], slice]) -> Callable[[Tensor], Tensor]:
     return part
 
 
-def _experts(gate: Callable[[int], slice], up: Callable[[int], slice]) -> Parts:
+def _experts(gate: Callable[[int], slice], up: Callable[[int], slice], dim: int) -> Parts:
     both = {"gate_proj": _rows(gate), "up_proj": _rows(up)}
+
+    def join(first: Tensor, second: Tensor) -> Tensor:
+        rows = stack([first, second], dim).reshape(first.shape[0], -1, *first.shape[2:])
+        return rows if rows.ndim == 2 else turned(rows)
+
     return {
-        "experts.gate_up_proj": {f"experts.{n}.weight": made for n, made in both.items()},
-        "experts.gate_up_proj_bias": {f"experts.{n}.bias": made for n, made in both.items()},
-        "experts.down_proj": {"experts.down_proj.weight": turned},
-        "experts.down_proj_bias": {"experts.down_proj.bias": lambda t: t},
+        "experts.gate_up_proj": Split({f"experts.{n}.weight": f for n, f in both.items()}, join),
+        "experts.gate_up_proj_bias": Split({f"experts.{n}.bias": f for n, f in both.items()}, join),
+        "experts.down_proj": Split({"experts.down_proj.weight": turned}, turned),
+        "experts.down_proj_bias": Split({"experts.down_proj.bias": lambda t: t}, lambda t: t),
     }
 
 
 def experts_in_turn() -> Parts:
     """The parts of stacks (experts, in, out) in which rows of gate and up take turns."""
-    return _experts(lambda n: slice(0, n, 2), lambda n: slice(1, n, 2))
+    return _experts(lambda n: slice(0, n, 2), lambda n: slice(1, n, 2), 2)
 
 
 def experts_in_halves() -> Parts:
     """The parts of stacks (experts, in, out) with the rows of gate, then those of up."""
-    return _experts(lambda n: slice(n // 2), lambda n: slice(n // 2, n))
+    return _experts(lambda n: slice(n // 2), lambda n: slice(n // 2, n), 1)

@@ -15,6 +15,7 @@ from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families import family_of
+from rushlight.models.parts import wholes
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
@@ -45,12 +46,6 @@ def save_folder(
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{target} is a file; name a folder")
-    kind = model.config.model_type
-    if hasattr(family_of(kind, "model_type"), "PARTS"):
-        raise ValueError(
-            f"save_pretrained: a checkpoint of {kind} has experts in other parts than the model, "
-            "which is not supported; write it as GGUF with rl.quantize"
-        )
     small = _small_files(model)
     after = getattr(model, "after", None)
     modules: dict[str, Any] = {} if after is None else after.weights
@@ -112,7 +107,8 @@ def _small_files(model: Model) -> dict[str, bytes]:
                 f"save_pretrained: {key} has a factor for each frequency, as GGUF has, which "
                 "config.json cannot say; write it as GGUF with rl.quantize"
             )
-    config.pop("torch_dtype", None)
+    for key in ("torch_dtype", "quantization_config"):  # weights are written as plain numbers
+        config.pop(key, None)
     config["dtype"] = next(
         (t.dtype.name for t in model.parameters() if t.dtype.is_floating_point), "float32"
     )
@@ -130,6 +126,7 @@ def checkpoint_weights(
     model: Model, dequantize: DType | str | None
 ) -> Iterator[tuple[str, Tensor]]:
     """The parameters under the checkpoint's names: single experts, not stacks."""
+    found = {}
     for name, t in model.state_dict().items():
         if name.startswith(STEPS):
             continue
@@ -140,13 +137,15 @@ def checkpoint_weights(
                     'hold; pass dequantize="float32" or another dtype, or write GGUF with '
                     "rl.quantize"
                 )
-            t = t.detach().dequantize().to(dequantize)
+            t = t.dequantize().to(dequantize)
+        found[name] = t.detach()
+    for name, t in wholes(family_of(model.config.model_type, "model_type"), found):
         stack = _STACK.fullmatch(name)
         if stack is None:
-            yield name, t.detach()
+            yield name, t
             continue
         for i in range(t.shape[0]):
-            yield f"{stack[1]}{i}.{stack[2]}", t.detach()[i]
+            yield f"{stack[1]}{i}.{stack[2]}", t[i]
 
 
 def _shards(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]:

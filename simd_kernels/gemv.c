@@ -98,11 +98,13 @@ typedef void (*dots_kernel)(int64_t, const float *const *, const uint8_t *const 
         dots(dtype, rows, BESIDE(rows), rows == 1 ? 2 : 1, k, x, w, out);                          \
     }
 // In WebAssembly the conversion of f16 takes much code, and a module must be small. So it is a pass
-// of its own there.
+// of its own there, and two rows are read as four.
 #if defined(__wasm__)
 #define EACH_KIND(M) M(F32) M(BF16)
+#define TWO_ROWS 0 // whether two rows have kernels of their own
 #else
 #define EACH_KIND(M) M(F32) M(BF16) M(F16)
+#define TWO_ROWS 1
 #endif
 static int gemv_kind(int dtype) {
 #if !defined(__wasm__)
@@ -113,10 +115,15 @@ static int gemv_kind(int dtype) {
 
 #define DOTS_OF(dtype)                                                                             \
     DOTS(dots_##dtype##_1, RL_##dtype, 1)                                                          \
-    DOTS(dots_##dtype##_2, RL_##dtype, 2)                                                          \
     DOTS(dots_##dtype##_4, RL_##dtype, 4)
 EACH_KIND(DOTS_OF)
+#if TWO_ROWS
+#define DOTS_PAIR(dtype) DOTS(dots_##dtype##_2, RL_##dtype, 2)
+EACH_KIND(DOTS_PAIR)
 #define DOTS_ROW(dtype) {dots_##dtype##_1, dots_##dtype##_2, dots_##dtype##_4},
+#else
+#define DOTS_ROW(dtype) {dots_##dtype##_1, NULL, dots_##dtype##_4},
+#endif
 static const dots_kernel DOTS_KERNELS[][3] = {EACH_KIND(DOTS_ROW)};
 
 // sums[r] (n long, at least VF, `row` apart) += x[r][0..terms) @ the rows w.
@@ -155,12 +162,17 @@ typedef void (*adds_kernel)(int64_t, const float *const *, const uint8_t *const 
 #define TERMS 8
 #define ADDS_OF(dtype)                                                                             \
     ADDS(adds_##dtype##_1, RL_##dtype, 1, TERMS)                                                   \
-    ADDS(adds_##dtype##_2, RL_##dtype, 2, TERMS)                                                   \
     ADDS(adds_##dtype##_4, RL_##dtype, 4, 4)                                                       \
     ADDS(adds_##dtype##_4_1, RL_##dtype, 4, 1)
 EACH_KIND(ADDS_OF)
+#if TWO_ROWS
+#define ADDS_PAIR(dtype) ADDS(adds_##dtype##_2, RL_##dtype, 2, TERMS)
+EACH_KIND(ADDS_PAIR)
 #define ADDS_ROW(dtype)                                                                            \
     {adds_##dtype##_1, adds_##dtype##_2, adds_##dtype##_4, adds_##dtype##_4_1},
+#else
+#define ADDS_ROW(dtype) {adds_##dtype##_1, NULL, adds_##dtype##_4, adds_##dtype##_4_1},
+#endif
 static const adds_kernel ADDS_KERNELS[][4] = {EACH_KIND(ADDS_ROW)};
 
 typedef struct {
@@ -181,11 +193,12 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
                        int rows, int64_t j, int64_t n, float *sums, float *widened) {
     int64_t along = job->dots ? p->b.row : p->b.col; // stride of successive elements
     int kind = gemv_kind(p->b.dtype), stored = kind >= 0 && along == 1;
+    int many = rows > 1 + TWO_ROWS;
     if (!stored) kind = 0;
     const uint8_t *w[TERMS];
     if (job->dots) {
-        dots_kernel kernel = DOTS_KERNELS[kind][rows > 2 ? 2 : rows - 1];
-        int beside = rows > 2 ? BESIDE(4) : 4;
+        dots_kernel kernel = DOTS_KERNELS[kind][many ? 2 : rows - 1];
+        int beside = many ? BESIDE(4) : 4;
         for (int64_t c = 0; c < n; c += beside) {
             float out[FEW_ROWS * FEW_ROWS];
             for (int t = 0; t < beside; t++) { // after the last column, the last one again
@@ -203,7 +216,7 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
     } else {
         for (int r = 0; r < FEW_ROWS; r++) rl_zero(sums + r * LINE, (size_t)(n + VF) / VF * VF * 4);
         for (int64_t k = 0; k < p->k;) {
-            int most = rows > 2 ? TERMS / 2 : TERMS, terms = p->k - k < most ? 1 : most;
+            int most = many ? TERMS / 2 : TERMS, terms = p->k - k < most ? 1 : most;
             const float *at[FEW_ROWS];
             for (int r = 0; r < FEW_ROWS; r++) at[r] = x[r] + k;
             for (int t = 0; t < terms; t++) {
@@ -212,7 +225,7 @@ static void gemv_piece(const gemv_job *job, const product *p, const float *const
                 LOAD_F[p->b.dtype](widened + t * LINE, w[t], along, n);
                 w[t] = (const uint8_t *)(widened + t * LINE);
             }
-            ADDS_KERNELS[kind][terms == 1 ? 3 : rows > 2 ? 2 : rows - 1](n, at, w, sums, LINE);
+            ADDS_KERNELS[kind][terms == 1 ? 3 : many ? 2 : rows - 1](n, at, w, sums, LINE);
             k += terms;
         }
         int64_t whole = n / VF * VF, skip = n - whole ? VF - (n - whole) : 0;

@@ -102,7 +102,7 @@ RL_API int32_t rl_dtype(int32_t code) {
 }
 
 // Whether every element of an operand is in a buffer of `nbytes` bytes, from element `offset` on.
-static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
+RL_SMALL static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
     int64_t last = offset, bytes = DTYPE[x->dtype][0], block = DTYPE[x->dtype][1];
     if (offset < 0 || offset % block) return 0;
     int empty = 0;
@@ -128,7 +128,7 @@ static int inside(const rl_operand *x, int64_t offset, int64_t nbytes) {
 
 // Whether kernels may multiply the sizes of an operand with each other and with its strides.
 // Strides that lead to no second element may be any number; large ones become 0.
-static int bounded(rl_operand *x) {
+RL_SMALL static int bounded(rl_operand *x) {
     int64_t count = 1;
     int empty = 0;
     for (int d = 0; d < x->ndim; d++) {
@@ -143,8 +143,8 @@ static int bounded(rl_operand *x) {
 }
 
 // Read one record; returns its length in words, or minus the error code.
-static int64_t read(const int64_t *w, int64_t left, const int64_t *buffers, int64_t n_buffers,
-                    rl_call *call) {
+RL_SMALL static int64_t read(const int64_t *w, int64_t left, const int64_t *buffers,
+                             int64_t n_buffers, rl_call *call) {
     if (left < 4 || w[1] < 4 || w[1] > left) return -RL_MALFORMED;
     const int64_t *end = w + w[1], *at = w + 4;
     if (w[0] < 0 || w[0] >= KERNELS) return -RL_NO_KERNEL;

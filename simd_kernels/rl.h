@@ -5,6 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Marks functions outside of inner loops, because the modules of the tab must be small.
+#if defined(__wasm__)
+#define RL_SMALL __attribute__((minsize))
+#else
+#define RL_SMALL
+#endif
+
 // Changes whenever a word of a message changes its meaning.
 #define RL_VERSION 1
 #define RL_DIMS 8

@@ -18,12 +18,6 @@ typedef uint16_t vh __attribute__((vector_size(VF * 2)));
 typedef float v4 __attribute__((vector_size(16)));
 
 #define RL_INLINE static inline __attribute__((always_inline))
-// Marks functions outside of inner loops, because the modules of the tab must be small.
-#if defined(__wasm__)
-#define RL_SMALL __attribute__((minsize))
-#else
-#define RL_SMALL
-#endif
 
 // Tensors lie at any address, so memory is read and written through memcpy, which becomes one
 // instruction.

@@ -5,25 +5,38 @@
 #include "math.h"
 #include "walk.h"
 
+#if defined(__wasm__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
 #include "convert.c"
+#if defined(__wasm__)
+#pragma clang attribute pop
+#endif
 #include "elementwise.c"
 #include "norm.c"
 #include "move.c"
-#include "reduce.c"
 // A tab downloads its module, so code outside of a model's inner loops is optimized for size there.
 #if defined(__wasm__)
 #pragma clang attribute push(__attribute__((minsize)), apply_to = function)
 #endif
+#include "reduce.c"
 #include "select.c"
 #include "index.c"
+#include "recurrence.c"
 #if defined(__wasm__)
 #pragma clang attribute pop
 #endif
 
 #include "blocks.c"
 #include "chunks.c"
+#if defined(__wasm__)
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#endif
 #include "chunks_rare.c"
 #include "blocks_widen.c"
+#if defined(__wasm__)
+#pragma clang attribute pop
+#endif
 #include "packed.c"
 #include "attention.c"
 #include "blocks_exact.c"

@@ -1,8 +1,8 @@
 """Linear attention with a state that decays: `wkv` of RWKV 5 to 7 and the gated delta rule.
 
-Each is S <- diag(d) S + b (a^T S) + k v^T per token, with S (keys, values). Chunks of tokens turn
-it into products of matrices (Yang et al., 2024, arXiv:2406.06484), one token into elementwise
-steps.
+Each is S <- diag(d) S + b (a^T S) + k v^T per token, with S (keys, values). One kernel reads the
+tokens. Where gradients are needed, chunks of tokens turn it into products of matrices (Yang et al.,
+2024, arXiv:2406.06484), one token into elementwise steps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from rushlight.core.functional.pieces import stack, unbind
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.movement import pad
+from rushlight.core.ops.recurrence import DELTA_SCAN
+from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -118,11 +120,14 @@ def _run(
     batch, heads, length, keys = k.shape
     first = zeros(batch, heads, keys, v.shape[3], dtype=v.dtype, device=v.device)
     first = first if state is None else state.to(v.dtype)
-    out, last = (
-        (v, first)
-        if length == 0
-        else (_step if length == 1 else _chunked)(r, decay, k, v, a, b, bonus is not None, first)
-    )
+    before = bonus is not None
+    if length == 0:
+        out, last = v, first
+    elif needs_gradient(r, decay, k, v, a, b, state):
+        out, last = (_step if length == 1 else _chunked)(r, decay, k, v, a, b, before, first)
+    else:
+        both = DELTA_SCAN(r, decay.exp(), k, v, a, b, first, before=before)
+        out, last = both[:, :, :length], both[:, :, length:]
     if bonus is not None:
         out = out + (r * bonus * k).sum(-1, keepdim=True) * v
     return out, last

@@ -13,6 +13,8 @@ from rushlight.core.functional.pieces import split, stack
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.join import cat
+from rushlight.core.ops.recurrence import DELTA_SCAN, SELECTIVE_SCAN
+from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -89,6 +91,8 @@ def selective_scan(
     prompt is a masked product where a head has one decay (Dao and Gu, 2024), a linear recurrence
     otherwise. float64 is computed as such, else in float32; y has x's dtype. ValueError for other
     shapes.
+
+    One kernel reads the tokens where no gradient is needed.
     """
     if x.ndim != 4 or b.ndim != 4 or chunk < 1:
         raise ValueError(
@@ -108,13 +112,17 @@ def selective_scan(
     wide = x.dtype if x.dtype is float64 else float32
     if state is None:
         state = zeros(batch, heads, head, n, dtype=wide, device=x.device)
+    parts = x.to(wide), dt.to(wide), b.to(wide), c.to(wide)
     a, found = a.to(wide), []
-    scan = _by_heads if a.ndim == 1 and length > 1 else _by_states
-    whole = [split(t.to(wide), chunk, 1) for t in (x, dt, b, c)]
-    for x_, dt_, b_, c_ in zip(*whole, strict=True):
-        y, state = scan(x_, dt_, b_, c_, a, state)
-        found.append(y)
-    y = cat(found, 1) if len(found) != 1 else found[0]
+    if needs_gradient(*parts, a, state):
+        scan = _by_heads if a.ndim == 1 and length > 1 else _by_states
+        for x_, dt_, b_, c_ in zip(*(split(t, chunk, 1) for t in parts), strict=True):
+            y, state = scan(x_, dt_, b_, c_, a, state)
+            found.append(y)
+        y = cat(found, 1) if len(found) != 1 else found[0]
+    else:
+        scan = _at_once if a.ndim == 1 else _by_channels
+        y, state = scan(*parts, a, state.to(wide))
     if d is not None:
         y = y + x.to(wide) * d.to(wide).unsqueeze(-1)
     return y.to(x.dtype), state
@@ -123,10 +131,37 @@ def selective_scan(
 def _each(t: Tensor, heads: int) -> Tensor:
     # (batch, length, groups, n) -> (batch, length, heads, n)
     batch, length, groups, n = t.shape
-    if groups == heads:
-        return t
+    if groups in (1, heads):
+        return t.expand(batch, length, heads, n)
     wide = t.unsqueeze(3).expand(batch, length, groups, heads // groups, n)
     return wide.reshape(batch, length, heads, n)
+
+
+def _at_once(
+    x: Tensor, dt: Tensor, b: Tensor, c: Tensor, a: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One decay for a head: the recurrence of linear attention, of which b and c are k and r."""
+    heads, length = x.shape[2], x.shape[1]
+    decay = (dt * a).exp().transpose(1, 2).unsqueeze(3)
+    new = (x * dt.unsqueeze(-1)).transpose(1, 2)
+    k, r = (_each(t, heads).transpose(1, 2) for t in (b, c))
+    both = DELTA_SCAN(r, decay, k, new, None, None, state.transpose(2, 3), before=False)
+    return both[:, :, :length].transpose(1, 2), both[:, :, length:].transpose(2, 3)
+
+
+def _by_channels(
+    x: Tensor, dt: Tensor, b: Tensor, c: Tensor, a: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Decays of a head's states: every feature of a head is a channel with these."""
+    batch, length, heads, head = x.shape
+    n = a.shape[1]
+    steps = dt.unsqueeze(3).expand(*x.shape).reshape(batch, length, -1)
+    rates = a.unsqueeze(1).expand(heads, head, n).reshape(-1, n)
+    both = SELECTIVE_SCAN(
+        x.reshape(batch, length, -1), steps, rates, b, c, state.reshape(batch, -1, n)
+    )
+    last = both[:, length:].transpose(1, 2).reshape(batch, heads, head, n)
+    return both[:, :length].reshape(*x.shape), last
 
 
 def _by_states(

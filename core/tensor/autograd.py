@@ -36,6 +36,11 @@ def is_grad_enabled() -> bool:
     return _mode.enabled
 
 
+def needs_gradient(*tensors: Tensor | None) -> bool:
+    """Whether a function of these is recorded for backward."""
+    return is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
 def set_grad_enabled(enabled: bool) -> None:
     """Switch recording on or off for this thread."""
     if capture.active and enabled != _mode.enabled:

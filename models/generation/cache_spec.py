@@ -10,7 +10,10 @@ from rushlight.core.basis.packed import BLOCK
 
 @dataclass(frozen=True)
 class KeysAndValues:
-    """Keys and values of `heads` heads; window: the number of tokens that one may attend to."""
+    """Keys and values of `heads` heads; window: the number of tokens that one may attend to.
+
+    No heads: the layer reads what another one keeps.
+    """
 
     heads: int
     features: int
@@ -20,6 +23,8 @@ class KeysAndValues:
     @property
     def rows(self) -> tuple[tuple[int, int], ...]:
         """(heads, features) of each cached tensor."""
+        if not self.heads:
+            return ()
         return (self.heads, self.features), (self.heads, self.value_features or self.features)
 
 

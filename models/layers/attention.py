@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rushlight.core import nn, ops
-from rushlight.core.basis.dtype import bfloat16
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn import init
 from rushlight.core.nn.module import parameter
-from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import KeysAndValues
@@ -19,6 +17,7 @@ from rushlight.models.layers.mlp import projection
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.rotary import Angles, RotarySpec
+from rushlight.models.layers.scores import alibi, same_chunk, warmth
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class AttentionContext:
     cache: Cache | None = None
     offsets: Sequence[Tensor] = ()
     positions: Tensor | None = None
-    shared: dict[str, Tensor] = field(default_factory=dict)
+    shared: dict[Hashable, Tensor] = field(default_factory=dict)
 
     def real(self, length: int) -> Tensor | None:
         """(batch, length) bool, false for padding on either side; None where there is none."""
@@ -77,7 +76,9 @@ class AttentionSpec:
     of q and k after a norm over all heads. sinks: each head has a further score without a value.
     chunk: a token attends to those of its own piece of so many. unit: q and k are divided by their
     root mean square, with this epsilon, after they are rotated. temperature (s, n): q is scaled by
-    1 + s log(1 + floor((position + 1) / n)).
+    1 + s log(1 + floor((position + 1) / n)). norm_v: v is divided by its root mean square in each
+    head. keys_of: the earlier layer whose keys and values are read; it `lends` them. scales: of the
+    input and of the result.
     """
 
     heads: int
@@ -102,6 +103,10 @@ class AttentionSpec:
     chunk: int | None = None
     unit: float | None = None
     temperature: tuple[float, float] | None = None
+    norm_v: bool = False
+    keys_of: int | None = None
+    lends: bool = False
+    scales: tuple[float, float] = (1.0, 1.0)
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -126,11 +131,13 @@ class Attention(nn.Module):
         if spec.fused:
             put(self, names.qkv, projection(width, q + 2 * kv, spec.bias, spec.transposed))
         else:
-            for name, size in ((names.q, q * (1 + spec.gated)), (names.k, kv), (names.v, kv)):
+            own = ((names.k, kv), (names.v, kv))[: 2 * (spec.keys_of is None)]
+            for name, size in ((names.q, q * (1 + spec.gated)), *own):
                 put(self, name, projection(width, size, spec.bias, spec.transposed))
         put(self, names.out, projection(q, width, spec.out_bias, spec.transposed))
         if spec.norm is not None:
-            for name, heads in ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads)):
+            both = ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads))
+            for name, heads in both[: 1 + (spec.keys_of is None)]:
                 over = spec.head_dim * (heads if spec.norm_over == "all" else 1)
                 each = spec.norm_over == "each"
                 put(self, name, HeadNorms(heads, over, spec.norm.eps) if each
@@ -142,7 +149,8 @@ class Attention(nn.Module):
     def cache_spec(self) -> KeysAndValues:
         """The state that the cache keeps for this layer."""
         spec = self.spec
-        return KeysAndValues(spec.kv_heads, spec.head_dim, window=spec.window or spec.chunk)
+        heads = spec.kv_heads if spec.keys_of is None else 0
+        return KeysAndValues(heads, spec.head_dim, window=spec.window or spec.chunk)
 
     def reset_parameters(self) -> None:
         """Sinks are zero."""
@@ -153,6 +161,7 @@ class Attention(nn.Module):
         """(batch, length, width) -> the same."""
         spec, cache = self.spec, context.cache
         batch, length, _ = x.shape
+        x = x if spec.scales[0] == 1 else x * spec.scales[0]
         gate = None
         if spec.fused:
             q, k, v = self._fused(x)
@@ -165,25 +174,34 @@ class Attention(nn.Module):
                 q, gate = q.reshape(batch, length, spec.heads, -1).chunk(2, -1)
                 q, gate = (y.reshape(batch, length, -1) for y in (q, gate))
             q = self._placed(q, names.q_norm, context)
-            k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
-            v = self._split(self._clipped(getattr(self, names.v)(x)))
+            if spec.keys_of is None:
+                k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
+                v = self._split(self._clipped(getattr(self, names.v)(x)))
         offset: Tensor | int = 0
         if cache is not None:
-            offset = context.offsets[self.layer]
-            k, v = cache.write(self.layer, offset, k, v)
+            place = offset = context.offsets[self.layer]
+        if spec.keys_of is not None:
+            k, v = (context.shared[spec.keys_of, part] for part in "kv")
+        else:
+            if spec.norm_v:
+                v = ops.rms_norm(v, (spec.head_dim,), None, spec.norm.eps if spec.norm else 1e-6)
+            if cache is not None:
+                k, v = cache.write(self.layer, place, k, v)
+        if spec.lends:
+            context.shared[self.layer, "k"], context.shared[self.layer, "v"] = k, v
         if spec.temperature is not None:
-            q = q * self._warmth(context, spec.temperature)
-        mask = context.mask
+            q = q * warmth(context, spec.temperature)
+        mask, keys = context.mask, k.shape[2]
         if spec.chunk is not None:
-            mask = self._chunked(context, offset, k.shape[2], spec.chunk)
+            mask = same_chunk(spec, context, offset, keys, spec.chunk)
         y = ops.attention(
             q, k, v, causal=True, mask=mask, q_offset=offset, scale=spec.scale,
             softcap=spec.softcap, window=spec.window, sinks=self.sinks if spec.sinks else None,
-            bias=self._alibi(length, k.shape[2], offset, context) if spec.alibi else None,
+            bias=alibi(spec, context, length, keys, offset) if spec.alibi else None,
         )  # fmt: skip
         y = y.transpose(1, 2).reshape(batch, length, -1)
         out: Tensor = getattr(self, spec.names.out)(y if gate is None else y * gate.sigmoid())
-        return out
+        return out if spec.scales[1] == 1 else out * spec.scales[1]
 
     def _clipped(self, y: Tensor) -> Tensor:
         clip = self.spec.clip
@@ -212,24 +230,6 @@ class Attention(nn.Module):
             y = within(y)
         return y if spec.unit is None else ops.rms_norm(y, (spec.head_dim,), None, spec.unit)
 
-    def _warmth(self, context: AttentionContext, by: tuple[float, float]) -> Tensor:
-        assert context.positions is not None
-        steps = ((context.positions.float() + 1) / by[1]).floor()
-        return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
-
-    def _chunked(
-        self, context: AttentionContext, offset: Tensor | int, keys: int, chunk: int
-    ) -> Tensor:
-        """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
-        at = context.positions
-        assert at is not None
-        key = at
-        if not isinstance(offset, int):
-            first = at[:, :1] - offset.reshape(-1, 1)  # the position of the first slot
-            key = first + ops.arange(keys, device=at.device)
-        same = (at // chunk).unsqueeze(2) == (key // chunk).unsqueeze(1)
-        return same.unsqueeze(1) if context.mask is None else context.mask & same.unsqueeze(1)
-
     def _fused(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q and k (batch, length, heads * head), and v split into heads, from one product."""
         spec = self.spec
@@ -251,28 +251,3 @@ class Attention(nn.Module):
         all_ = all_.reshape(batch, length, kv, groups + 2, head)
         q, k, v = all_[..., :groups, :], all_[..., groups, :], all_[..., groups + 1, :]
         return q.reshape(*flat), k.reshape(*flat), self._clipped(v).transpose(1, 2)
-
-    def _alibi(
-        self, length: int, keys: int, offset: Tensor | int, context: AttentionContext
-    ) -> Tensor:
-        """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance."""
-        spec, device = self.spec, next(iter(self.parameters())).device
-        slopes = tensor(slopes_of(spec.heads, spec.alibi or 0.0), device=device).reshape(-1, 1, 1)
-        if spec.alibi_rounded:
-            where = ops.arange(keys, device=device)[None, None, None]
-            if context.mask is not None:
-                where = (ops.cumsum(context.mask.long(), -1) - 1).clamp(min=0)
-            bias = (slopes.to(bfloat16) * where.to(bfloat16)).float()
-            return bias * (spec.scale or spec.head_dim**-0.5)
-        at = ops.arange(length, device=device).unsqueeze(1)
-        if not isinstance(offset, int):
-            at = at + offset.reshape(-1, 1, 1, 1)
-        distance = (ops.arange(keys, device=device) - at).float()
-        return slopes * (distance if distance.ndim == 4 else distance[None, None])
-
-
-def slopes_of(heads: int, most: float = 8.0) -> list[float]:
-    """ALiBi's slope of each head: a geometric series; heads past a power of two lie between."""
-    near = 1 << (heads.bit_length() - 1)
-    slopes = [2.0 ** (-most * (i + 1) / near) for i in range(near)]
-    return slopes + [2.0 ** (-most / 2 * (2 * i + 1) / near) for i in range(heads - near)]

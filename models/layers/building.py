@@ -83,9 +83,11 @@ def kinds_by_pairs(name: str, pairs: Any, count: int, supported: Sequence[str]) 
     return kinds
 
 
-def numbers_of(name: str, given: Any, count: int | None = None) -> list[int]:
+def numbers_of(
+    name: str, given: Any, count: int | None = None, kinds: tuple[type, ...] = (int,)
+) -> list[Any]:
     """The list of numbers, `count` of them if given, that key `name` of config.json holds."""
-    good = isinstance(given, list) and all(isinstance(one, int) for one in given)
+    good = isinstance(given, list | tuple) and all(type(one) in kinds for one in given)
     if not good or count not in (None, len(given)):
         some = "" if count is None else f"{count} "
         raise FormatError(f"config.json: {name} is {brief(given)}; it must be {some}numbers")

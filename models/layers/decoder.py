@@ -63,13 +63,15 @@ class LayerSpec:
 
     name: the checkpoint's name of the block where it is not that of attention; "" for a block that
     is the whole layer, with its norms and residuals. rotary: the positions that a block rotates by;
-    an AttentionSpec has its own.
+    an AttentionSpec has its own. beside: the name and maker of a second block, whose result is
+    added; its number, of its state too, is the layer's plus the number of layers.
     """
 
     attention: AttentionSpec | MakeBlock
     mlp: MLPSpec | ExpertsSpec | None
     name: str | None = None
     rotary: RotarySpec | None = None
+    beside: tuple[str, MakeBlock] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class DecoderSpec:
     and back. parallel: attention and MLP read the same x, and both are added to it. norm_sums: the
     norms before the parts are those of the sums after them instead. tied: the head shares the
     embedding's weight. The scales multiply the embedding, the output of each part, and the logits.
-    logits_softcap c replaces the scaled logits by c * tanh(logits / c).
+    logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     """
 
     vocab: int
@@ -101,6 +103,7 @@ class DecoderSpec:
     logits_scale: float = 1.0
     logits_softcap: float | None = None
     names: DecoderNames = DecoderNames()
+    streams: Any = None
 
 
 class DecoderLayer(nn.Module):
@@ -111,6 +114,9 @@ class DecoderLayer(nn.Module):
         attention, self.block_name = own.attention, own.name or names.attention
         put(self, self.block_name, Attention(spec.width, attention, layer)
             if isinstance(attention, AttentionSpec) else attention(layer))  # fmt: skip
+        if own.beside is not None:
+            put(self, own.beside[0], own.beside[1](layer + len(spec.layers)))
+        self.blocks = (self.block_name, *(own.beside or ())[:1])
         norms = [names.before_attention, names.after_attention]
         self.has_mlp = own.mlp is not None
         self._own: tuple[nn.Module, ...] = ()
@@ -129,7 +135,8 @@ class DecoderLayer(nn.Module):
         """(batch, length, width) -> the same."""
         names, sums = self.spec.names, self.spec.norm_sums
         before = x if sums else self._normed(names.before_attention, x)
-        y = self.get_submodule(self.block_name)(before, context)
+        y, *more = (self.get_submodule(name)(before, context) for name in self.blocks)
+        y = y + more[0] if more else y
         y = self._scaled(self._normed(names.after_attention, y))
         if not self.has_mlp:
             return x + y
@@ -143,16 +150,13 @@ class DecoderLayer(nn.Module):
         return self._normed(names.before_mlp, x) if sums else x
 
     @property
-    def cache_spec(self) -> CacheSpec:
-        """The state that the cache keeps for the layer's block."""
-        block: Any = self.get_submodule(self.block_name)
-        spec: CacheSpec = block.cache_spec
-        return spec
+    def cache_specs(self) -> tuple[CacheSpec, ...]:
+        """The state that the cache keeps for each of the layer's blocks."""
+        blocks: list[Any] = [self.get_submodule(name) for name in self.blocks]
+        return tuple(block.cache_spec for block in blocks)
 
     def _normed(self, name: str | None, x: Tensor) -> Tensor:
-        if name is None:
-            return x
-        out: Tensor = getattr(self, name)(x)
+        out: Tensor = x if name is None else getattr(self, name)(x)
         return out
 
     def _scaled(self, x: Tensor) -> Tensor:
@@ -178,13 +182,15 @@ class Decoder(CausalLM):
             put(base, names.positions, nn.Embedding(rows, spec.width))
         if names.embedding_norm is not None:
             put(base, names.embedding_norm, make_norm(spec.width, spec.norm))
+        self._ends = () if spec.streams is None else (spec.streams.ends(spec),)  # as in a layer
+        for path, part in self._ends[0].named_children() if self._ends else ():
+            put(base, path, part)
         put(base, names.layers, nn.ModuleList(_layer(spec, i) for i in range(len(spec.layers))))
         if names.norm is not None:
             put(base, names.norm, make_norm(spec.width, spec.norm))
-        if spec.tied and spec.head_bias:
-            put(self, names.head, HeadBias(spec.vocab))
-        elif not spec.tied:
-            put(self, names.head, nn.Linear(inside, spec.vocab, bias=spec.head_bias))
+        if spec.head_bias or not spec.tied:
+            put(self, names.head, HeadBias(spec.vocab) if spec.tied
+                else nn.Linear(inside, spec.vocab, bias=spec.head_bias))  # fmt: skip
         self.rotary = Rotary(
             one.attention.rotary if isinstance(one.attention, AttentionSpec) else one.rotary
             for one in spec.layers
@@ -193,9 +199,10 @@ class Decoder(CausalLM):
             self.context_length = max(spec.context, self.rotary.reach)
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
-        """The state that the cache keeps for each layer."""
+        """The states that the cache keeps: one of each layer, then their second ones."""
         layers = self._part(self.spec.names.layers)
-        return tuple(layer.cache_spec for layer in layers)
+        found = [getattr(one, "cache_specs", None) or (one.cache_spec,) for one in layers]
+        return (*(one[0] for one in found), *(two for one in found for two in one[1:]))
 
     def forward(
         self,
@@ -224,18 +231,15 @@ class Decoder(CausalLM):
         mask = None
         if cache is not None:
             held, more = cache.longest, ids.shape[1]
-            if (
-                held
-                and lengths is None
-                and self.rotary.jumps(max(held, cache.farthest), held + more)
-            ):
+            first = max(held, cache.farthest)
+            if held and lengths is None and self.rotary.jumps(first, held + more):
                 raise ValueError(
                     f"{self.config.model_type}: {more} tokens after {held} cached ones pass "
                     "LongRoPE's original context, where the angles of all tokens change; read "
                     "all of them into an empty cache, as generate does"
                 )
             cache.reserve(more)
-            positions = cache.positions(ids.shape[1])
+            positions = cache.positions(more)
         elif attention_mask is None:
             positions = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         else:
@@ -246,12 +250,14 @@ class Decoder(CausalLM):
         angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
         x = self._embedded(ids, positions)
         context = AttentionContext(angles, mask, lengths, cache, offsets, positions)
+        x = self._ends[0].spread(ids, x, context) if self._ends else x
         for layer in self._part(self.spec.names.layers):
             x = layer(x, context)
-        if self.spec.names.norm is not None:
-            x = self._part(self.spec.names.norm)(x)
-        if self.spec.embedding_width not in (None, self.spec.width):
-            x = self._part(self.spec.names.project_out)(x)
+        x = self._ends[0].gathered(x) if self._ends else x
+        spec = self.spec
+        x = x if spec.names.norm is None else self._part(spec.names.norm)(x)
+        if spec.embedding_width not in (None, spec.width):
+            x = self._part(spec.names.project_out)(x)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)
         return self.logits(last_hidden(x, logits_to_keep, lengths))
@@ -263,8 +269,7 @@ class Decoder(CausalLM):
         # (batch, length) -> (batch, length, width)
         spec, names = self.spec, self.spec.names
         x: Tensor = self._part(names.embedding)(ids)
-        if spec.embedding_scale != 1:
-            x = x * spec.embedding_scale
+        x = x if spec.embedding_scale == 1 else x * spec.embedding_scale
         if spec.embedding_width not in (None, spec.width):
             x = self._part(names.project_in)(x)
         if spec.learned_positions:
@@ -292,4 +297,4 @@ def _layer(spec: DecoderSpec, i: int) -> nn.Module:
     own = spec.layers[i]
     if own.name == "" and not isinstance(own.attention, AttentionSpec):
         return own.attention(i)
-    return DecoderLayer(spec, i)
+    return DecoderLayer(spec, i) if spec.streams is None else spec.streams.layer(spec, i)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import NormalDist
 from typing import Any
 
 from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network import activations
 from rushlight.core.nn import init
 from rushlight.core.nn.module import parameter
@@ -56,7 +58,8 @@ class MLPNames:
 class MLPSpec:
     """down(act(gate(x)) * up(x)), or down(act(up(x))) if not `gated`; `inner` features wide.
 
-    down_bias: whether down has a bias, where that differs from `bias`.
+    down_bias: whether down has a bias, where that differs from `bias`. scales: of what gate and
+    down give. sparsity: the share of a token's gates that are shut, if they are normal numbers.
     """
 
     inner: int
@@ -65,10 +68,14 @@ class MLPSpec:
     bias: bool = False
     transposed: bool = False
     down_bias: bool | None = None
+    scales: tuple[float, float] = (1.0, 1.0)
+    sparsity: float = 0.0
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+        if not 0 <= self.sparsity < 1:
+            raise FormatError(f"config.json: activation_sparsity_pattern has {self.sparsity}")
 
 
 @dataclass(frozen=True)
@@ -148,8 +155,15 @@ def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
         gate, up = both[..., : spec.inner], both[..., spec.inner :]
         y = act(gate) * up if names.gate_up else gate * act(up)
     else:
-        y = act(product(names.gate, x)) * product(names.up, x)
-    return product(names.down, y)
+        gate = product(names.gate, x)
+        gate = gate if spec.scales[0] == 1 else gate * spec.scales[0]
+        if spec.sparsity:
+            spread = ((gate - gate.mean(-1, keepdim=True)) ** 2).mean(-1, keepdim=True).sqrt()
+            least = gate.mean(-1, keepdim=True) + spread * NormalDist().inv_cdf(spec.sparsity)
+            gate = ops.relu(gate - least)
+        y = act(gate) * product(names.up, x)
+    y = product(names.down, y)
+    return y if spec.scales[1] == 1 else y * spec.scales[1]
 
 
 class MLP(nn.Module):

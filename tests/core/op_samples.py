@@ -1157,6 +1157,64 @@ SAMPLES["cache_write"] = Samples(_loop_cache_write, "exact", (
 ), without={"0-d": "a cache has four dims"})  # fmt: skip
 
 
+def _loop_selective(
+    x: Array, dt: Array, a: Array, b: Array, c: Array, state: Array | None = None
+) -> Array:
+    """A channel and a token after another, by the definition."""
+    (rows, length, channels), n = x.shape, a.shape[1]
+    out = np.zeros((rows, length + n, channels))
+    for i, ch in np.ndindex(rows, channels):
+        h, g = np.zeros(n) if state is None else state[i, ch], ch * b.shape[2] // channels
+        for t in range(length):
+            h = np.exp(dt[i, t, ch] * a[ch]) * h + dt[i, t, ch] * x[i, t, ch] * b[i, t, g]
+            out[i, t, ch] = h @ c[i, t, g]
+        out[i, length:, ch] = h
+    return out
+
+
+_SCANNED = (draws(1, (2, 5, 6)), abs(draws(2, (2, 5, 6))), -abs(draws(3, (6, 3))),
+            draws(4, (2, 5, 2, 3)), draws(5, (2, 5, 2, 3)), draws(6, (2, 6, 3)))  # fmt: skip
+_NO_0D = {"0-d": "a sequence has dims"}
+SAMPLES["selective_scan"] = Samples(_loop_selective, "several", (
+    Sample("odd", _SCANNED),
+    Sample("anew", (*_SCANNED[:5], None)),
+    Sample("empty", tuple(x[:0] if i != 2 else x for i, x in enumerate(_SCANNED))),
+    Sample("nan", (np.where(_SCANNED[0] > 1.5, NAN, _SCANNED[0]), *_SCANNED[1:])),
+), floats=("float32", "float64"), without=_NO_0D)  # fmt: skip
+
+
+def _loop_delta(
+    r: Array, decay: Array, k: Array, v: Array, a: Array | None, b: Array | None,
+    state: Array | None = None, *, before: bool,
+) -> Array:  # fmt: skip
+    """A head and a token after another, by the definition."""
+    rows, heads, length, keys = k.shape
+    out = np.zeros((rows, heads, length + keys, v.shape[3]))
+    for at in np.ndindex(rows, heads):
+        s = np.zeros((keys, v.shape[3])) if state is None else state[at]
+        for t in range(length):
+            now = decay[at][t][:, None] * s + np.outer(k[at][t], v[at][t])
+            if a is not None and b is not None:
+                now = now + np.outer(b[at][t], a[at][t] @ s)
+            out[at][t] = r[at][t] @ (s if before else now)
+            s = now
+        out[at][length:] = s
+    return out
+
+
+_HEADS = tuple(draws(i, (2, 3, 4, n)) for i, n in enumerate((5, 5, 5, 7, 5, 5)))
+_FIRST = draws(7, (2, 3, 5, 7))
+SAMPLES["delta_scan"] = Samples(_loop_delta, "several", (
+    Sample("odd", (*_HEADS, _FIRST), {"before": False}),
+    Sample("one decay", (_HEADS[0], _HEADS[1][..., :1], *_HEADS[2:4], None, None, _FIRST),
+           {"before": True}),
+    Sample("anew", (*_HEADS[:4], None, None, None), {"before": False}),
+    Sample("empty", (*(x[:0] for x in _HEADS), _FIRST[:0]), {"before": False}),
+    Sample("nan", (_HEADS[0], np.where(_HEADS[1] > 1.5, NAN, _HEADS[1]), *_HEADS[2:], _FIRST),
+           {"before": True}),
+), floats=("float32", "float64"), without=_NO_0D)  # fmt: skip
+
+
 def _loop_pack(x: Array) -> Array:
     """By the definition: bytes, then scales, then zeros up to a whole word."""
     rows = []

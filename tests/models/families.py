@@ -35,6 +35,9 @@ _GPT: dict[str, Any] = {
 _NEOX: dict[str, Any] = {k: v for k, v in _SIZES.items() if k != "num_key_value_heads"}
 _FALCON: dict[str, Any] = {k: v for k, v in _NEOX.items() if k != "intermediate_size"}
 _BLOOM: dict[str, Any] = {"vocab_size": 131, "hidden_size": 48, "n_layer": 3, "eos_token_id": None}
+_GEMMA3N: dict[str, Any] = {
+    "head_dim": 10, "vocab_size_per_layer_input": 120, "hidden_size_per_layer_input": 6,
+    "altup_num_inputs": 3, "laurel_rank": 5}  # fmt: skip
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
          "rope_theta": 500.0}  # fmt: skip
 _LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -233,6 +236,22 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3-gguf": ("Gemma3ForCausalLM", _sized(
         "gemma3_text", head_dim=8, query_pre_attn_scalar=8, sliding_window=5,
         tie_word_embeddings=True, num_hidden_layers=7,
+    )),
+    "gemma3n": ("Gemma3nForCausalLM", _sized(
+        "gemma3n_text", **_GEMMA3N, num_hidden_layers=6, num_kv_shared_layers=3, sliding_window=5,
+        intermediate_size=[56, 40, 56, 72, 56, 40], tie_word_embeddings=True,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"] * 2,
+        activation_sparsity_pattern=[0.95, 0.5, 0.0, 0.0, 0.2, 0.0],
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    )),
+    "gemma3n-biases": ("Gemma3nForCausalLM", _sized(
+        "gemma3n_text", **_GEMMA3N | {"vocab_size_per_layer_input": 131, "altup_num_inputs": 2},
+        num_kv_shared_layers=0, altup_active_idx=1, altup_correct_scale=False, attention_bias=True,
+        hidden_activation="silu", sliding_window=4, final_logit_softcapping=7.0,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"],
     )),
     "phi": ("PhiForCausalLM", _sized("phi", num_key_value_heads=6)),
     "phi-tied": ("PhiForCausalLM", _sized(
@@ -463,6 +482,20 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         **_MAMBA, "model_type": "mamba", "state_size": 8, "conv_kernel": 3, "use_bias": True,
         "use_conv_bias": False, "time_step_rank": 7, "expand": 1, "tie_word_embeddings": False,
     }),
+    "falcon_h1": ("FalconH1ForCausalLM", _sized(
+        "falcon_h1", mamba_d_ssm=40, mamba_n_heads=5, mamba_d_head=8, mamba_d_state=9,
+        rope_parameters=_LLAMA3, mlp_multipliers=[0.7, 1.3], key_multiplier=0.6,
+        ssm_multipliers=[0.8, 1.2, 0.9, 1.1, 0.7], ssm_in_multiplier=1.4, ssm_out_multiplier=0.6,
+        attention_in_multiplier=0.9, attention_out_multiplier=1.2, embedding_multiplier=3.5,
+        lm_head_multiplier=0.3,
+    )),
+    "falcon_h1-norms": ("FalconH1ForCausalLM", _sized(
+        "falcon_h1", mamba_d_ssm=None, mamba_expand=1, mamba_n_heads=4, mamba_d_head=12,
+        mamba_n_groups=2, mamba_d_state=7, mamba_d_conv=3, mamba_rms_norm=True,
+        mamba_norm_before_gate=False, mamba_conv_bias=False, mamba_proj_bias=True,
+        projectors_bias=True, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+        time_step_limit=[0.05, 0.8],
+    )),
     "mamba2": ("Mamba2ForCausalLM", {
         **_MAMBA, "model_type": "mamba2", "state_size": 8, "num_heads": 8, "head_dim": 12,
         "n_groups": 2, "chunk_size": 4, "tie_word_embeddings": False,
@@ -616,7 +649,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     }),
 }  # fmt: skip
 # States that padding would change in the published code: there padded rows are read alone.
-RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma")
+RECURRENT = ("mamba", "mamba2", "lfm2", "recurrent_gemma", "falcon_h1")
 # Heads of encoders: their rows' goldens are logits, in data/heads.
 _LABELS = {"id2label": {0: "O", 1: "B-A", 2: "I-A", 3: "B-B", 4: "I-B"}}
 _HEADED = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "albert": "Albert",

@@ -189,7 +189,9 @@ def test_ops_are_covered_on_every_device(
     config, names = metadata(row)
     family = importlib.import_module(families()[config["model_type"]])
     made = op_calls.calls(family.build(config, names).eval(), monkeypatch)
-    always = {"linear", "embedding", "exp" if row.startswith(("mamba", "rwkv")) else "attention"}
+    recurrence = {"mamba": "selective_scan", "mamba2": "delta_scan"}.get(row.partition("-")[0])
+    recurrence = "delta_scan" if row.startswith("rwkv") else recurrence
+    always = {"linear", "embedding", recurrence or "attention"}
     always = {"embedding"} if row.startswith("model2vec") else always
     assert always <= {op.name for op, _, _ in made}
     wrong = {

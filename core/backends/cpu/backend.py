@@ -17,6 +17,7 @@ from rushlight.core.backends.cpu.reference import (
     conv_kernels,
     nn_kernels,
     numpy_kernels,
+    recurrence,
 )
 from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.elementwise import ELEMENTWISE
@@ -37,6 +38,7 @@ Array = npt.NDArray[Any]
 KERNELS: dict[str, Callable[..., None]] = {
     **numpy_kernels.KERNELS,
     **nn_kernels.KERNELS,
+    **recurrence.KERNELS,
     **conv_kernels.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.

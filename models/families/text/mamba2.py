@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.text import mamba
 from rushlight.models.gguf.scans import ssm
-from rushlight.models.layers.blocks.state_space import Mamba2Spec
+from rushlight.models.layers.blocks.state_space import Mamba2Spec, limits_of
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.norms import NormSpec
@@ -33,18 +33,6 @@ class Config(mamba.Config):
     norm_before_gate: bool = False
     tie_word_embeddings: bool | None = False
     model_type: str = "mamba2"
-
-
-def limits_of(given: Any) -> tuple[float, float]:
-    """The limits of time steps of a config.json; none by default."""
-    if given is None:
-        return 0.0, float("inf")
-    if isinstance(given, list | tuple) and len(given) == 2:
-        low, high = given  # transformers writes infinity as an object
-        high = float("inf") if high in ({"__float__": "Infinity"}, "Infinity") else high
-        if all(type(n) in (int, float) for n in (low, high)) and 0 <= low <= high:
-            return float(low), float(high)
-    raise FormatError(f"config.json: time_step_limit is {brief(given)}; it must be two numbers")
 
 
 def describe(c: Config) -> DecoderSpec:

@@ -128,7 +128,28 @@ class Mix(nn.Module):
         return out
 
 
-class Mix5(Mix):
+class GatedMix(Mix):
+    """The recurrence of versions 5 and 6, which has a bonus for the token itself."""
+
+    gate: nn.Linear
+
+    def read(
+        self, k: Tensor, v: Tensor, r: Tensor, g: Tensor | None, decay: Tensor, bonus: Tensor,
+        context: AttentionContext, state: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The recurrence, its norm and gate, of the mixed inputs and the decay's logarithms."""
+        # Padding neither writes nor decays.
+        written = self.heads(masked(self.key(k), context))
+        out, state = wkv(
+            self.heads(self.receptance(r)), self.heads(masked(decay, context)), written,
+            self.heads(self.value(v)), bonus=bonus, state=state,
+        )  # fmt: skip
+        y = self.normed(out, k)
+        result: Tensor = self.output(y if g is None else y * ops.silu(self.gate(g)))
+        return result, state
+
+
+class Mix5(GatedMix):
     """Mixtures and decays that are the same for all tokens."""
 
     def __init__(self, spec: RWKVSpec, layer: int) -> None:
@@ -157,27 +178,12 @@ class Mix5(Mix):
         k, v, r, g = mixed("k"), mixed("v"), mixed("r"), mixed("g") if spec.gate else None
         return self.read(k, v, r, g, decay, bonus, context, state)
 
-    def read(
-        self, k: Tensor, v: Tensor, r: Tensor, g: Tensor | None, decay: Tensor, bonus: Tensor,
-        context: AttentionContext, state: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The recurrence, its norm and gate, of the mixed inputs and the decay's logarithms."""
-        # Padding neither writes nor decays.
-        written = self.heads(masked(self.key(k), context))
-        out, state = wkv(
-            self.heads(self.receptance(r)), self.heads(masked(decay, context)), written,
-            self.heads(self.value(v)), bonus=bonus, state=state,
-        )  # fmt: skip
-        y = self.normed(out, k)
-        result: Tensor = self.output(y if g is None else y * ops.silu(self.gate(g)))
-        return result, state
 
-
-class Mix6(Mix5):
+class Mix6(GatedMix):
     """Mixtures and decays that depend on the token, by products of low rank."""
 
     def __init__(self, spec: RWKVSpec, layer: int) -> None:
-        Mix.__init__(self, spec)
+        super().__init__(spec)
         decay, mix = spec.ranks
         for name in "xwkvrg":
             setattr(self, f"time_maa_{name}", parameter(1, 1, spec.width))

@@ -55,6 +55,18 @@ def rank_of(given: Any, width: int) -> int:
     return rank
 
 
+def limits_of(given: Any) -> tuple[float, float]:
+    """The limits of time steps of a config.json; none by default."""
+    if given is None:
+        return 0.0, float("inf")
+    if isinstance(given, list | tuple) and len(given) == 2:
+        low, high = given  # transformers writes infinity as an object
+        high = float("inf") if high in ({"__float__": "Infinity"}, "Infinity") else high
+        if all(type(n) in (int, float) for n in (low, high)) and 0 <= low <= high:
+            return float(low), float(high)
+    raise FormatError(f"config.json: time_step_limit is {brief(given)}; it must be two numbers")
+
+
 @dataclass(frozen=True)
 class MambaSpec:
     """A block `inner` wide with `states` numbers a channel, each with a decay of its own.
@@ -129,7 +141,9 @@ class Mamba2Spec:
     """A block of `heads` heads, each with one decay; `groups` of heads share what they read.
 
     limits: of the time steps. eps: of the norm after the gate, over each group; None: no norm.
-    The other fields are those of `MambaSpec`.
+    norm_first: the norm is before the gate. out_bias: of the last projection, if not `bias`.
+    scales: of the input, of the result, and of the parts of the first projection: gate, x, b, c and
+    time steps. The other fields are those of `MambaSpec`.
     """
 
     width: int
@@ -143,6 +157,9 @@ class Mamba2Spec:
     activation: str = "silu"
     limits: tuple[float, float] = (0.0, float("inf"))
     eps: float | None = 1e-5
+    norm_first: bool = False
+    out_bias: bool | None = None
+    scales: tuple[float, ...] = (1.0,) * 7
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
@@ -184,7 +201,8 @@ class Mamba2(nn.Module):
         self.dt_bias = parameter(spec.heads)
         if spec.eps is not None:
             self.norm = GroupedNorm(self.inner, spec.groups, spec.eps)
-        self.out_proj = nn.Linear(self.inner, spec.width, bias=spec.bias)
+        bias = spec.bias if spec.out_bias is None else spec.out_bias
+        self.out_proj = nn.Linear(self.inner, spec.width, bias=bias)
 
     @property
     def cache_spec(self) -> State:
@@ -203,7 +221,13 @@ class Mamba2(nn.Module):
         """(batch, length, width) -> the same."""
         spec, inner, shared = self.spec, self.inner, self.shared
         before, state = states_of(context, self.layer, 2)
-        all_, rows = self.in_proj(x), x.shape[:2]
+        whole, result, *parts = spec.scales
+        all_, rows = self.in_proj(x if whole == 1 else x * whole), x.shape[:2]
+        if {*parts} != {1.0}:
+            sizes = (inner, inner, shared, shared, spec.heads)
+            of = zip(sizes, parts, strict=True)
+            by = [ops.full((n,), s, dtype=x.dtype, device=x.device) for n, s in of]
+            all_ = all_ * ops.cat(by)
         gate, h, dt = all_[..., :inner], all_[..., inner : -spec.heads], all_[..., -spec.heads :]
         h, before = self.conv1d.read(h, context, before)
         h = ACTIVATIONS[spec.activation](h)
@@ -219,6 +243,10 @@ class Mamba2(nn.Module):
         )  # fmt: skip
         if context.cache is not None:
             context.cache.set_state(self.layer, before.float(), state)
-        y = y.reshape(*rows, inner) * ops.silu(gate)
-        out: Tensor = self.out_proj(y if spec.eps is None else self.norm(y))
-        return out
+        y, gate = y.reshape(*rows, inner), ops.silu(gate)
+        if spec.norm_first and spec.eps is not None:
+            y = self.norm(y) * gate
+        else:
+            y = y * gate if spec.eps is None else self.norm(y * gate)
+        out: Tensor = self.out_proj(y)
+        return out if result == 1 else out * result

@@ -138,7 +138,7 @@ def test_work_grows_with_length(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     for length in (256, 1024):
         seen.clear()
-        x = rl.zeros(1, 1, length, 4)
+        x = rl.zeros(1, 1, length, 4, requires_grad=True)
         F.gated_delta_rule(x, x, x, x[..., :1], x[..., :1])
         counts.append(seen.count("matmul"))
     # A chunk of 64 tokens is one product more.

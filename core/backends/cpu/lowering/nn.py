@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.backends.cpu.lowering.elementwise import FLOATS, WHOLE, apart
 from rushlight.core.backends.cpu.simd import Record, bits
-from rushlight.core.basis.dtype import uint8
+from rushlight.core.basis.dtype import float32, uint8
 
 # Keys and values: floats or packed rows.
 _ROWS = FLOATS | {uint8}
@@ -55,6 +55,19 @@ def _pack_rows(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Rec
     return Record("pack_rows", (out, *inputs)) if good else None
 
 
+def _recurrence(name: str) -> Any:
+    def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+        *rows, state = inputs
+        rows = [x for x in rows if x is not None]
+        good = all(x is None or x.dtype is float32 for x in (*rows, state))
+        good = good and all(x.layout.strides[-1] == 1 or x.layout.shape[-1] < 2 for x in rows)
+        if not good or not apart(inputs, out):
+            return None
+        return Record(name, (out, *inputs), tuple(map(int, attrs.values())))
+
+    return lower
+
+
 LOWERINGS: dict[str, Any] = {
     "softmax": _floats("softmax", _dim),
     "log_softmax": _floats("log_softmax", _dim),
@@ -63,5 +76,7 @@ LOWERINGS: dict[str, Any] = {
     "attention": _attention,
     "cache_write": _cache_write,
     "pack_rows": _pack_rows,
+    "selective_scan": _recurrence("selective_scan"),
+    "delta_scan": _recurrence("delta_scan"),
     "rope": _floats("rope", lambda attrs: int(attrs["interleaved"])),
 }

@@ -21,6 +21,7 @@ from rushlight.core.backends.webgpu.lowering import (
     norm,
     quantized,
     random,
+    recurrence,
     reduce,
     rope,
     scan,
@@ -41,6 +42,7 @@ LOWERINGS: dict[str, Lowering] = {
     **norm.LOWERINGS,
     **rope.LOWERINGS,
     **attention.LOWERINGS,
+    **recurrence.LOWERINGS,
     **reduce.LOWERINGS,
     **quantized.LOWERINGS,  # over `cast`
     **random.LOWERINGS,

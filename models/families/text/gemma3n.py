@@ -1,0 +1,78 @@
+"""Gemma 3n's language model (Gemma Team, 2025): streams by AltUp, inputs per layer, shared keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.models.families.text import gemma3
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.blocks.altup import AltUpSpec
+from rushlight.models.layers.building import (
+    decoder_builder,  # fmt: skip
+    each_attention,
+    numbers_of,
+    with_mlps,
+)
+from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.mlp import MLPSpec
+from rushlight.models.layers.norms import NormSpec
+
+MODEL_TYPES = ("gemma3n_text",)
+TASKS = ("text-generation", "chat")
+ARCHITECTURES = ("Gemma3nForCausalLM",)
+BASE_PREFIX = "model."
+
+
+@dataclass
+class Config(gemma3.Config):
+    """The keys of config.json that the model depends on."""
+
+    intermediate_size: Any
+    query_pre_attn_scalar: float = 1
+    sliding_window: int | None = 512
+    final_logit_softcapping: float | None = 30.0
+    sliding_window_pattern: int = 5
+    vocab_size_per_layer_input: int = 262144
+    hidden_size_per_layer_input: int = 256
+    altup_active_idx: int = 0
+    altup_correct_scale: bool = True
+    altup_num_inputs: int = 4
+    altup_coef_clip: Any = None  # of training
+    num_kv_shared_layers: int = 15
+    laurel_rank: int = 64
+    activation_sparsity_pattern: Any = None
+    model_type: str = "gemma3n_text"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    count, given, sparse = c.num_hidden_layers, c.intermediate_size, c.activation_sparsity_pattern
+    inner = [given] * count if type(given) is int else given
+    inner = numbers_of("intermediate_size", inner, count)
+    sparse = [0.95 * (count > 10 and i < 10) for i in range(count)] if sparse is None else sparse
+    sparse = numbers_of("activation_sparsity_pattern", sparse, count, (int, float))
+    plain = gemma3.describe(c := replace(c, intermediate_size=max(inner, default=1)))
+    act, own = c.hidden_activation or c.hidden_act, count - c.num_kv_shared_layers
+    norm = NormSpec("rms", c.rms_norm_eps)
+    last = {kind: i for i, kind in enumerate(c.layer_types[: max(own, 0)])}
+    if own > count or (own < count and {*c.layer_types} != {*last}):
+        raise FormatError(f"config.json: num_kv_shared_layers {count - own} leave no keys to share")
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        return replace(
+            a, scale=1.0, norm=norm, norm_v=True,
+            keys_of=None if layer < own else last[c.layer_types[layer]],
+            lends=own < count and layer in last.values(),
+        )  # fmt: skip
+
+    streams = AltUpSpec(
+        c.altup_num_inputs, c.altup_active_idx, c.laurel_rank, c.vocab_size_per_layer_input,
+        c.hidden_size_per_layer_input, act, c.altup_correct_scale,
+    )  # fmt: skip
+    spec = replace(each_attention(plain, changed), norm=norm, streams=streams)
+    return with_mlps(spec, lambda i: MLPSpec(inner[i], act, sparsity=sparse[i]))
+
+
+build = decoder_builder(Config, describe, ARCHITECTURES)

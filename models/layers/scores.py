@@ -1,0 +1,87 @@
+"""What changes attention's scores by position: ALiBi, chunks, and the warmth of queries.
+
+Layers that ask for the same share one tensor within a call of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from rushlight.core import ops
+from rushlight.core.basis.dtype import bfloat16
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.models.layers.attention import AttentionContext, AttentionSpec
+
+Offset = Tensor | int
+
+
+def shared(context: AttentionContext, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
+    """What `make` gives, once for all layers that ask by this key."""
+    if key not in context.shared:
+        context.shared[key] = make()
+    return context.shared[key]
+
+
+def alibi(
+    spec: AttentionSpec, context: AttentionContext, length: int, keys: int, offset: Offset
+) -> Tensor:
+    """The bias of scores, (1 or batch, heads, length or 1, keys): slope * distance."""
+    assert context.positions is not None
+    device = context.positions.device
+
+    def make() -> Tensor:
+        slopes = tensor(slopes_of(spec.heads, spec.alibi or 0.0), device=device).reshape(-1, 1, 1)
+        if spec.alibi_rounded:
+            where = ops.arange(keys, device=device)[None, None, None]
+            if context.mask is not None:
+                where = (ops.cumsum(context.mask.long(), -1) - 1).clamp(min=0)
+            bias = (slopes.to(bfloat16) * where.to(bfloat16)).float()
+            return bias * (spec.scale or spec.head_dim**-0.5)
+        at = ops.arange(length, device=device).unsqueeze(1)
+        if not isinstance(offset, int):
+            at = at + offset.reshape(-1, 1, 1, 1)
+        distance = (ops.arange(keys, device=device) - at).float()
+        return slopes * (distance if distance.ndim == 4 else distance[None, None])
+
+    return shared(context, ("alibi", spec, keys), make)
+
+
+def warmth(context: AttentionContext, by: tuple[float, float]) -> Tensor:
+    """The factor of queries at late positions, (1 or batch, 1, length, 1)."""
+    at = context.positions
+    assert at is not None
+
+    def make() -> Tensor:
+        steps = ((at.float() + 1) / by[1]).floor()
+        return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
+
+    return shared(context, ("warmth", by), make)
+
+
+def same_chunk(
+    spec: AttentionSpec, context: AttentionContext, offset: Offset, keys: int, chunk: int
+) -> Tensor:
+    """The mask of keys in the same chunk as a query, (1 or batch, 1, length, keys)."""
+    at = context.positions
+    assert at is not None
+
+    def make() -> Tensor:
+        key = at
+        if not isinstance(offset, int):
+            first = at[:, :1] - offset.reshape(-1, 1)  # the position of the first slot
+            key = first + ops.arange(keys, device=at.device)
+        same = ((at // chunk).unsqueeze(2) == (key // chunk).unsqueeze(1)).unsqueeze(1)
+        return same if context.mask is None else context.mask & same
+
+    return shared(context, ("chunk", chunk, spec.window, keys), make)
+
+
+def slopes_of(heads: int, most: float = 8.0) -> list[float]:
+    """ALiBi's slope of each head: a geometric series; heads past a power of two lie between."""
+    near = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-most * (i + 1) / near) for i in range(near)]
+    return slopes + [2.0 ** (-most / 2 * (2 * i + 1) / near) for i in range(heads - near)]
