@@ -56,6 +56,7 @@ function show(device) {
   const none = name ? better : `: ${why}${hint ? `; ${hint}` : ""}`;
   byId("adapter").textContent =
     device === "webgpu" ? `WebGPU: ${name}${slow}.` : `CPU${none}.`;
+  document.dispatchEvent(new CustomEvent("devicechange"));
 }
 
 /** The device of a loaded model, in words. @param {import("../rushlight/client.js").Model} model */
