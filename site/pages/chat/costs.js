@@ -2,7 +2,6 @@
 // what to do if that is more than there is.
 
 import * as device from "../shared/device.js";
-import { needs } from "../shared/memory.js";
 import * as choice from "../shared/model.js";
 import { byId, make, pick, size } from "../shared/page.js";
 
@@ -73,7 +72,7 @@ const words = (tokens) => `${tokens.toLocaleString("en")} tokens`;
 function trouble(on) {
   if (!known) return null;
   const { facts, fit } = known;
-  const { cpu, webgpu } = needs(facts, fit, tokensOf(fit));
+  const { cpu, webgpu } = device.needs(facts, fit, tokensOf(fit));
   const here = { cpu, webgpu }[on];
   if (here.fits) return null;
   const other = on === "cpu" ? webgpu : cpu;
@@ -103,13 +102,14 @@ export function show() {
   if (!known) return;
   const { facts, fit, found, free } = known;
   const tokens = tokensOf(fit);
-  const { kept, together, cpu, webgpu } = needs(facts, fit, tokens);
+  const { kept, together, cpu, webgpu } = device.needs(facts, fit, tokens);
+  const sign = (/** @type {typeof cpu} */ { fits }) => (fits ? "yes" : "no");
   const row = (/** @type {string} */ name, /** @type {typeof cpu} */ room) =>
     make(
       "div",
       {},
       make("dt", {}, name),
-      make("dd", {}, size(together), make("small", { class: room.fits ? "yes" : "no" }, room.words)),
+      make("dd", {}, size(together), make("small", { class: sign(room) }, room.words)),
     );
   const parts = fit.cache
     ? `${size(facts.tensorBytes)} of weights and ${size(kept)} for ${words(tokens)}`

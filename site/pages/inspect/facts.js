@@ -1,6 +1,6 @@
 // facts.js: the summary of a file: facts, types, metadata, and the memory that it needs here.
 
-import { cacheBytes, needs } from "../shared/memory.js";
+import { cacheBytes, needs } from "../shared/device.js";
 import { byId, make, pick, size } from "../shared/page.js";
 
 /**

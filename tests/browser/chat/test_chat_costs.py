@@ -12,9 +12,6 @@ import pytest
 
 from rushlight.core.io import load_gguf
 
-from .conftest import CONTEXT, LAYERS, SIZE
-
-SAYS = "document.getElementById('costs-say').innerText"
 FIRST = "bytes=0-65535"
 
 
@@ -121,13 +118,15 @@ def sizes(text: str) -> list[float]:
 
 
 def test_the_cost_of_a_model_is_shown_before_it_is_loaded(
-    chat: Any, place: Any, chain: Path
+    chat: Any, place: Any, chain: Path, chain_native: Any
 ) -> None:
     weights = sum(t.nbytes for t in load_gguf(chain / "chain.gguf")[0].values()) / 1e6
-    token = LAYERS * 2 * (SIZE // 4 * 2) * 4 / 1e6  # two heads of keys and of values, float32
+    cache, context = chain_native.new_cache(), chain_native.context_length
+    cache.reserve(context)
+    token = cache.nbytes / context / 1e6
     asked = [r for _, r in place.mischief.asked("chain.gguf") if r]
     assert asked == [FIRST], "the header alone"
-    for tokens, choice in ((CONTEXT, ""), (512, "512")):
+    for tokens, choice in ((context, ""), (512, "512")):
         chat.select_option("#context-limit", choice)
         parts = chat.inner_text("#costs-parts")
         assert f"for {tokens:,} tokens" in parts
