@@ -34,7 +34,12 @@ export interface PyInspection extends PyProxy {
 export interface Session {
   place(device: string, budget: number | undefined): Promise<PyProxy>;
   Builder(device: string): PyBuilder;
-  build(builder: PyBuilder, dtype: string | undefined, linear: string): Promise<PyProxy>;
+  build(
+    builder: PyBuilder,
+    dtype: string | undefined,
+    linear: string,
+    context: number | undefined,
+  ): Promise<PyProxy>;
   run(
     id: number,
     task: string,

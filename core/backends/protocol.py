@@ -82,8 +82,9 @@ class WeightStream(Protocol):
 
     port: Any
 
-    def check_budget(self, nbytes: int) -> None:
-        """Raise DeviceMemoryError if a model of `nbytes` bytes exceeds the memory budget."""
+    def check_room(self, nbytes: int, largest: int) -> None:
+        """Raise DeviceMemoryError if a model of `nbytes` bytes exceeds the memory budget, or its
+        largest tensor exceeds the largest buffer."""
 
     def buffer(self, nbytes: int, dtype: DType) -> tuple[Any, int]:
         """A new buffer of plain elements, and its number for the port."""

@@ -64,6 +64,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
     """A device has no free memory, or an allocation would exceed its budget."""
 
 
+class DeviceLimitError(DeviceMemoryError):
+    """A tensor is larger than any buffer of the device."""
+
+
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     """Up to `count` of the first thousand `names` that look most like `name`, best first."""
     return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)

@@ -20,6 +20,14 @@ const page = {
   stopped: () => {
     byId("status").hidden = true;
   },
+  /** Called before a model is loaded; throws an error if it cannot be.
+   *  @returns {void | Promise<void>} */
+  check: () => {},
+  /** What the page asks of the model that is loaded. @returns {chosen.Options} */
+  options: () => ({}),
+  /** Called with the chosen model when its size is known.
+   *  @param {chosen.ModelSource | null} where @param {chosen.Description | null} found */
+  described: (where, found) => {},
   /** An error in the page's own words. @param {any} error */
   words: (error) => error,
 };
@@ -91,7 +99,9 @@ export async function failed(error, signal, retry) {
 export async function load(signal) {
   model = null;
   try {
-    model = await chosen.load(signal, showLoading);
+    await page.check();
+    signal.throwIfAborted();
+    model = await chosen.load(signal, showLoading, page.options());
   } catch (error) {
     byId("device").textContent = "";
     page.loaded(null);
@@ -119,5 +129,7 @@ export function start(own) {
   byId("stop").addEventListener("click", stop);
   show(false);
   byId("main").inert = false; // every listener is attached now
-  void chosen.start(hideError, () => void (model && reload()));
+  const described = (/** @type {any} */ where, /** @type {any} */ found) =>
+    page.described(where, found);
+  void chosen.start(hideError, () => void (model && reload()), described);
 }

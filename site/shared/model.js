@@ -7,6 +7,7 @@ import { byId, duration, make, pick, size } from "./page.js";
 
 /** @typedef {import("../rushlight/client.js").Model} Model */
 /** @typedef {import("../rushlight/client.js").ModelSource} ModelSource */
+/** @typedef {import("../rushlight/client.js").Description} Description */
 
 /** @type {ReturnType<typeof openRushlight> | null} */
 let runtime = null;
@@ -20,7 +21,8 @@ export function rushlight() {
   return runtime;
 }
 
-/** @type {{ key: unknown, device: string, model: Model } | null} */
+/** @typedef {{ context?: number }} Options  of `load`, the page's own */
+/** @type {{ key: unknown, device: string, context?: number, model: Model } | null} */
 let loaded = null;
 
 const kinds = /** @type {NodeListOf<HTMLInputElement>} */ (
@@ -58,20 +60,34 @@ export function source() {
   return chosenFiles.length ? chosenFiles : null;
 }
 
-const key = () => (kind() === "files" ? chosenFiles : `${kind()} ${source()}`);
+/** What stands for the choice: equal for an equal one. */
+export const key = () => (kind() === "files" ? chosenFiles : `${kind()} ${source()}`);
+
+/** Chooses files, which may have been dropped. @param {File[]} given */
+export function choose(given) {
+  chosenFiles = given;
+  for (const input of kinds) input.checked = input.value === "files";
+  kinds[0].dispatchEvent(new Event("change"));
+}
+
+/** Called when the choice has changed or was loaded: its source, and what `describe` found.
+ *  @type {(where: ModelSource | null, found: Description | null) => unknown} */
+let described = () => {};
 
 /** Shows the size of the chosen model, before anything is downloaded. */
 export async function describe() {
   const where = source();
   const asked = key();
+  described(null, null);
   if (!where) {
     note.textContent = notes[/** @type {keyof typeof notes} */ (kind())];
     return;
   }
   note.textContent = "Looking…";
   try {
-    const { bytes, cachedBytes, origin, name, notKept } = await rushlight().describe(where);
+    const found = await rushlight().describe(where);
     if (key() !== asked) return;
+    const { bytes, cachedBytes, origin, name, notKept } = found;
     const then = notKept ? `not kept: ${notKept}` : "kept for the next visit";
     const all = bytes === null ? "of a size the server does not say" : size(bytes);
     if (origin === "local") note.textContent = `${name}: ${all} from this device.`;
@@ -80,6 +96,7 @@ export async function describe() {
     } else if (cachedBytes > 0 && bytes !== null) {
       note.textContent = `${all}; ${size(bytes - cachedBytes)} still to download.`;
     } else note.textContent = `${all} to download; ${then}.`;
+    described(where, found);
   } catch (error) {
     if (key() !== asked) return;
     const { message, hint } = /** @type {Error & { hint?: string }} */ (error);
@@ -88,8 +105,9 @@ export async function describe() {
 }
 
 /** The chosen model, loaded on the chosen device. @param {AbortSignal} signal
- *  @param {(progress: any) => void} onProgress @returns {Promise<Model>} */
-export async function load(signal, onProgress) {
+ *  @param {(progress: any) => void} onProgress @param {Options} [options]
+ *  @returns {Promise<Model>} */
+export async function load(signal, onProgress, { context } = {}) {
   if (kind() === "site") await listed;
   await device.known;
   const where = source();
@@ -97,11 +115,12 @@ export async function load(signal, onProgress) {
   const current = rushlight();
   const on = device.chosen();
   const asked = key();
-  if (loaded?.key === asked && loaded.device === on) return loaded.model;
+  const same = loaded?.key === asked && loaded.device === on && loaded.context === context;
+  if (loaded && same) return loaded.model;
   await forget();
   onProgress({ stage: "start" });
-  const model = await current.load(where, { device: on, signal, onProgress });
-  loaded = { key: asked, device: on, model };
+  const model = await current.load(where, { device: on, context, signal, onProgress });
+  loaded = { key: asked, device: on, context, model };
   return model;
 }
 
@@ -130,8 +149,10 @@ function follow() {
 }
 
 /** Fills the lists and follows the choices. @param {() => void} changed
- *  @param {() => void} switched  called when the visitor chooses the other device */
-export async function start(changed, switched) {
+ *  @param {() => void} switched  called when the visitor chooses the other device
+ *  @param {typeof described} [told]  called with the chosen model when its size is known */
+export async function start(changed, switched, told) {
+  if (told) described = told;
   void device.start(() => rushlight().adapter(), switched);
   const update = () => {
     for (const name of ["site", "url", "files"]) byId(`kind-${name}`).hidden = kind() !== name;

@@ -102,7 +102,8 @@ class Builder:
         self._check_new(path, table.entries)
         steps = load_schedule([table], ["heap" if self.stream is None else "device"])
         if self.stream is not None:
-            self.stream.check_budget(sum(s.nbytes for s in steps if s.destination == "device"))
+            sizes = [s.nbytes for s in steps if s.destination == "device"]
+            self.stream.check_room(sum(sizes), max(sizes, default=0))
         return [word for step in steps for word in (step.offset, step.nbytes, *self._place(step))]
 
     def _place(self, step: LoadStep) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import { isGguf, list, sourceOf } from "./listing.js";
 import { Scatter } from "./places.js";
-import { concatenate } from "./ranges.js";
+import { WeightsError, concatenate } from "./ranges.js";
 
 /**
  * @typedef {import("./ranges.js").FileSpec} FileSpec
@@ -12,6 +12,8 @@ import { concatenate } from "./ranges.js";
  * @typedef {import("./places.js").Builder} Builder
  */
 
+const HEAP = 2 ** 32; // the most memory that WebAssembly has
+const WEIGHTS = /\.(gguf|safetensors|bin|pth?|npz)$/i;
 const LARGEST_HEADER = 100e6;
 const GGUF = 0x46554747; // the letters "GGUF"
 const GGUF_HEAD = 1 << 20; // bytes to try first; the header holds the vocabulary
@@ -24,6 +26,19 @@ export async function measure(store, listing) {
   const urls = new Set(listing.files.flatMap((f) => (f.parts ?? [f]).map((part) => part.url)));
   const kept = (await store.list()).filter((row) => urls.has(row.url));
   return { bytes, cachedBytes: kept.reduce((sum, row) => sum + row.bytes, 0) };
+}
+
+/** Throws an error if the weights are more than WebAssembly has room for, before they are read.
+ *  @param {Listing} listing @param {number} idle  bytes of the heap that are taken */
+export function checkRoom({ files }, idle) {
+  const weights = files.filter((file) => WEIGHTS.test(file.path));
+  const bytes = weights.reduce((sum, file) => sum + (file.size ?? file.blob?.size ?? 0), 0);
+  const room = HEAP - idle;
+  if (bytes <= room) return;
+  const gigabytes = (/** @type {number} */ n) => `${(n / 1e9).toFixed(1)} GB`;
+  const message = `weights of ${gigabytes(bytes)} do not fit in the ${gigabytes(room)} of a tab`;
+  const hint = "Use WebGPU, whose memory lies elsewhere, or a file with fewer bits per weight.";
+  throw Object.assign(new WeightsError(message, { hint, retry: false }), { name: "MemoryError" });
 }
 
 /**

@@ -1,5 +1,6 @@
 // spans.js: reads ranges of a weight file, of a server or of a Blob, and nothing else of it.
 
+import { keptSpan } from "./kept.js";
 import { WeightsError, sizeOf, startOf } from "./ranges.js";
 
 /** @typedef {import("./ranges.js").FileSpec} FileSpec */
@@ -9,8 +10,10 @@ const DROP = "Download the file, and drop it here instead.";
 
 /** A file of which ranges are read. `size` is known once it is opened. */
 export class Spans {
-  /** @param {FileSpec} file */
-  constructor(file) {
+  /** @param {FileSpec} file
+   *  @param {import("./weights.js").WeightStore} [store]  what it keeps is not asked for again */
+  constructor(file, store) {
+    this.store = store;
     this.path = file.path;
     this.parts = file.parts ?? [file];
     this.size = NaN;
@@ -25,6 +28,11 @@ export class Spans {
       this.size = this.parts.reduce((sum, part) => sum + (part.size ?? part.blob?.size ?? NaN), 0);
       if (Number.isNaN(this.size)) throw unknownSize(first);
       return this.read(0, FIRST, signal);
+    }
+    const kept = await keptSpan(this.store, first, 0, FIRST);
+    if (kept) {
+      this.size = kept.size;
+      return kept.bytes;
     }
     const { bytes, size } = await this.#request(first, 0, FIRST, signal);
     this.size = size ?? (await this.#ask(first, signal));
@@ -57,6 +65,8 @@ export class Spans {
       this.bytes += to - from;
       return new Uint8Array(await part.blob.slice(from, to).arrayBuffer());
     }
+    const kept = await keptSpan(this.store, part, from, to);
+    if (kept) return kept.bytes;
     const { bytes } = await this.#request(part, from, to, signal);
     if (bytes.length === to - from) return bytes;
     const message = `${part.path}: the server sent ${bytes.length} bytes of ${to - from}`;

@@ -318,7 +318,7 @@ const retryHint = { hint: "Retry downloads what is missing.", retry: true };
 
 /** The kept pieces of a file that are contiguous from its start.
  *  @param {Cache | null} cache @param {string} url @param {string} tag @returns {Promise<State>} */
-async function readState(cache, url, tag) {
+export async function readState(cache, url, tag) {
   /** @type {Piece[]} */
   const found = [];
   let meta = null;
@@ -354,7 +354,7 @@ async function stillCurrent(file, meta) {
 
 /** A URL in the form that `parseKey` returns: without a fragment, the query normalized.
  *  @param {string} [url] */
-function plain(url) {
+export function plain(url) {
   const address = new URL(url ?? "", globalThis.location?.href);
   address.hash = "";
   address.searchParams.delete("rushlight-tag");

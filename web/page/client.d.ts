@@ -56,6 +56,9 @@ export interface LoadOptions {
   /** How the CPU multiplies quantized weights: "fast" (the default) rounds activations to 16 bits,
    *  "exact" does not. `Model.linear` says which mode is in use. */
   linear?: "exact" | "fast";
+  /** The most tokens of a context, which bounds the memory of a conversation; by default and at
+   *  most the model's own. */
+  context?: number;
   onProgress?: (progress: LoadProgress | BuildProgress) => void;
   signal?: AbortSignal;
   /** The URL of the hub. */

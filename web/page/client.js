@@ -262,16 +262,16 @@ class Runtime {
   }
 
   /** @param {ModelSource} source @param {import("./inspection.d.ts").InspectOptions} [options] */
-  async inspect(source, { hubUrl, signal, onProgress } = {}) {
+  async inspect(source, { hubUrl, signal, onProgress, vocabulary = true } = {}) {
     const where = await resolve(source, hubUrl, this.#base);
     await until(this.ready, signal);
-    const facts = await this.#link.call("inspect", [where], { signal, onProgress });
+    const facts = await this.#link.call("inspect", [where, vocabulary], { signal, onProgress });
     return new Inspection(this.#link, facts);
   }
 
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
   async load(source, { hubUrl, signal, onProgress, ...given } = {}) {
-    const { device = "cpu", linear = "fast", dtype, memoryBudget } = given;
+    const { device = "cpu", linear = "fast", dtype, memoryBudget, context } = given;
     if (!DEVICES.includes(device)) {
       const known = DEVICES.join(", ");
       throw new RangeError(`load: device "${device}" is not supported; supported: ${known}`);
@@ -279,7 +279,10 @@ class Runtime {
     if (!["exact", "fast"].includes(linear)) {
       throw new RangeError(`load: linear "${linear}" is not supported; supported: exact, fast`);
     }
-    const options = { device, dtype, memoryBudget, linear };
+    if (context !== undefined && !(Number.isInteger(context) && context > 0)) {
+      throw new RangeError(`load: context is ${context}; it must be a whole number of tokens`);
+    }
+    const options = { device, dtype, memoryBudget, linear, context };
     const where = await resolve(source, hubUrl, this.#base);
     await until(this.ready, signal);
     const made = await this.#link.call("load", [where, options], { signal, onProgress });
@@ -290,7 +293,8 @@ class Runtime {
    *  @param {import("./client.d.ts").LoadOptions & Record<string, unknown>} [options]
    *  @returns {Promise<any>} */
   async pipeline(task, source, options = {}) {
-    const { device, linear, dtype, memoryBudget, hubUrl, signal, onProgress, ...given } = options;
+    const { device, linear, dtype, memoryBudget, context, hubUrl, signal, onProgress, ...given } =
+      options;
     if (source instanceof Model) return source.pipeline(task, given);
     await until(this.ready, signal);
     await this.#link.call("task", [0, task]); // refuses an unknown task before anything is loaded

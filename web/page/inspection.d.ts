@@ -18,6 +18,8 @@ export interface InspectOptions {
   signal?: AbortSignal;
   /** The URL of the hub. */
   hubUrl?: string;
+  /** Whether vocabulary and template are read too, of files beside the weights; true by default. */
+  vocabulary?: boolean;
 }
 
 /** A tensor of a file: name, dtype, shape, bytes, and the number of its file. */
@@ -72,12 +74,19 @@ export interface Fit {
   why: string;
   hint: string;
   tasks: string[];
-  /** Bytes of the cache of a conversation; null if it is not known. windows: [tokens, bytes per
-   *  token] of layers that see only so many tokens. */
-  cache: { fixed: number; perToken: number; windows: [number, number][] } | null;
+  /** Tokens of the context; 0 for a model that does not write. Missing if it is not supported. */
+  contextLength?: number;
+  /** Bytes of the cache of a conversation; null if it is not known. largestRow: bytes per token of
+   *  its largest tensor. windows: [tokens, bytes per token] of layers that see only so many. */
+  cache: {
+    fixed: number;
+    perToken: number;
+    largestRow: number;
+    windows: [number, number][];
+  } | null;
   /** The adapter, and the size of the largest buffer that it can hold; null without one. */
   webgpu: { name: string; largest: number } | null;
-  /** Bytes that the runtime takes of the heap now. */
+  /** Bytes of the heap that the runtime takes without a model. */
   heapBytes: number;
 }
 

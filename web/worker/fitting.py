@@ -76,8 +76,11 @@ def _bare(dtype: DType, shape: tuple[int, ...]) -> Tensor:
 
 
 def cache_bytes(specs: Iterable[CacheSpec]) -> dict[str, Any]:
-    """Bytes of a cache for one conversation: fixed, per token, and per token of each window."""
-    fixed = per_token = 0
+    """Bytes of a cache for one conversation: fixed, per token, and per token of each window.
+
+    largestRow: bytes per token of the largest tensor that grows with the context.
+    """
+    fixed = per_token = largest = 0
     windows: dict[int, int] = {}
     for spec in specs:
         if isinstance(spec, State):
@@ -86,10 +89,12 @@ def cache_bytes(specs: Iterable[CacheSpec]) -> dict[str, Any]:
         row = sum(heads * features for heads, features in spec.rows)
         if spec.window is None:
             per_token += row
+            largest = max(largest, *(heads * features for heads, features in spec.rows))
         else:
             windows[spec.window] = windows.get(spec.window, 0) + row
     return {
         "fixed": fixed * _CACHE_BYTES,
         "perToken": per_token * _CACHE_BYTES,
+        "largestRow": largest * _CACHE_BYTES,
         "windows": [[window, row * _CACHE_BYTES] for window, row in sorted(windows.items())],
     }

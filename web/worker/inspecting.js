@@ -92,9 +92,9 @@ async function beside(store, url, signal) {
 /**
  * The calls, for the worker's api.
  * @param {{ perform: Perform, plain: (proxy: import("../types.d.ts").PyProxy) => any,
- *   ready: () => { py: Pyodide }, store: () => WeightStore }} worker
+ *   ready: () => { py: Pyodide }, store: () => WeightStore, idle: () => number }} worker
  */
-export function inspecting({ perform, plain, ready, store }) {
+export function inspecting({ perform, plain, ready, store, idle }) {
   /** @type {Map<number, Opened>} */
   const opened = new Map();
   let last = 0;
@@ -109,17 +109,19 @@ export function inspecting({ perform, plain, ready, store }) {
   const numbers = (proxy) => (proxy ? plain(proxy) : []);
 
   return {
-    /** Reads the headers. @param {MessagePort} port @param {Source} source */
-    inspect: (port, source) =>
+    /** Reads the headers. @param {MessagePort} port @param {Source} source
+     *  @param {boolean} vocabulary  whether to read the small files besides config.json */
+    inspect: (port, source, vocabulary) =>
       perform(port, async ({ signal, report }) => {
         const module = ready().py.pyimport("rushlight.web.worker.inspection");
         const { name, small, weights, leftOut } = await filesOf(store(), source, signal);
         const found = module.Inspection();
         try {
           for (const file of small) {
+            if (!vocabulary && file.path !== "config.json") continue;
             found.add_file(file.path, await store().bytes(file, { signal }));
           }
-          const spans = weights.map((file) => new Spans(file));
+          const spans = weights.map((file) => new Spans(file, store()));
           for (const one of spans) {
             let [offset, bytes] = [0, await one.open(signal)];
             found.begin(one.path, one.size);
@@ -155,7 +157,7 @@ export function inspecting({ perform, plain, ready, store }) {
           name: nameOf(adapter.info),
           largest: Math.min(maxBufferSize, maxStorageBufferBindingSize),
         };
-        return { value: { ...fits, webgpu, heapBytes: ready().py._module.HEAPU8.length } };
+        return { value: { ...fits, webgpu, heapBytes: idle() } };
       }),
 
     /** The figures of a tensor. @param {MessagePort} port @param {number} id

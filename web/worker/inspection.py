@@ -215,7 +215,8 @@ class Inspection:
             length = width // all_heads
         if layers is None or heads is None or length is None:
             return None
-        return {"fixed": 0, "perToken": layers * heads * length * 2 * 4, "windows": []}
+        row = heads * length * 4
+        return {"fixed": 0, "perToken": layers * row * 2, "largestRow": row, "windows": []}
 
     # --- a tensor -----------------------------------------------------------------------------
 

@@ -23,7 +23,12 @@ import numpy as np
 import rushlight as rl
 from rushlight.core.backends import device_async
 from rushlight.core.backends.readback import Readback
-from rushlight.core.basis.errors import DeviceError, DeviceLostError, DeviceMemoryError
+from rushlight.core.basis.errors import (
+    DeviceError,
+    DeviceLimitError,
+    DeviceLostError,
+    DeviceMemoryError,
+)
 from rushlight.core.io.text.template import bring_jinja_by
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
@@ -74,16 +79,21 @@ async def place(device: str, budget: float | None) -> dict[str, str]:
     return {"device": str(webgpu), "adapter": str(webgpu.info["device"]), "why": ""}
 
 
-async def build(builder: Builder, dtype: str | None, linear: str) -> dict[str, Any]:
+async def build(
+    builder: Builder, dtype: str | None, linear: str, context: int | None = None
+) -> dict[str, Any]:
     """Make a model of the files in `builder`; returns its number and its properties.
 
-    linear: the mode of products with quantized weights; an option of a task overrides it.
+    linear: the mode of products with quantized weights; an option of a task overrides it. context:
+    the most tokens of a conversation, if fewer than the model's own.
     """
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
     started = time.perf_counter()
     model: Any = from_parts(*builder.parts(), device=builder.device, dtype=dtype)
     builder.tensors.clear()  # otherwise converted or moved tensors would be held twice
+    if context is not None and _generates(model):
+        model.context_length = min(model.context_length, context)
     await builder.device.synchronize_async()
     number = next(_numbers)
     _models[number] = model
@@ -320,17 +330,12 @@ def explain() -> dict[str, str]:
             "message": "the GPU was lost, and the model with it",
             "hint": "Load the model again; if the GPU is lost again, use the CPU.",
         }
-    if isinstance(error, DeviceMemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, DeviceLimitError):
+        gpu = isinstance(error, DeviceMemoryError)
         return {
-            "name": "DeviceMemoryError",
-            "message": "the GPU has no memory left for this model",
-            "hint": "Use the CPU, or choose a smaller model.",
-        }
-    if isinstance(error, MemoryError):
-        return {
-            "name": "MemoryError",
-            "message": "the tab has no memory left for this model",
-            "hint": "Close other tabs, or choose a smaller model.",
+            "name": "DeviceMemoryError" if gpu else "MemoryError",
+            "message": f"the {'GPU' if gpu else 'tab'} has no memory left for this model",
+            "hint": f"{'Use the CPU' if gpu else 'Close other tabs'}, or choose a smaller model.",
         }
     hint = str(getattr(error, "hint", None) or "")
     message = str(error).removesuffix(f"\n  hint: {hint}") or type(error).__name__

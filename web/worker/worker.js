@@ -7,7 +7,7 @@ import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
 import { inspecting } from "./inspecting.js";
 import { list } from "../loading/listing.js";
-import { flat, measure, read } from "../loading/loader.js";
+import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
 import * as tables from "./tables.js";
 import { WeightStore } from "../loading/weights.js";
@@ -30,6 +30,7 @@ let session = null;
 /** @type {Runtime | null} */
 let runtime = null;
 let startedIn = 0;
+let idle = 0; // bytes of the heap that the runtime takes without a model
 let store = new WeightStore();
 
 /** Keeps the files for the next start; runs after the first job, when every import is done. */
@@ -86,6 +87,7 @@ async function boot(report) {
     return content;
   });
   runtime = description;
+  idle = ready().py._module.HEAPU8.length;
   startedIn = (performance.now() - began) / 1000;
 }
 
@@ -226,13 +228,15 @@ const api = {
     ),
 
   /** @param {MessagePort} port @param {Source} source
-   *  @param {{ device: string, dtype?: string, memoryBudget?: number, linear: string }} options */
-  load: (port, source, { device, dtype, memoryBudget, linear }) =>
+   *  @param {{ device: string, dtype?: string, memoryBudget?: number, linear: string,
+   *    context?: number }} options */
+  load: (port, source, { device, dtype, memoryBudget, linear, context }) =>
     perform(port, async ({ signal, report }) => {
       const { py, session } = ready();
       const began = performance.now();
       const place = plain(await session.place(device, memoryBudget));
       const listing = await list(store, source, signal);
+      if (place.device === "cpu") checkRoom(listing, idle);
       const builder = session.Builder(place.device);
       try {
         const options = { signal, report: atMostEvery(50, report) };
@@ -240,7 +244,7 @@ const api = {
         for (const [path, bytes] of small) builder.add_file(path, bytes);
         report({ stage: "build" });
         signal.throwIfAborted();
-        const made = plain(await session.build(builder, dtype, linear));
+        const made = plain(await session.build(builder, dtype, linear, context));
         const seconds = (performance.now() - began) / 1000;
         return { value: { ...made, ...place, name: listing.name, seconds } };
       } finally {
@@ -299,7 +303,7 @@ const api = {
       return { value: plain(await session.profile_end()) };
     }),
 
-  ...inspecting({ perform, plain, ready, store: () => store }),
+  ...inspecting({ perform, plain, ready, store: () => store, idle: () => idle }),
 
   /** @param {number} id */
   dispose: (id) => void session?.dispose(id),

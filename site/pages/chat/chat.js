@@ -1,9 +1,12 @@
 // chat.js: the chat page: messages to the model, its answer as it streams, and their storage.
 
 import * as job from "../shared/job.js";
+import * as choice from "../shared/model.js";
 import { byId, duration, make, pick, work } from "../shared/page.js";
 import { hideError } from "../shared/status.js";
 import { mark, watch } from "../shared/timing.js";
+import * as costs from "./costs.js";
+import { filesOf } from "./dropping.js";
 import { inParts } from "./markdown.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
@@ -117,7 +120,7 @@ function loaded(model) {
   if (narrow.matches) pick("panel-model", HTMLDetailsElement).open = false;
   if (model.contextLength === 0) {
     const error = new Error(`${model.name} is a ${model.modelType} model: it does not write text.`);
-    throw Object.assign(error, { hint: "Choose a model of the llama family, such as SmolLM2." });
+    throw Object.assign(error, { hint: "Choose a language model, such as SmolLM2." });
   }
 }
 
@@ -324,4 +327,24 @@ for (const words of SUGGESTIONS) {
 if (narrow.matches) pick("panel-chats", HTMLDetailsElement).open = false;
 settings.start(measure);
 chat = store.chats()[0] ?? chat;
-job.start({ busy, loaded, words: settings.inPageWords });
+costs.start(() => void (job.model && job.reload()));
+for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
+  document.addEventListener(kind, async (event) => {
+    event.preventDefault(); // a file would replace the page
+    const panel = byId("panel-model");
+    panel.classList.toggle("over", kind === "dragover");
+    if (kind !== "drop" || !event.dataTransfer) return;
+    const files = await filesOf(event.dataTransfer);
+    if (files.length === 0) return;
+    pick("panel-model", HTMLDetailsElement).open = true;
+    choice.choose(files);
+  });
+}
+job.start({
+  busy,
+  loaded,
+  words: settings.inPageWords,
+  check: costs.check,
+  options: () => ({ context: costs.context() }),
+  described: costs.described,
+});

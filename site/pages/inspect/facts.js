@@ -1,5 +1,6 @@
 // facts.js: the summary of a file: facts, types, metadata, and the memory that it needs here.
 
+import { cacheBytes, needs } from "../shared/device.js";
 import { byId, make, pick, size } from "../shared/page.js";
 
 /**
@@ -7,7 +8,6 @@ import { byId, make, pick, size } from "../shared/page.js";
  * @typedef {import("../rushlight/client.js").Fit} Fit
  */
 
-const HEAP = 2 ** 32; // the most memory that WebAssembly has in a tab
 const STEP = 256; // tokens of a step of the context's slider
 const LONGEST = 1 << 20; // tokens
 
@@ -90,13 +90,6 @@ export function showFacts(facts) {
   table("metadata-table", "Metadata", ["Key", "Value"], facts.metadata);
 }
 
-/** Bytes of the cache of a conversation. @param {NonNullable<Fit["cache"]>} cache
- *  @param {number} tokens */
-export const cacheBytes = ({ fixed, perToken, windows }, tokens) =>
-  fixed +
-  perToken * tokens +
-  windows.reduce((sum, [window, bytes]) => sum + bytes * Math.min(window, tokens), 0);
-
 /** Shows the memory that the file needs on the CPU and on the GPU, and follows the context.
  *  @param {Facts} facts @param {Fit} fit */
 export function showMemory(facts, fit) {
@@ -109,31 +102,19 @@ export function showMemory(facts, fit) {
   slider.max = String(longest);
   slider.step = String(Math.min(STEP, longest) || 1);
   slider.value = String(Math.min(2048, longest));
-  const most = size(fit.webgpu?.largest ?? 0);
   const show = () => {
     const tokens = cache ? Number(slider.value) : 0;
     byId("context-says").textContent = `${count(tokens)} tokens`;
-    const kept = cache ? cacheBytes(cache, tokens) : 0;
-    const needed = facts.tensorBytes + kept;
-    const room = HEAP - fit.heapBytes;
-    const cpu =
-      needed <= room
-        ? ["yes", `fits in ${size(room)} of a tab`]
-        : ["no", `more than the ${size(room)} of a tab`];
-    const gpu = !fit.webgpu
-      ? ["no", "no WebGPU adapter"]
-      : facts.largest <= fit.webgpu.largest
-        ? ["yes", `its largest tensor, ${size(facts.largest)}, fits in a buffer of ${most}`]
-        : ["no", `its largest tensor, ${size(facts.largest)}, is more than a buffer of ${most}`];
-    const row = (/** @type {string} */ name, /** @type {string[]} */ [sign, words]) => [
+    const { kept, together, cpu, webgpu } = needs(facts, fit, tokens);
+    const row = (/** @type {string} */ name, /** @type {typeof cpu} */ { fits, words }) => [
       name,
       size(facts.tensorBytes),
       grows ? size(kept) : cache ? "none" : "unknown",
-      size(needed),
-      make("span", { class: sign }, words),
+      size(together),
+      make("span", { class: fits ? "yes" : "no" }, words),
     ];
     const names = ["Device", "Weights", "Cache", "Together", "Room"];
-    const rows = [row("CPU", cpu), row("WebGPU", gpu)];
+    const rows = [row("CPU", cpu), row("WebGPU", webgpu)];
     table("memory", "Memory by device", names, rows, [1, 2, 3]);
   };
   slider.oninput = show;

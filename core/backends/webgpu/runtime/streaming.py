@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import DeviceMemoryError
+from rushlight.core.basis.errors import DeviceLimitError, DeviceMemoryError
 
 if TYPE_CHECKING:
     from rushlight.core.backends.webgpu.backend import WebGpuBackend
@@ -22,8 +22,16 @@ class WebGpuStream:
         self.port = port.js
         self._writer: BlockWriter | None = None
 
-    def check_budget(self, nbytes: int) -> None:
-        """Refuse a model that would exceed the budget, before it is downloaded."""
+    def check_room(self, nbytes: int, largest: int) -> None:
+        """Refuse a model that the device cannot hold, before it is downloaded."""
+        limits = self.backend.port.limits
+        most = min(limits["maxBufferSize"], limits["maxStorageBufferBindingSize"])
+        if largest > most:
+            raise DeviceLimitError(
+                f"webgpu: the largest tensor has {largest} bytes, a buffer of the adapter at most "
+                f"{most}",
+                hint="Use the CPU, or a file with fewer bits per weight.",
+            )
         pool = self.backend.pool
         if pool.budget is not None and pool.used + nbytes > pool.budget:
             raise DeviceMemoryError(
