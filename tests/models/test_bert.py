@@ -113,7 +113,7 @@ def test_tensors_that_do_not_fit_are_named(
         ({"num_attention_heads": 5}, "not a multiple"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
         ({"hidden_size": "24"}, "hidden_size is '24'"),
-        ({"hidden_act": "mish"}, "hidden_act 'mish'"),
+        ({"hidden_act": "laplace"}, "hidden_act 'laplace'"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
         ({"architectures": ["BertForMultipleChoice"]}, "BertForMultipleChoice"),
     ],

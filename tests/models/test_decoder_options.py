@@ -354,8 +354,8 @@ def test_unsupported_options_are_named() -> None:
     mistakes: tuple[tuple[Any, str], ...] = (
         (lambda: AttentionSpec(4, 3, HEAD), "4 is not a multiple of num_key_value_heads 3"),
         (lambda: RotarySpec(5), "head_dim 5 is not even"),
-        (lambda: MLPSpec(8, "mish"), "hidden_act 'mish' is not supported; supported: gelu, "),
-        (lambda: ExpertsSpec(4, 2, 8, "mish"), "hidden_act 'mish' is not supported"),
+        (lambda: MLPSpec(8, "laplace"), "hidden_act 'laplace' is not supported; supported: gelu, "),
+        (lambda: ExpertsSpec(4, 2, 8, "laplace"), "hidden_act 'laplace' is not supported"),
     )
     for make, message in mistakes:
         with pytest.raises(rl.FormatError, match=message):

@@ -303,7 +303,10 @@ def test_gguf_files_that_do_not_fit_are_told(tmp_path: Path) -> None:
     [
         ({"num_key_value_heads": 3}, "4 is not a multiple of num_key_value_heads 3"),
         ({"head_dim": 7}, "head_dim 7 is not even"),
-        ({"hidden_act": "mish"}, "hidden_act 'mish' is not supported; supported: gelu, .*silu"),
+        (
+            {"hidden_act": "laplace"},
+            "hidden_act 'laplace' is not supported; supported: gelu, .*silu",
+        ),
         ({"rope_parameters": 3}, "rope_parameters is 3; it must be an object"),
         (
             {"rope_parameters": {"rope_type": "proportional"}},
