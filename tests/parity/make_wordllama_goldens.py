@@ -8,12 +8,11 @@ Needs wordllama alone, with what it imports.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
-import wordllama
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
-from wordllama.inference import WordLlamaInference
 
 TEXTS = [
     "a candle", "", "Llamas are cute.", "the mind is a candle. " * 50,
@@ -23,10 +22,11 @@ TEXTS = [
 
 
 def main() -> None:
-    inside = Path(wordllama.__file__).parent
+    inside = Path(str(import_module("wordllama").__file__)).parent
     table = load_file(inside / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
     tokenizer = inside / "tokenizers" / "l2_supercat_tokenizer_config.json"
-    vectors = WordLlamaInference(table, Tokenizer.from_file(str(tokenizer))).embed(TEXTS)
+    make = import_module("wordllama.inference").WordLlamaInference
+    vectors = make(table, Tokenizer.from_file(str(tokenizer))).embed(TEXTS)
     found = {"texts": TEXTS, "vectors": vectors.round(5).tolist()}
     out = Path(__file__).parent / "data" / "wordllama.json"
     out.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
