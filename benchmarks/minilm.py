@@ -45,6 +45,14 @@ def texts() -> list[str]:
     return found
 
 
+def mixed(count: int = 1000) -> list[str]:
+    """Sentences of 3 to 180 words, most of them short, by a seed."""
+    draws = np.random.default_rng(7)
+    words = "".join(SENTENCES[:1]).lower().split() + sorted({w for t in texts() for w in t.split()})
+    counts = np.clip(draws.lognormal(2.9, 0.8, count), 3, 180).astype(int)
+    return [" ".join(draws.choice(words, n)) for n in counts]
+
+
 def native() -> dict[str, Any]:
     """Load and encode in this fresh process."""
     began = time.perf_counter()

@@ -3,7 +3,8 @@
     python benchmarks/minilm_cpu.py native [--threads 1,2]  beside onnxruntime, as processes
     python benchmarks/minilm_cpu.py tab [--site DIR]        beside onnxruntime-web on one thread
 
-There are 64 short sentences, and 40 texts of very different lengths that were not used for tuning.
+There are 64 short sentences, 40 texts of very different lengths that were not used for tuning and,
+natively, 1,000 sentences of mixed lengths.
 The peer's graph has the form that its optimizer for transformers makes (minilm_onnx.py). Natively
 both tokenize; in the tab the peer gets token ids. Vectors are compared with each other, to 1e-4.
 Memory is the peak of each process, in the tab that of a page in a browser of its own.
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from measure import HERE, markdown, opened, run, served
-from minilm import NAME, SENTENCES, texts
+from minilm import NAME, SENTENCES, mixed, texts
 from minilm_onnx import minilm_onnx
 from peers import ORT, ORT_WEB, npm, pypi
 from turns import Processor, alternate, compared, python_side, renderer_peak, sides
@@ -55,7 +56,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                 "onnxruntime": at["onnxruntime"].ask("load", folder=folder, model=model,
                                                      length=LENGTH),
             }  # fmt: skip
-            for what, given in SETS.items():
+            for what, given in (SETS | {"1,000 sentences": mixed()}).items():
                 found = {}
                 for name, side in at.items():
                     out = f"{made}/{name}.npy"

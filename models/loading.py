@@ -75,9 +75,10 @@ def load(
     files = SmallFiles(folder.parent if telling else folder)
     if inner := inner_folder(files):
         folder, files = folder / inner, files.below(inner)
-    found = any(one.suffix in TELLING for one in (folder.iterdir() if folder.is_dir() else ()))
-    if not states_metadata(folder) and not telling and not found and not is_static(files):
-        require_config(files, f"{folder}: ")
+    if not states_metadata(folder) and not telling and not tells_itself(folder):
+        found = folder.iterdir() if folder.is_dir() else ()
+        if not any(one.suffix in TELLING for one in found):
+            require_config(files, f"{folder}: ")
     tensors, metadata = load_weights(folder)
     return from_parts(files, tensors, metadata, device=device, dtype=dtype)
 
@@ -92,10 +93,12 @@ def inner_folder(files: Mapping[str, bytes]) -> str:
     return path if plain and isinstance(path, str) else ""
 
 
-def is_static(files: Mapping[str, bytes]) -> bool:
-    """Whether modules.json says that texts are means of tokens' embeddings, without config.json."""
-    first = read_list(files)[:1] if "modules.json" in files else []
-    return bool(first) and str(first[0].get("type")).endswith("StaticEmbedding")
+def tells_itself(folder: Path) -> bool:
+    """Whether a tensor of a folder tells the family, so that it needs no config.json."""
+    from rushlight.core.io.weights.safetensors import open_tables
+
+    file, known = folder / "model.safetensors", families("TENSORS")
+    return file.is_file() and any(n in known for _, t in open_tables(file) for n in t.entries)
 
 
 def require_config(files: Mapping[str, bytes], where: str = "") -> None:

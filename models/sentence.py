@@ -31,7 +31,9 @@ from rushlight.models.sentence_modules import Modules
 # Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
 # much as tokens; on a GPU a batch takes about as long as a capture.
 _STEP = {True: 4, False: 16}
-_TOKENS = 1 << 15  # a batch has no more, padding included, unless it is one text
+# A batch has no more tokens than this, padding included, unless it is one text. On a CPU its
+# values stay in the caches, and the longest texts are not padded to the very longest.
+_TOKENS = {True: 1 << 11, False: 1 << 15}
 # Older files say the limit under the name of the encoder.
 _LIMITS = tuple(f"sentence_{kind}_config.json" for kind in (
     "bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"))  # fmt: skip
@@ -73,7 +75,9 @@ class SentenceEncoder(Model):
         self.lowercase = small_json(files, own).get("do_lower_case") is True
         if "modules.json" in files:
             self.after = found = Modules(files, self.width)
-            self.pooling, self.normalize = found.poolings, found.normalize
+            one = len(found.poolings) == 1
+            self.pooling = found.poolings[0] if one else found.poolings
+            self.normalize = found.normalize
             for name, steps in (("token_steps", found.tokens), ("text_steps", found.texts)):
                 setattr(self, name, steps.to(device=self.device, dtype="float32"))
         self._read_prompts(small_json(files, "config_sentence_transformers.json"))
@@ -255,9 +259,10 @@ class SentenceEncoder(Model):
             if not encoding.ids and self.special_tokens:  # there is nothing to pool
                 raise ValueError(f"encode: text {i}, {texts[i][:40]!r}, has no tokens to embed")
         order = sorted(range(len(rows)), key=lambda i: -len(encoded[i]))
-        start = 0
+        start, software = 0, runs_in_software(self.device)
         while start < len(order):
-            room = max(_TOKENS // max(len(encoded[order[start]]), 1), 1)
+            width = -(-len(encoded[order[start]]) // _STEP[software]) * _STEP[software]
+            room = max(_TOKENS[software] // max(width, 1), 1)
             chosen = order[start : start + min(batch_size, room)]
             yield chosen, [encoded[i] for i in chosen], len(order)
             start += len(chosen)

@@ -97,3 +97,23 @@ def test_few_captures(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         m.encode(texts[:5])
     assert len(plans) == 8 and sum(e.replays for e in plans.values()) == 2
+
+
+def test_batches_are_bounded_by_tokens(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long texts go in smaller batches: little padding, and bounded memory."""
+    m, sizes, padded = tiny(device), [], sentence.SentenceEncoder._padded
+
+    def seen(self: Any, batch: Any) -> Any:
+        sizes.append((len(batch), max(map(len, batch))))
+        return padded(self, batch)
+
+    monkeypatch.setattr(sentence.SentenceEncoder, "_padded", seen)
+    texts = ["x" * (1 + i) for i in range(30)]
+    expected = m.encode(texts).cpu().numpy()
+    assert len(sizes) == 1
+    sizes.clear()
+    monkeypatch.setattr(sentence, "_TOKENS", {True: 96, False: 96})
+    found = m.encode(texts, batch_size=20).cpu().numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+    assert sum(rows for rows, _ in sizes) == 30 and max(rows for rows, _ in sizes) > 6
+    assert all(rows == 1 or rows * longest <= 96 for rows, longest in sizes)

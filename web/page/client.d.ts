@@ -68,6 +68,14 @@ export interface LoadOptions {
 export interface EncodeOptions {
   /** Texts per step. Progress is reported, and a stop takes effect, between two steps. */
   batchSize?: number;
+  /** Features that are kept, normalised, where a model's first ones suffice (Matryoshka). */
+  dim?: number;
+  /** The name of a prompt of the model, put before each text. */
+  promptName?: string;
+  /** A text that is put before each text. */
+  prompt?: string;
+  /** The adapter of a model that has several. */
+  adapter?: string;
   onProgress?: (progress: EncodeProgress) => void;
   signal?: AbortSignal;
 }

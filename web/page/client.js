@@ -184,7 +184,7 @@ class Model {
   /** @param {Iterable<string> | AsyncIterable<string>} texts
    *  @param {import("./client.d.ts").EncodeOptions} [options]
    *  @returns {AsyncGenerator<Float32Array, void, void>} */
-  async *encodeStream(texts, { batchSize = BATCH_SIZE, onProgress, signal } = {}) {
+  async *encodeStream(texts, { batchSize = BATCH_SIZE, onProgress, signal, ...others } = {}) {
     const control = new AbortController();
     const both = signal ? AbortSignal.any([signal, control.signal]) : control.signal;
     let done = 0;
@@ -194,11 +194,11 @@ class Model {
       for await (const text of texts) {
         batch.push(text);
         if (batch.length < batchSize) continue;
-        yield* await this.encode(batch, { batchSize, signal: both });
+        yield* await this.encode(batch, { ...others, batchSize, signal: both });
         onProgress?.({ stage: "encode", done: (done += batch.length), total: NaN });
         batch = [];
       }
-      if (batch.length) yield* await this.encode(batch, { batchSize, signal: both });
+      if (batch.length) yield* await this.encode(batch, { ...others, batchSize, signal: both });
     } finally {
       control.abort(); // a consumer that left: nothing goes on behind its back
     }

