@@ -85,7 +85,7 @@ def _read(
         d, i = divmod(at, len(window))
         if not (inside[i] and inside[i + d : i + d + 1].any()):
             continue
-        start, end = _places(window, i, i + d, whole)
+        start, end = _places(context, window, i, i + d, whole)
         text, score = context[start:end], float(scores[d, i])
         same = next((one for one in found if one["answer"].lower() == text.lower()), None)
         if same is not None:
@@ -110,15 +110,23 @@ def _highest(scores: NDArray[Any], most: int) -> NDArray[Any]:
     return some[np.argsort(-scores[some], kind="stable")]
 
 
-def _places(window: PairEncoding, first: int, last: int, whole: bool) -> tuple[int, int]:
+def _places(
+    context: str, window: PairEncoding, first: int, last: int, whole: bool
+) -> tuple[int, int]:
     """The places in the context of the tokens first to last, or of their whole words."""
-    texts, words = window.texts, window.words
+    texts, words, offsets = window.texts, window.words, window.offsets
+
+    def joined(i: int) -> bool:
+        """Whether token i goes on with the word before it, even if all of a text is one."""
+        same = texts[i - 1] == texts[i] == 1 and words[i - 1] == words[i]
+        return same and not context[offsets[i - 1][1] : offsets[i][0] + 1][:1].isspace()
+
     if whole:
-        while first and texts[first - 1] == 1 and words[first - 1] == words[first]:
+        while first and joined(first):
             first -= 1
-        while last + 1 < len(words) and texts[last + 1] == 1 and words[last + 1] == words[last]:
+        while last + 1 < len(words) and joined(last + 1):
             last += 1
-    return window.offsets[first][0], window.offsets[last][1]
+    return offsets[first][0], offsets[last][1]
 
 
 TASK = Task(

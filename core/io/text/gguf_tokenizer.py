@@ -325,11 +325,12 @@ def added_token(id: int, content: str, *, special: bool = True, **more: bool) ->
 
 def around_texts(
     before: Sequence[str], after: Sequence[str], ids: Mapping[str, int], *,
-    second: int = 1, again: bool = True,
+    second: int = 1, again: bool = True, twice: bool = False,
 ) -> dict[str, Any] | None:  # fmt: skip
     """The post-processor that adds tokens around one text and around two; None without any.
 
     second: the token type of the second text. again: `before` stands before it, too.
+    twice: `after` stands twice between them.
     """
     if not before and not after:
         return None
@@ -341,8 +342,9 @@ def around_texts(
         return found
 
     one, two = text("A", before, 0), text("B", before if again else (), second)
+    middle = [{"SpecialToken": {"id": t, "type_id": 0}} for t in (after if twice else ())]
     return {
-        "type": "TemplateProcessing", "single": one, "pair": [*one, *two],
+        "type": "TemplateProcessing", "single": one, "pair": [*one, *middle, *two],
         "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]}
                            for t in (*before, *after)},
     }  # fmt: skip

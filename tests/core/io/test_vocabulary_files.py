@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.text.gguf_vocab import PREFIX
+from rushlight.core.io.text.pairs import encode_pairs
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
+from rushlight.core.io.text.vocabularies.classes import shifted
 from rushlight.core.io.text.vocabularies.paired_files import paired_tokenizers
 from rushlight.core.io.text.vocabularies.sentencepiece import fields, read_sentencepiece
 from rushlight.core.io.text.vocabularies.vocabulary_files import tokenizer_json
@@ -24,11 +27,16 @@ def model_of(kind: str) -> bytes:
     return base64.b64decode(GOLDENS["sentencepiece"][kind]["model"])
 
 
-def made(files: dict[str, Any]) -> Tokenizer:
+def raw(files: dict[str, Any]) -> bytes:
     small = {n: v if isinstance(v, bytes) else json.dumps(v).encode() for n, v in files.items()}
     found = tokenizer_json(small)
     assert found is not None
-    return load_tokenizer(found, small.get("tokenizer_config.json"))
+    return found
+
+
+def made(files: dict[str, Any]) -> Tokenizer:
+    config = files.get("tokenizer_config.json")
+    return load_tokenizer(raw(files), None if config is None else json.dumps(config).encode())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,6 +87,40 @@ def test_the_configuration_names_tokens_around_and_beside() -> None:
             "added_tokens_decoder": {"x": {}}}})  # fmt: skip
 
 
+@pytest.mark.native
+def test_classes_shift_the_ids_and_put_ends_around_one_text_and_two(node: Any) -> None:
+    plain = made({"spiece.model": model_of("unigram")})
+    pair = [("Hello world", "a rush")]
+    bare = [plain.encode(text, add_special_tokens=False).ids for text in pair[0]]
+    for kind, shift, ends in (("xlm-roberta", 1, (0, 2)), ("camembert", 4, (5, 6))):
+        files = {
+            "sentencepiece.bpe.model": model_of("unigram"),
+            "config.json": {"model_type": kind},
+        }
+        both = made(files), node.tokenizer(kind, raw(files).decode())
+        one, two = ([i + shift if i else 3 for i in row] for row in bare)
+        first, last = ends
+        for tokenizer in both:
+            assert tokenizer.encode(pair[0][0]).ids == [first, *one, last]
+            [found] = encode_pairs(tokenizer, pair)
+            assert found.ids == [first, *one, last, last, *two, last] and not any(found.types)
+            mask = tokenizer.encode("a <mask> b")
+            assert (1, 8) in mask.offsets  # it takes the blank before it along
+    albert = made({"spiece.model": model_of("unigram"), "config.json": {"model_type": "albert"}})
+    assert albert.encode("HELLO Ŵorld") == albert.encode("hello world")
+    few = {
+        "tokens": ["<pad>", "</s>", "<unk>", "a"],
+        "scores": [0.0] * 4,
+        "token_type": [3, 3, 2, 1],
+    }
+    pegasus = shifted({PREFIX + name: value for name, value in few.items()}, "Pegasus")
+    assert pegasus[f"{PREFIX}tokens"][103:] == ["<unk_101>", "<unk_102>", "<unk>", "a"]
+    assert pegasus[f"{PREFIX}unknown_token_id"] == 105
+    with pytest.raises(rl.FormatError, match="MBart50Tokenizer: SentencePiece's file lacks"):
+        made({"tokenizer.model": model_of("unigram"),
+              "tokenizer_config.json": {"tokenizer_class": "MBart50Tokenizer"}})  # fmt: skip
+
+
 def test_a_file_of_tiktoken() -> None:
     ranks = GOLDENS["tiktoken"]["ranks"].encode()
     tokenizer = made({"r50k.tiktoken": ranks})
@@ -99,8 +141,7 @@ def test_vocab_and_merges() -> None:
     whole = load_tokenizer(json.dumps(file).encode())
     merges = [m if isinstance(m, str) else " ".join(m) for m in file["model"]["merges"]]
     vocab = file["model"]["vocab"] | {t["content"]: t["id"] for t in file["added_tokens"]}
-    config = {"tokenizer_class": "RobertaTokenizer", "bos_token": "<s>", "eos_token": "</s>"}
-    files = {"vocab.json": vocab, "tokenizer_config.json": config,
+    files = {"vocab.json": vocab, "config.json": {"model_type": "roberta"},
              "merges.txt": "\n".join(["#version: 0.2", *merges, ""]).encode()}  # fmt: skip
     tokenizer = made(files)
     for text in GOLDENS["texts"]:
@@ -110,6 +151,11 @@ def test_vocab_and_merges() -> None:
             assert found.ids in (plain, plain[1:]) or tokenizer.decode(found.ids) == text
         ends = [whole.token_to_id("<s>"), whole.token_to_id("</s>")]
         assert tokenizer.encode(text).ids == [ends[0], *found.ids, ends[1]]
+    assert tokenizer.encode("<s>a").ids[:2] == [ends[0], ends[0]]
+    [pair] = encode_pairs(tokenizer, [("a rush", "the fat")])
+    one, two = (row.ids for row in tokenizer.encode_parts(["a rush", "the fat"]))
+    assert pair.ids == [ends[0], *one, ends[1], ends[1], *two, ends[1]] and not any(pair.types)
+    assert (2, 3) in pair.offsets and (1, 2) not in pair.offsets  # the blank is no part of a token
 
 
 def test_a_vocabulary_of_words() -> None:

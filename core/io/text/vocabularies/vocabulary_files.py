@@ -16,18 +16,20 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import added_token, around_texts, from_gguf
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX
+from rushlight.core.io.text.vocabularies.classes import (
+    KINDS,
+    TRIMS,
+    Kind,
+    kind_of,
+    normalizers,
+    shifted,
+)
 from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 CONFIG = "tokenizer_config.json"
 _LONGEST = 512  # bytes of a token of tiktoken
 _EXTRA = 1 << 12  # most of T5's extra tokens
-# What stands around a text by the tokenizer's class: keys of tokenizer_config.json.
-_AROUND = {
-    "T5": ("", "eos"), "Pegasus": ("", "eos"), "Roberta": ("bos", "eos"), "Bart": ("bos", "eos"),
-    "Albert": ("cls", "sep"), "DebertaV2": ("cls", "sep"), "Bert": ("cls", "sep"),
-    "DistilBert": ("cls", "sep"), "Electra": ("cls", "sep"),
-}  # fmt: skip
 # The names of special tokens that classes have where the configuration names none.
 _NAMES = {"bos": ("<s>",), "eos": ("</s>",), "unk": ("<unk>", "[UNK]"),
           "pad": ("<pad>", "[PAD]"), "cls": ("[CLS]",), "sep": ("[SEP]",)}  # fmt: skip
@@ -45,17 +47,19 @@ def tokenizer_json(files: Mapping[str, bytes]) -> bytes | None:
     config = parse_json(files[CONFIG], CONFIG, depth=16) if CONFIG in files else {}
     if not isinstance(config, dict):
         raise FormatError(f"{CONFIG} holds a {type(config).__name__}, not an object")
+    kind = kind_of(config, files)
     for name in (*MODELS, *(n for n in files if n.endswith(".tiktoken"))):
         if name not in files:
             continue
         data = files[name]
         ranks = name.endswith(".tiktoken") or _is_ranks(data)
-        metadata = _tiktoken(data, name) if ranks else read_sentencepiece(data, name)
-        return _converted(metadata, config, whole=ranks)
+        if ranks:
+            return _converted(_tiktoken(data, name), config, kind, whole=True)
+        return _converted(shifted(read_sentencepiece(data, name), kind), config, kind)
     if "vocab.json" in files and "merges.txt" in files:
-        return _converted(_byte_level(files), config)
+        return _converted(_byte_level(files), config, kind)
     if "vocab.txt" in files:
-        return _converted(_word_piece(files["vocab.txt"], config), config)
+        return _converted(_word_piece(files["vocab.txt"], config), config, kind)
     return None
 
 
@@ -168,7 +172,7 @@ def named_token(config: dict[str, Any], name: str, tokens: list[str]) -> str | N
     return next((token for token in choices if token in tokens), None)
 
 
-def _added(config: dict[str, Any], tokens: list[str]) -> dict[int, dict[str, Any]]:
+def _added(config: dict[str, Any], kind: str, tokens: list[str]) -> dict[int, dict[str, Any]]:
     """The tokens that tokenizer_config.json adds, by id."""
     found: dict[int, dict[str, Any]] = {}
     listed = config.get("added_tokens_decoder")
@@ -179,7 +183,7 @@ def _added(config: dict[str, Any], tokens: list[str]) -> dict[int, dict[str, Any
         flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
         given = {name: token.get(name) is True for name in flags}
         found[int(key)] = added_token(int(key), text, **given)
-    extra = config.get("extra_ids", 100 if _kind(config) == "T5" and not found else 0)
+    extra = config.get("extra_ids", 100 if kind == "T5" and not found else 0)
     for i in range(extra if isinstance(extra, int) and 0 <= extra <= _EXTRA else 0):
         id, text = len(tokens) + extra - 1 - i, f"<extra_id_{i}>"
         if text not in tokens and id not in found:
@@ -187,38 +191,52 @@ def _added(config: dict[str, Any], tokens: list[str]) -> dict[int, dict[str, Any
     return found
 
 
-def _kind(config: dict[str, Any]) -> str:
-    name = config.get("tokenizer_class")
-    return name.partition("Tokenizer")[0] if isinstance(name, str) else ""
-
-
-def _converted(metadata: dict[str, Any], config: dict[str, Any], *, whole: bool = False) -> bytes:
+def _converted(
+    metadata: dict[str, Any], config: dict[str, Any], kind: str, *, whole: bool = False
+) -> bytes:
     """The tokenizer.json of a vocabulary, with the tokens that the configuration adds.
 
-    whole: a word that is a token is not merged from its parts, as tiktoken does.
+    kind: the class of the tokenizer. whole: a word that is a token is not merged from its parts,
+    as tiktoken does.
     """
     tokens: list[str] = metadata[f"{PREFIX}tokens"]
     file = json.loads(from_gguf(metadata)[0])
     if whole:
         file["model"]["ignore_merges"] = True
     added = {token["id"]: token for token in file["added_tokens"]}
-    added |= _added(config, tokens)
+    added |= _added(config, kind, tokens)
     model = metadata[f"{PREFIX}model"]
     names = list(_vocab_of(file)) if model == "bert" else tokens
     for name in ("bos", "eos", "unk", "pad", "cls", "sep", "mask"):
         token = config.get(f"{name}_token")
         token = token.get("content") if isinstance(token, dict) else token
-        if model == "bert" and token is None:
+        if token is None and KINDS.get(kind, Kind()).twice:
+            token = {"bos": "<s>", "eos": "</s>"}.get(name, f"<{name}>")
+        elif token is None and model == "bert":
             token = f"[{name.upper()}]"
         if isinstance(token, str) and token in names and names.index(token) not in added:
             id = names.index(token)
-            added[id] = added_token(id, token, lstrip=name == "mask" and model == "gpt2")
+            added[id] = added_token(id, token)
+    for token in added.values():
+        if token["content"] == "<mask>" and KINDS.get(kind, Kind()).twice:
+            token["lstrip"] = True
     file["added_tokens"] = [added[id] for id in sorted(added)]
     all_ = {token: i for i, token in enumerate(names)}
     all_ |= {token["content"]: id for id, token in added.items()}
-    if model != "bert":
-        around = _around(config, model, all_)
-        file["post_processor"] = around_texts(*around, all_, second=0)
+    if model != "bert" or kind == "MPNet":
+        found = KINDS.get(kind, Kind(again=True))
+        around = _around(config, model, found, all_)
+        file["post_processor"] = template = around_texts(
+            *around, all_, second=found.second, again=found.again, twice=found.twice
+        )
+        if kind in TRIMS and model == "gpt2":
+            trim = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True,
+                    "add_prefix_space": config.get("add_prefix_space") is True}  # fmt: skip
+            steps = [trim, template] if template else [trim]
+            file["post_processor"] = {"type": "Sequence", "processors": steps}
+    if (more := normalizers(config, kind)) and model in ("t5", "llama"):
+        own = (file["normalizer"] or {}).get("normalizers", [])
+        file["normalizer"] = {"type": "Sequence", "normalizers": [*more, *own]}
     if config.get("add_prefix_space") is True and model == "gpt2":
         file["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
     return json.dumps(file, ensure_ascii=False).encode()
@@ -230,10 +248,11 @@ def _vocab_of(file: dict[str, Any]) -> dict[str, int]:
 
 
 def _around(
-    config: dict[str, Any], model: str, ids: Mapping[str, int]
+    config: dict[str, Any], model: str, kind: Kind, ids: Mapping[str, int]
 ) -> tuple[list[str], list[str]]:
-    kind = _kind(config)
-    before, after = _AROUND.get(kind, ("bos" if model == "llama" else "", ""))
+    before, after = kind.before, kind.after
+    if kind == Kind(again=True) and model == "llama":
+        before = "bos"
     if config.get("add_bos_token") is not None:
         before = "bos" if config["add_bos_token"] is True else ""
     if config.get("add_eos_token") is not None:

@@ -1,0 +1,115 @@
+"""What transformers' classes of tokenizers make of a vocabulary: ids, ends, normalizers.
+
+The facts are those of transformers' convert_slow_tokenizer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.text.gguf_vocab import CONTROL, NORMAL, PREFIX, UNKNOWN
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a class of tokenizers puts around texts.
+
+    before, after: keys of tokenizer_config.json. twice: `after` stands twice between two texts.
+    second: the token type of the second text. again: `before` stands before it, too.
+    """
+
+    before: str = ""
+    after: str = ""
+    twice: bool = False
+    second: int = 0
+    again: bool = False
+
+
+_ENDS, _DOUBLE = Kind("cls", "sep", second=1), Kind("bos", "eos", twice=True)
+KINDS = {
+    "T5": Kind("", "eos"), "Pegasus": Kind("", "eos"), "Albert": _ENDS, "DebertaV2": _ENDS,
+    "Deberta": _ENDS, "Bert": _ENDS, "DistilBert": _ENDS, "Electra": _ENDS, "Roberta": _DOUBLE,
+    "Bart": _DOUBLE, "Longformer": _DOUBLE, "XLMRoberta": _DOUBLE, "Camembert": _DOUBLE,
+    "MPNet": Kind("bos", "eos", twice=True, second=1),
+}  # fmt: skip
+# Classes that trim the blanks of byte-level tokens from their offsets.
+TRIMS = ("Roberta", "Bart", "Longformer", "Deberta")
+# model_type of config.json, for files that name no class.
+_TYPES = {
+    "t5": "T5", "mt5": "T5", "pegasus": "Pegasus", "albert": "Albert", "deberta-v2": "DebertaV2",
+    "deberta": "Deberta", "bert": "Bert", "distilbert": "DistilBert", "electra": "Electra",
+    "roberta": "Roberta", "bart": "Bart", "longformer": "Longformer", "xlm-roberta": "XLMRoberta",
+    "camembert": "Camembert", "mpnet": "MPNet", "mbart": "MBart", "xglm": "XGLM",
+}  # fmt: skip
+# Tokens before those of SentencePiece, how many of these are left out, and tokens after them.
+_SHIFTS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
+    "XLMRoberta": (("<s>", "<pad>", "</s>", "<unk>"), 3, ("<mask>",)),
+    "Camembert": (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1, ("<mask>",)),
+    "Pegasus": (("<pad>", "</s>", "<mask_1>", "<mask_2>",
+                 *(f"<unk_{i}>" for i in range(2, 103))), 2, ()),
+}  # fmt: skip
+_REFUSED = ("MBart", "MBart50", "Nllb", "XGLM")
+
+
+def kind_of(config: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+    """The class of tokenizer_config.json, else that of the model_type, without "Tokenizer"."""
+    name = config.get("tokenizer_class")
+    if isinstance(name, str) and not name.startswith("PreTrained"):
+        return name.partition("Tokenizer")[0]
+    found = parse_json(files.get("config.json", b"{}"), "config.json", depth=16)
+    return _TYPES.get(str(found.get("model_type")), "") if isinstance(found, dict) else ""
+
+
+def shifted(metadata: dict[str, Any], kind: str) -> dict[str, Any]:
+    """SentencePiece's vocabulary with the ids that a class gives it.
+
+    FormatError for classes whose ids depend on a list of languages.
+    """
+    if kind in _REFUSED:
+        raise FormatError(
+            f"tokenizer_class {kind}Tokenizer: SentencePiece's file lacks its languages' ids",
+            hint="save the tokenizer as tokenizer.json",
+        )
+    if kind not in _SHIFTS:
+        return metadata
+    before, left, after = _SHIFTS[kind]
+    tokens, scores, types = (metadata[PREFIX + k] for k in ("tokens", "scores", "token_type"))
+    if left > len(tokens):
+        raise FormatError(f"{kind}Tokenizer: the vocabulary has {len(tokens)} tokens only")
+
+    def type_of(token: str) -> int:
+        if token == "<unk>":
+            return UNKNOWN
+        return NORMAL if "NOTUSED" in token or token.startswith("<unk_") else CONTROL
+
+    names = [*before, *tokens[left:], *after]
+    found = metadata | {
+        f"{PREFIX}tokens": names,
+        f"{PREFIX}scores": [
+            *(-100.0 if type_of(t) == NORMAL else 0.0 for t in before), *scores[left:],
+            *(0.0 for _ in after),
+        ],
+        f"{PREFIX}token_type": [*map(type_of, before), *types[left:], *map(type_of, after)],
+    }  # fmt: skip
+    for key, token in (("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>"), ("padding", "<pad>")):
+        found.pop(f"{PREFIX}{key}_token_id", None)
+        if token in names:
+            found[f"{PREFIX}{key}_token_id"] = names.index(token)
+    return found
+
+
+def normalizers(config: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    """What a class does to a text before SentencePiece's own rules."""
+    found: list[dict[str, Any]] = []
+    if kind == "Albert":
+        quotes = [{"type": "Replace", "pattern": {"String": pair}, "content": '"'}
+                  for pair in ("``", "''")]  # fmt: skip
+        found = [*quotes] if config.get("keep_accents") is True else [
+            *quotes, {"type": "NFKD"}, {"type": "StripAccents"}]  # fmt: skip
+    if kind in ("Albert", "DebertaV2") and config.get("do_lower_case", kind == "Albert") is True:
+        found.append({"type": "Lowercase"})
+    return found
