@@ -1,4 +1,4 @@
-"""Mutated files of PyTorch, NumPy, ggml, GGUF and Marian load or raise FormatError, within bounds."""
+"""Mutated files of PyTorch, NumPy, ggml, GGUF, Marian load or raise FormatError, within bounds."""
 
 from __future__ import annotations
 
