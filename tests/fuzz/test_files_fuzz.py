@@ -1,4 +1,4 @@
-"""Mutated files of PyTorch, NumPy, ggml and GGUF load or raise FormatError, within bounds."""
+"""Mutated files of PyTorch, NumPy, ggml, GGUF, Marian load or raise FormatError, within bounds."""
 
 from __future__ import annotations
 
@@ -89,10 +89,23 @@ def _version_1() -> bytes:
     return head + bytes(-len(head) % 32) + bytes(32)
 
 
+def _marian() -> bytes:
+    """Matrices of 8 and 16 bits, plain numbers and options."""
+    rows = [("Wemb", 0x4101, (4, 32), 256), ("l1_W", 0x4101, (32, 3), 256),
+            ("l2_W", 0x4102, (2, 5), 256), ("b", 0x404, (1, 3), 12),
+            ("special:model.yml", 0x101, (9,), 9)]  # fmt: skip
+    out = struct.pack("<2Q", 1, len(rows))
+    out += b"".join(struct.pack("<4Q", len(n) + 1, t, len(s), size) for n, t, s, size in rows)
+    out += b"".join(n.encode() + b"\0" for n, *_ in rows)
+    out += b"".join(struct.pack(f"<{len(s)}i", *s) for _, _, s, _ in rows)
+    return out + struct.pack("<Q", 8) + bytes(8) + b"\1\2\3\1" * 200
+
+
 SEEDS: dict[str, Callable[[Path], list[bytes]]] = {
     "zip": lambda _: [(DATA / f"torch_{n}.pt").read_bytes() for n in ("zip", "zip_4")],
     "row": lambda _: [(DATA / "torch_row.pt").read_bytes()],
     "numpy": lambda _: [_numpy(how) for how in ("npz", "npz packed", "npy")],
+    "marian": lambda _: [_marian()],
     "ggjt": lambda _: [_ggjt()],
     "gguf": lambda folder: [_gguf(folder / "m.gguf"), _big_endian(), _version_1()],
 }

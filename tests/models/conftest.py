@@ -40,6 +40,12 @@ def table() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def marian() -> ModuleType:
+    """The module of Marian's transformer in float64."""
+    return _module(HERE / "marian_reference.py")
+
+
+@pytest.fixture(scope="session")
 def op_samples() -> ModuleType:
     """The module of the op samples."""
     return _module(HERE.parent / "core" / "op_samples.py")

@@ -80,6 +80,11 @@ def _bart(kind: str, **changes: Any) -> dict[str, Any]:
             "decoder_start_token_id": 3, **changes}  # fmt: skip
 
 
+def _bergamot(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "bergamot", "vocab_size": 41, "d_model": 32, "encoder_layers": 1,
+            "decoder_layers": 2, "attention_heads": 4, "ffn_dim": 64, **changes}  # fmt: skip
+
+
 def _gpt(kind: str, **changes: Any) -> dict[str, Any]:
     return {"model_type": kind, **_GPT, **changes}
 
@@ -550,6 +555,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "marian", pad_token_id=60, decoder_vocab_size=71, share_encoder_decoder_embeddings=False,
         scale_embedding=True,
     )),
+    # make_marian_goldens.py makes these two.
+    "bergamot": ("", _bergamot()),
+    "bergamot-attention": ("", _bergamot(recurrent_decoder=False)),
     "bart": ("BartForConditionalGeneration", _bart("bart")),
     "bart-scaled": ("BartForConditionalGeneration", _bart(
         "bart", scale_embedding=True, activation_function="relu", encoder_layers=1,
@@ -679,7 +687,8 @@ HEADS["modernbert-biases-sequenceclassification"][1].update(
 HEADS["bert-untied"] = ("BertForMaskedLM", ROWS["bert"][1] | {"tie_word_embeddings": False})
 LENGTH = 13
 # Their models take the ids of a decoder, too.
-TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_100")
+TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_100",
+                "bergamot")  # fmt: skip
 
 
 def vocab_of(config: dict[str, Any]) -> int:

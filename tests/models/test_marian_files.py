@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 import rushlight as rl
 
 Array = npt.NDArray[Any]
-WIDTH, INNER, HEADS, VOCAB = 32, 64, 4, 41
+WIDTH, INNER, HEADS, VOCAB = 32, 64, 4, 41  # as in marian_reference.py
 SOURCES, ANSWER = [[5, 9, 17, 0], [8, 0]], [VOCAB, 6, 3, 12]
 OPTIONS = f"""bert-train-type-embeddings: true
 dec-cell: ssru
@@ -40,34 +41,6 @@ type: transformer
 """
 
 
-def weights_of(attention: bool = False) -> dict[str, Array]:
-    """The parameters in Marian's names and shapes, (in, out)."""
-    rng = np.random.default_rng(3)
-
-    def some(*shape: int) -> Array:
-        return (rng.normal(size=shape) * 0.3).astype(np.float32)
-
-    w = {"Wemb": some(VOCAB, WIDTH), "decoder_ff_logit_out_b": some(1, VOCAB)}
-    own = ["self"] if attention else ["rnn"]
-    for base, parts in (("encoder_l1", ["self"]), ("decoder_l1", [*own, "context"]),
-                        ("decoder_l2", [*own, "context"])):  # fmt: skip
-        norms = ["ffn_ffn"]
-        for part in parts:
-            if part == "rnn":
-                w |= {f"{base}_rnn_{n}": some(WIDTH, WIDTH) for n in ("W", "Wf")}
-                w[f"{base}_rnn_bf"] = some(1, WIDTH)
-            else:
-                w |= {f"{base}_{part}_W{n}": some(WIDTH, WIDTH) for n in "qkvo"}
-                w |= {f"{base}_{part}_b{n}": some(1, WIDTH) for n in "qkvo"}
-            norms.append("rnn_ffn" if part == "rnn" else f"{part}_Wo")
-        w |= {f"{base}_ffn_W1": some(WIDTH, INNER), f"{base}_ffn_b1": some(1, INNER)}
-        w |= {f"{base}_ffn_W2": some(INNER, WIDTH), f"{base}_ffn_b2": some(1, WIDTH)}
-        for norm in norms:
-            w |= {f"{base}_{norm}_ln_scale": 1 + some(1, WIDTH), f"{base}_{norm}_ln_bias":
-                  some(1, WIDTH)}  # fmt: skip
-    return w
-
-
 def binary(w: dict[str, Array], options: str = OPTIONS, *, rounded: bool = True) -> bytes:
     """As marian-conv writes it; the matrices in `w` are rounded to 8 bits with their scale."""
     rows = []
@@ -91,66 +64,14 @@ def binary(w: dict[str, Array], options: str = OPTIONS, *, rounded: bool = True)
     return out + struct.pack("<Q", gap) + bytes(gap) + b"".join(d for *_, d in rows)
 
 
-def logits_of(w: dict[str, Array], source: list[int], answer: list[int]) -> Array:
-    """Marian's transformer with an SSRU (Kim et al., 2019), a position after the other."""
-    w = {n: x.astype(np.float64) for n, x in w.items()}
-    table = np.concatenate([w["Wemb"], np.zeros((1, WIDTH))])
-
-    def embedded(ids: list[int]) -> Array:
-        half = WIDTH // 2
-        angles = np.arange(len(ids))[:, None] * 10000.0 ** (-np.arange(half) / (half - 1))
-        places = np.concatenate([np.sin(angles), np.cos(angles)], 1)
-        found: Array = table[ids] * WIDTH**0.5 + places
-        return found
-
-    def normed(x: Array, name: str) -> Array:
-        x = x - x.mean(1, keepdims=True)
-        x = x / np.sqrt((x**2).mean(1, keepdims=True) + 1e-6)
-        found: Array = x * w[f"{name}_ln_scale"] + w[f"{name}_ln_bias"]
-        return found
-
-    def attended(x: Array, memory: Array, base: str, causal: bool) -> Array:
-        size = WIDTH // HEADS
-        q, k, v = (y @ w[f"{base}_W{n}"] + w[f"{base}_b{n}"]
-                   for n, y in zip("qkv", (x, memory, memory), strict=True))  # fmt: skip
-        out = np.zeros_like(q)
-        for h in range(HEADS):
-            cut = slice(h * size, (h + 1) * size)
-            for i in range(len(x)):
-                end = i + 1 if causal else len(memory)
-                shares = np.exp(k[:end, cut] @ q[i, cut] / size**0.5)
-                out[i, cut] = shares / shares.sum() @ v[:end, cut]
-        found: Array = out @ w[f"{base}_Wo"] + w[f"{base}_bo"]
-        return normed(x + found, f"{base}_Wo")
-
-    def fed(x: Array, base: str) -> Array:
-        inner = np.maximum(x @ w[f"{base}_ffn_W1"] + w[f"{base}_ffn_b1"], 0)
-        return normed(x + inner @ w[f"{base}_ffn_W2"] + w[f"{base}_ffn_b2"], f"{base}_ffn_ffn")
-
-    memory = embedded(source)
-    memory = fed(attended(memory, memory, "encoder_l1_self", False), "encoder_l1")
-    x = embedded(answer)
-    for base in ("decoder_l1", "decoder_l2"):
-        if f"{base}_rnn_W" in w:
-            c, states = np.zeros(WIDTH), []
-            for t in x:
-                f = 1 / (1 + np.exp(-(t @ w[f"{base}_rnn_Wf"] + w[f"{base}_rnn_bf"][0])))
-                c = f * c + (1 - f) * (t @ w[f"{base}_rnn_W"])
-                states.append(np.maximum(c, 0))
-            x = normed(x + np.array(states), f"{base}_rnn_ffn")
-        else:
-            x = attended(x, x, f"{base}_self", True)
-        x = fed(attended(x, memory, f"{base}_context", False), base)
-    found: Array = x @ w["Wemb"].T + w["decoder_ff_logit_out_b"]
-    return found
-
-
 def same(found: Array, wanted: Array) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-4 * np.abs(wanted).max())
 
 
-def test_logits_whole_in_a_batch_and_step_by_step(device: str, tmp_path: Path) -> None:
-    w, file = weights_of(), tmp_path / "model.xxyy.bin"
+def test_logits_whole_in_a_batch_and_step_by_step(
+    device: str, tmp_path: Path, marian: ModuleType
+) -> None:
+    w, file = marian.weights_of(), tmp_path / "model.xxyy.bin"
     file.write_bytes(binary(w))
     m = rl.models.load(tmp_path, device=device)
     assert m.model.shared.weight.dtype is rl.q8_0 and m.vocab_size == VOCAB + 1
@@ -165,18 +86,20 @@ def test_logits_whole_in_a_batch_and_step_by_step(device: str, tmp_path: Path) -
     for logits in (found, steps):
         assert (logits[:, :, VOCAB] < -1e8).all()  # the first token is never an answer
         for row, source in zip(logits, SOURCES, strict=True):
-            same(row[:, :VOCAB], logits_of(w, source, ANSWER))
+            same(row[:, :VOCAB], marian.logits_of(w, source, ANSWER))
 
 
-def test_plain_numbers_of_an_npz_with_attention_in_the_decoder(tmp_path: Path) -> None:
-    w, file = weights_of(attention=True), tmp_path / "model.npz"
+def test_plain_numbers_of_an_npz_with_attention_in_the_decoder(
+    tmp_path: Path, marian: ModuleType
+) -> None:
+    w, file = marian.weights_of(attention=True), tmp_path / "model.npz"
     options = OPTIONS.replace("autoreg: rnn", "autoreg: self-attention").encode() + b"\0"
     arrays: dict[str, Any] = {**w, "special:model.yml": np.frombuffer(options, np.int8)}
     np.savez(file, **arrays)
     m = rl.models.load(file)
     with rl.no_grad():
         found = m(rl.tensor([SOURCES[0]]), rl.tensor([ANSWER])).numpy()[0]
-    same(found[:, :VOCAB], logits_of(w, SOURCES[0], ANSWER))
+    same(found[:, :VOCAB], marian.logits_of(w, SOURCES[0], ANSWER))
     m.save_pretrained(tmp_path / "saved")
     again = rl.models.load(tmp_path / "saved")
     assert again.stored == m.stored and m.stored["suppress_tokens"] == [1]
@@ -184,8 +107,8 @@ def test_plain_numbers_of_an_npz_with_attention_in_the_decoder(tmp_path: Path) -
         same(again(rl.tensor([SOURCES[0]]), rl.tensor([ANSWER])).numpy()[0], found)
 
 
-def test_a_search_never_writes_what_is_unknown(tmp_path: Path) -> None:
-    w = weights_of()
+def test_a_search_never_writes_what_is_unknown(tmp_path: Path, marian: ModuleType) -> None:
+    w = marian.weights_of()
     w["decoder_ff_logit_out_b"][0, 1] = 1e4
     (tmp_path / "model.bin").write_bytes(binary(w))
     m = rl.models.load(tmp_path)
@@ -209,10 +132,10 @@ def test_a_search_never_writes_what_is_unknown(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_change_numbers_are_refused_by_name(
-    old: str, new: str, message: str, tmp_path: Path
+    old: str, new: str, message: str, tmp_path: Path, marian: ModuleType
 ) -> None:
     assert old in OPTIONS
-    (tmp_path / "model.bin").write_bytes(binary(weights_of(), OPTIONS.replace(old, new)))
+    (tmp_path / "model.bin").write_bytes(binary(marian.weights_of(), OPTIONS.replace(old, new)))
     with pytest.raises((rl.FormatError, rl.LoadError), match=message):
         rl.models.load(tmp_path)
 
@@ -235,17 +158,17 @@ def _put(at: int, form: str, value: int) -> Callable[[bytearray], None]:
     ],
 )
 def test_damaged_files_are_refused(
-    damage: Callable[[bytearray], None], message: str, tmp_path: Path
+    damage: Callable[[bytearray], None], message: str, tmp_path: Path, marian: ModuleType
 ) -> None:
-    raw = bytearray(binary(weights_of()))
+    raw = bytearray(binary(marian.weights_of()))
     damage(raw)
     (tmp_path / "model.bin").write_bytes(raw)
     with pytest.raises(rl.FormatError, match=message):
         rl.load(tmp_path / "model.bin")
 
 
-def test_a_file_may_end_anywhere(tmp_path: Path) -> None:
-    raw, file = binary(weights_of()), tmp_path / "model.bin"
+def test_a_file_may_end_anywhere(tmp_path: Path, marian: ModuleType) -> None:
+    raw, file = binary(marian.weights_of()), tmp_path / "model.bin"
     for size in [*range(24, 4000, 97), len(raw) - 1]:
         file.write_bytes(raw[:size])
         with pytest.raises(rl.FormatError):

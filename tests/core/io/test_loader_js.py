@@ -54,6 +54,8 @@ def test_vocabularies_serve_where_there_is_no_tokenizer_json(
     assert found(*given) == ["config.json", *vocabularies, "model.safetensors"]
     assert found(*given, "tokenizer.json") == FILES
     assert "tokenizer.json" in found("config.json", "other.txt", "model.safetensors")["message"]
+    marian = ["vocab.enpt.spm", "model.enpt.bin"]
+    assert found(*marian, "lex.50.enpt.bin") == marian  # Marian's own files say what they are
 
 
 @pytest.mark.parametrize(
