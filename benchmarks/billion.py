@@ -30,10 +30,11 @@ LONG = 2000
 AGREE = 0.2
 
 
-def files(types: str, folder: Path) -> Iterator[tuple[str, str, Path]]:
+def files(chosen: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, Path]]:
     """(shape, file type, file) of each model; a file is deleted when the next is asked for."""
     llama, mixture = SHAPES
-    for shape, kind in [*((llama, kind) for kind in types.split(",")), (mixture, "q4_k_m")]:
+    mixtures = [(mixture, "q4_k_m")] if chosen.mixture else []
+    for shape, kind in [*((llama, kind) for kind in chosen.types.split(",")), *mixtures]:
         out = folder / f"{kind}.gguf"
         write(SHAPES[shape], kind, out)
         yield shape, kind, out
@@ -54,7 +55,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
     short = [ids for ids, _ in prompts(chosen.rounds + 1)]
     with TemporaryDirectory() as folder:
-        for shape, kind, file in files(chosen.types, Path(folder)):
+        for shape, kind, file in files(chosen, Path(folder)):
             for threads in map(int, chosen.threads.split(",")):
                 given = [("", short, chosen.rounds)]
                 if chosen.long and kind == "q4_k_m" and threads == 2:
@@ -75,7 +76,7 @@ def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"results": [], "samples": {}, "versions": {}}
     contenders = ["rushlight", "wllama, 1 thread"]
     with TemporaryDirectory() as folder:
-        for shape, kind, file in files(chosen.types, Path(folder)):
+        for shape, kind, file in files(chosen, Path(folder)):
             model = f"{shape}, {kind}"
             rows, found["samples"][model], versions = beside_wllama(
                 file, prompts(chosen.rounds + 1), contenders, chosen.site, chosen.linear,
@@ -90,6 +91,7 @@ if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
         "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
         "--types": {"default": TYPES, "help": "file types of the llama"},
+        "--mixture": {"type": int, "default": 1, "help": "0 leaves the mixture of experts out"},
         "--linear": {"default": "fast", "help": "the mode of linear layers"},
         "--rounds": {"type": int, "default": 3, "help": "samples of each"},
         "--long": {"type": int, "default": 2, "help": f"samples of prompts of {LONG} tokens"},

@@ -295,6 +295,12 @@ def _llama_cpp_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
+def torch_saved() -> Any:
+    """What torch.save writes of arrays by name; see test_other_weights.py."""
+    return _beside("models/test_other_weights").pickled
+
+
+@pytest.fixture(scope="session")
 def llama_cpp() -> Any:
     """llama.cpp's library; see llama_cpp.py."""
     return _beside("llama_cpp").LlamaCpp(_llama_cpp_folder())

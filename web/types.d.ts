@@ -8,6 +8,8 @@ export interface PyProxy {
 
 export interface PyBuilder extends PyProxy {
   begin(path: string, head: Uint8Array, size: number): PyProxy | undefined;
+  look(path: string, size: number, offset: number, bytes: Uint8Array): PyProxy | undefined;
+  begin_stored(): PyProxy;
   open(number: number): PyProxy;
   commit(bytes: number): void;
   check(): Promise<void>;
@@ -24,7 +26,8 @@ export interface PyInspection extends PyProxy {
   facts(): string;
   frequencies(): PyProxy | undefined;
   fit(frequencies: Uint8Array | undefined): string;
-  choose(number: number): PyProxy;
+  record(number: number): PyProxy | undefined;
+  choose(number: number, record: Uint8Array | undefined): PyProxy;
   figures(bytes: Uint8Array): PyProxy;
   tokens(search: string, start: number, count: number): string;
   prompt(messages: object[]): Promise<string>;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -99,7 +100,8 @@ WORKER = "/rushlight/worker.js"
 class Mischief:
     """What a server does wrong, by path; and what it was asked."""
 
-    # Close the connection after so many bytes, once the page has read them (with READS).
+    # Close the connection after so many bytes, once the page has read them (with READS). Readers
+    # of a header, who ask for a range with an end, are left alone.
     cut: dict[str, int] = field(default_factory=dict)
     hold: dict[str, threading.Event] = field(default_factory=dict)  # answer when it is set
     flip: dict[str, int] = field(default_factory=dict)  # this byte of the file is another
@@ -134,7 +136,8 @@ class Naughty(Handler):
         do.log.append((self.command, path, self.headers.get("Range", "")))
         if path in do.hold:
             assert do.hold[path].wait(100), path
-        content = self._content(path)
+        header = re.fullmatch(r"bytes=\d+-\d+", self.headers.get("Range", ""))
+        content = None if header and path in do.cut else self._content(path)
         if content is None:
             super()._send(body=body)
             return

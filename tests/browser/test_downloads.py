@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.site.builder.build import build
 
 TEXTS = ["a rush and a little fat", "cheap light"]
@@ -289,6 +290,26 @@ def test_sizes_are_known_before_anything_is_downloaded(lab: Any) -> None:
     size = sum(row["size"] for row in found["files"])
     assert found["bytes"] == size > 2_000_000 and found["cachedBytes"] == 0
     assert lab.mischief.asked(".safetensors") == []
+
+
+def test_a_file_of_pytorch_streams_from_a_plain_folder(
+    lab: Any, native: Any, torch_saved: Any
+) -> None:
+    """Without a manifest: what it holds by ranges, then all of it once; on both devices."""
+    folder = lab.folder / "models/tiny"
+    weights = rl.load(folder / "model.safetensors")
+    content = torch_saved({name: tensor.numpy() for name, tensor in weights.items()})
+    (folder / "pytorch_model.bin").write_bytes(content)
+    for name in ("manifest.json", "model.safetensors"):
+        (folder / name).unlink()
+    for device in ("cpu", "webgpu"):
+        lab.page.evaluate("() => window.rl?.cache.clear()")
+        lab.mischief.log.clear()
+        assert_right(load(lab.page, "/models/tiny/", device=device), native)
+        asked = [r for method, r in lab.mischief.asked("pytorch_model.bin") if method == "GET"]
+        assert asked[-1] == "" and asked.count("") == 1
+        ends = [[int(n) for n in r.removeprefix("bytes=").split("-")] for r in asked[:-1]]
+        assert len(ends) <= 5 and sum(b - a + 1 for a, b in ends) < 1 << 18 < len(content)
 
 
 def choose(lab: Any, files: str | list[str], *, folder: bool) -> dict[str, Any]:

@@ -277,6 +277,36 @@ def test_a_split_checkpoint_is_one(opened: Any, tmp_path: Path) -> None:
     assert facts(page, "#tensor-facts")["First values"] == "1, 1, 1"
 
 
+def test_a_zip_of_pytorch_and_an_index_of_shards(
+    opened: Any, module_serve: Any, module_pages: Any, tmp_path: Path, torch_saved: Any
+) -> None:
+    """Dropped, and from a server: the directory at the end, and of a tensor its own bytes."""
+    page, _ = opened
+    values = np.arange(20_000 * 64, dtype=np.float32).reshape(-1, 64)
+    names = [f"pytorch_model-0000{i}-of-00002.bin" for i in (1, 2)]
+    for i, name in enumerate(names):
+        (tmp_path / name).write_bytes(torch_saved({f"w{i}": values, f"v{i}": values[:2]}))
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"w0": names[0], "w1": names[1]}}))
+    drop(page, index, *(tmp_path / name for name in names))
+    found = facts(page)["Format"]
+    assert found.startswith("PyTorch, zip") and found.endswith("2 files")
+    assert [row[0] for row in cells(page, "#tensors")] == ["w0", "v0", "w1", "v1"]
+    choose(page, "v1")
+    assert facts(page, "#tensor-facts")["Maximum"] == "127"
+    drop(page, index)
+    assert f"{names[0]} is missing" in page.inner_text("#error-title")
+    place = module_serve(tmp_path, cors=True)
+    module_pages.expect("404")  # config.json beside it
+    ask(page, f"{place.url}{index.name}")
+    choose(page, "v0")
+    assert facts(page, "#tensor-facts")["Maximum"] == "127"
+    asked = place.mischief.asked(names[0])
+    ends = [re.findall(r"\d+", r) for method, r in asked if method == "GET"]
+    assert all(len(pair) == 2 for pair in ends), "ranges only"
+    assert sum(int(b) - int(a) + 1 for a, b in ends) < 1 << 18
+
+
 # --- servers ------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,36 @@ def test_held_gives_only_what_was_added() -> None:
         Held("none", 0).run(read_header)
 
 
+SAVED = Path(__file__).parents[1] / "core" / "data"
+
+
+@pytest.mark.parametrize("name", ["torch_zip.pt", "torch_row.pt", "m.npz", "m.npy"])
+def test_files_of_pytorch_and_numpy_open_by_ranges(name: str, tmp_path: Path) -> None:
+    """In a zip the place of a tensor is known when the record before it was read."""
+    path, w = SAVED / name, np.arange(24, dtype=np.float32).reshape(4, 6)
+    if not path.exists():
+        path = tmp_path / name
+        np.save(path, w) if name == "m.npy" else np.savez(path, w=w, turned=np.asfortranarray(w))
+    found, asked = inspect(path)
+    assert len(asked) <= 6 and sum(asked) <= 2 * path.stat().st_size
+    facts = json.loads(found.facts())
+    assert facts["format"].startswith("PyTorch" if name.endswith("pt") else "NumPy")
+    names = [row[0] for row in facts["tensors"]]
+    key = {"p": "state_dict.w", "z": "w", "y": ""}[name[-1] if name[-1] != "t" else "p"]
+    content, number = path.read_bytes(), names.index(key)
+    place = found.record(number)
+    assert (place is not None) == (name in ("torch_zip.pt", "m.npz"))
+    record = Js(content[place[1] : sum(place[1:])]) if place else None
+    _, *ranges = found.choose(number, record)
+    pairs = zip(ranges[::2], ranges[1::2], strict=True)
+    shown = found.figures(Js(b"".join(content[at : at + n] for at, n in pairs)))
+    assert (shown["mean"], shown["max"], shown["first"]) == (11.5, 23, [*range(12)])
+    if name != "m.npy":
+        other = names.index(key.replace("w", "turned"))
+        with pytest.raises(FormatError, match="its values are not shown"):
+            found.choose(other, record)
+
+
 # --- figures ------------------------------------------------------------------------------------
 
 

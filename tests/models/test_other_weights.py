@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import json
 import struct
@@ -15,6 +16,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.models.loading import from_parts
+from rushlight.web.loading.download import Builder
 
 DATA = Path(__file__).parent / "data" / "families"
 IDS = [[3, 1, 4, 1, 5]]
@@ -49,7 +52,7 @@ def pickled(tensors: dict[str, np.ndarray[Any, Any]]) -> bytes:
             storage += text("cpu") + number(values.size) + b"tQ"
             content += text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + number(0)
             content += numbers(values.shape) + numbers(strides) + b"\x89}tR"
-            archive.writestr(f"model/data/{key}", values.tobytes("K"))
+            archive.writestr(f"model/data/{key}", values.tobytes("A"))
         archive.writestr("model/data.pkl", content + b"u.")
     return buffer.getvalue()
 
@@ -69,6 +72,14 @@ def test_a_file_of_rwkv_needs_no_config(tmp_path: Path, table: ModuleType) -> No
             found = m(rl.tensor(table.ids_of(131))).numpy()
         golden = rl.load(DATA / "rwkv7.safetensors")["out"].numpy()
         np.testing.assert_allclose(found, golden, rtol=1e-4, atol=5e-5)
+
+
+class Bytes(bytes):
+    """As JavaScript gives them."""
+
+    def to_bytes(self) -> bytes:
+        """The bytes."""
+        return bytes(self)
 
 
 def write(folder: Path, how: str) -> None:
@@ -107,13 +118,6 @@ def test_a_model_takes_them_where_safetensors_are_missing(how: str, tmp_path: Pa
 
 def test_the_tabs_builder_takes_them(tmp_path: Path) -> None:
     """It gets bytes from JavaScript, whose names are those of the listing."""
-    from rushlight.models.loading import from_parts
-    from rushlight.web.loading.download import Builder
-
-    class Bytes(bytes):
-        def to_bytes(self) -> bytes:
-            return bytes(self)
-
     write(tmp_path, "shards")
     builder = Builder()
     for path in sorted(tmp_path.glob("[cp]*")):
@@ -126,6 +130,76 @@ def test_the_tabs_builder_takes_them(tmp_path: Path) -> None:
     with pytest.raises(rl.FormatError, match="is in another file already"):
         path = tmp_path / "pytorch_model-00001-of-00002.bin"
         builder.add_file("again.bin", Bytes(path.read_bytes()))
+
+
+def streamed(builder: Any, name: str, content: bytes) -> list[int]:
+    """Give a file to the tab's Builder as JavaScript does; the lengths of the ranges looked at."""
+    asked: list[int] = []
+    wanted: list[int] | None = [0, min(1 << 16, len(content))]
+    while wanted:
+        asked.append(wanted[1])
+        data = Bytes(content[wanted[0] : sum(wanted)])
+        wanted = builder.look(name, len(content), wanted[0], data)
+    assert wanted is not None
+    count, *numbers = builder.begin_stored()
+    records, rows = numbers[:count], numbers[count:]
+    for start, nbytes, kind, place in zip(*[iter(rows)] * 4, strict=True):
+        assert kind == 0  # the heap
+        behind = max((r for r in records if r < start), default=None)
+        if behind is not None:
+            start += sum(struct.unpack_from("<2H", content, behind + 26))
+        ctypes.memmove(place, content[start : start + nbytes], nbytes)
+    return asked
+
+
+SAVED = Path(__file__).parents[1] / "core" / "data"
+
+
+@pytest.mark.parametrize("name", ["torch_zip.pt", "torch_zip_4.pt", "torch_row.pt"])
+def test_what_torch_saved_streams_to_its_storages(name: str) -> None:
+    """Views with strides, shared storages, every dtype; equal to what `load` gives."""
+    builder = Builder()
+    streamed(builder, name, (SAVED / name).read_bytes())
+    _, tensors, _ = builder.parts()
+    expected = rl.load(SAVED / name)["state_dict"]
+    assert tensors.keys() == expected.keys()
+    for key, tensor in expected.items():
+        same = tensors[key]
+        assert same.dtype == tensor.dtype and same.layout.strides == tensor.layout.strides, key
+        assert same.raw_bytes() == tensor.raw_bytes(), key
+    assert tensors["w"].storage is tensors["turned"].storage
+
+
+@pytest.mark.parametrize("kind", ["pt", "npz"])
+def test_of_a_large_file_few_ranges_are_looked_at(kind: str) -> None:
+    """The directory and the pickle of a zip; of NumPy also the header of each array."""
+    counts = []
+    for size in (1 << 16, 1 << 18):
+        values = {f"w{i}": np.full((2, size), i, np.float32) for i in range(6)}
+        values["turned"] = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(3, 4))
+        content = pickled(values)
+        if kind == "npz":
+            buffer = io.BytesIO()
+            np.savez(buffer, **values)  # type: ignore[arg-type]
+            content = buffer.getvalue()
+        builder = Builder()
+        asked = streamed(builder, f"m.{kind}", content)
+        _, tensors, _ = builder.parts()
+        for name, value in values.items():
+            assert np.array_equal(tensors[name].numpy(), value)
+        counts.append((len(asked), sum(asked)))
+    assert counts[0] == counts[1] and counts[0][0] <= 2 + 2 * 7 and counts[0][1] < 1 << 18
+
+
+def test_compressed_arrays_are_read_whole() -> None:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, w=np.ones(5))
+    content = buffer.getvalue()
+    assert Builder().look("m.npz", len(content), 0, Bytes(content)) is None
+    assert Builder().look("m.bin", 40, 0, Bytes(b"GGUF" + bytes(36))) is None
+    with pytest.raises(rl.FormatError, match="code"):
+        evil = Bytes(b"\x80\x02cevil\ncode\n)R.")
+        Builder().look("m.bin", len(evil), 0, evil)
 
 
 def test_several_files_without_an_index_are_told(tmp_path: Path) -> None:

@@ -27,12 +27,15 @@ from rushlight.core.io.weights.gguf import (
     read_gguf,
     whole_metadata,
 )
-from rushlight.core.io.weights.load_schedule import LoadStep, load_schedule
+from rushlight.core.io.weights.load_schedule import Destination, LoadStep, load_schedule
 from rushlight.core.io.weights.safetensors import read_table
 from rushlight.core.io.weights.source import BytesSource
+from rushlight.core.io.weights.storages import read_storages
+from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.web import import_js
+from rushlight.web.loading.held import Held
 
 
 class Head:
@@ -100,11 +103,46 @@ class Builder:
         else:
             table = read_table(source)
         self._check_new(path, table.entries)
-        steps = load_schedule([table], ["heap" if self.stream is None else "device"])
+        return self._rows([table])
+
+    def _rows(self, tables: list[Table]) -> list[int]:
+        """The places of the first table's tensors on the device, and of the others' on the heap."""
+        ways: list[Destination] = ["heap" if self.stream is None else "device", "heap"]
+        steps = load_schedule(tables, ways[: len(tables)])
         if self.stream is not None:
             sizes = [s.nbytes for s in steps if s.destination == "device"]
             self.stream.check_room(sum(sizes), max(sizes, default=0))
         return [word for step in steps for word in (step.offset, step.nbytes, *self._place(step))]
+
+    def look(self, path: str, size: float, offset: float, data: Any) -> list[int] | None:
+        """Bytes from `offset` on of a file of PyTorch or NumPy, whose header is in several places.
+
+        Returns the range (offset, length) to give next; an empty list at the end, after which
+        `begin_stored` allocates; None for a file that has to be read whole (`add_file`).
+        """
+        if offset == 0:
+            self._held = Held(path, int(size))
+        self._held.add(int(offset), data.to_bytes())
+        found = self._held.run(read_storages)
+        if isinstance(found, tuple):
+            return list(found)
+        self._stored = found
+        return None if found is None else []
+
+    def begin_stored(self) -> list[int]:
+        """Allocate memory for the tensors of the file that `look` was given.
+
+        Returns the number of records of its zip (see `Stored`), their offsets, and rows as `begin`.
+        """
+        stored = self._stored
+        assert stored is not None
+        self._check_new(self._held.name, stored.views)
+        before, self.tensors = self.tensors, {}
+        rows = self._rows([stored.plain, stored.others])
+        placed, self.tensors = self.tensors, before
+        for name, (key, layout) in stored.views.items():
+            self.tensors[name] = Tensor(placed[key].storage, placed[key].dtype, layout)
+        return [len(stored.records), *stored.records, *rows]
 
     def _place(self, step: LoadStep) -> tuple[int, int]:
         """Kind and place of a tensor's bytes. Blocks get their memory when their bytes arrive."""

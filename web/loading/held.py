@@ -15,7 +15,9 @@ from rushlight.core.basis.errors import FormatError
 T = TypeVar("T")
 
 FIRST = 1 << 16  # bytes to bring first
-_LARGE = 1 << 20  # from here on at least as much is brought as is held: few runs of the reader
+_LEAST = 1 << 10
+# What goes on for this long is brought in doubling steps: few runs of the reader.
+_LARGE = 1 << 20
 
 
 class Held:
@@ -66,5 +68,6 @@ class Held:
                 raise
         offset, asked = self._lacking
         held = sum(len(part) for _, part in self._parts)
-        wanted = max(min(asked, max(3 * held, FIRST)), held if held >= _LARGE else 0)
+        grown = max((len(p) for begin, p in self._parts if begin + len(p) == offset), default=0)
+        wanted = max(min(asked, max(3 * held, FIRST)), grown if grown >= _LARGE else _LEAST)
         return offset, min(wanted, self.size - offset)

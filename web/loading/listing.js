@@ -32,6 +32,7 @@ const VOCABULARIES = [
 const MARIAN = /^((src|trg)?vocab)\.[^/.]+\.spm$/;
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
+const BIN_INDEX = "pytorch_model.bin.index.json";
 // PyTorch's and NumPy's files serve where there are no safetensors; trainers write others, too.
 const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
@@ -267,6 +268,45 @@ function listLocal(chosen) {
   return { name, origin: "local", files: picked };
 }
 
+/** The names of the files that an index names. @param {string} text @param {string} where */
+export function shardsOf(text, where) {
+  const shards = [...new Set(Object.values(parseListing(text, where)?.weight_map ?? {}))];
+  for (const shard of shards) {
+    const fits = typeof shard === "string" && /^[^/\\:]+\.(safetensors|bin)$/.test(shard);
+    if (!fits) throw malformed(where, shard, "the name of a file");
+  }
+  if (shards.length === 0) throw malformed(where, text, "an index of shards");
+  return /** @type {string[]} */ (shards);
+}
+
+/** Whether a server, or else the browser's storage, has a file. A page that stands in for a missing
+ *  file does not count. @param {WeightStore} store @param {{ path: string, url: string }} file
+ *  @param {AbortSignal} [signal] */
+async function there(store, { url }, signal) {
+  try {
+    const { ok, headers } = await fetch(url, { method: "HEAD", signal });
+    return ok && !/^text\/html/.test(headers.get("content-type") ?? "");
+  } catch {
+    signal?.throwIfAborted();
+    return (await store.list()).some((row) => row.url === url); // offline
+  }
+}
+
+/** The files of weights in a folder, and their index. @param {WeightStore} store
+ *  @param {(path: string) => { path: string, url: string }} at @param {AbortSignal} [signal]
+ *  @returns {Promise<FileSpec[]>} */
+async function weightsAt(store, at, signal) {
+  for (const [index, whole] of [[WEIGHTS_INDEX, WEIGHTS], [BIN_INDEX, "pytorch_model.bin"]]) {
+    const { path, url } = at(index);
+    const text = await store.document(url, signal);
+    if (text !== null && /^\s*{/.test(text)) {
+      return [{ path, blob: new Blob([text]) }, ...shardsOf(text, url).map(at)];
+    }
+    if (await there(store, at(whole), signal)) return [at(whole)];
+  }
+  return [at(WEIGHTS)]; // the server may refuse HEAD: the read will tell
+}
+
 /** A folder without a manifest on a plain server. Asks for the usual names of a model folder.
  *  @param {WeightStore} store @param {string} folder @param {AbortSignal} [signal]
  *  @returns {Promise<Listing>} */
@@ -279,18 +319,10 @@ async function listFolder(store, folder, signal) {
     // The content must be JSON: some hosts answer with a page when a file is missing.
     if (text !== null && /^\s*[[{]/.test(text)) files.push({ path, blob: new Blob([text]) });
   }
-  const { url } = at(WEIGHTS_INDEX);
-  const index = await store.document(url, signal);
-  if (index !== null && /^\s*{/.test(index)) {
-    const shards = new Set(Object.values(parseListing(index, url).weight_map ?? {}));
-    for (const shard of shards) {
-      if (typeof shard !== "string") throw malformed(url, shard, "the name of a file");
-    }
-    files.push({ path: WEIGHTS_INDEX, blob: new Blob([index]) });
-    files.push(...[...shards].map((shard) => at(/** @type {string} */ (shard))));
-  } else {
-    files.push(at(WEIGHTS));
+  if (!files.some(({ path }) => path === "tokenizer.json")) {
+    for (const path of VOCABULARIES) if (await there(store, at(path), signal)) files.push(at(path));
   }
+  files.push(...(await weightsAt(store, at, signal)));
   const name = folder.split("/").filter(Boolean).pop() ?? folder;
   return { name, origin: "folder", files: pick(files, folder) };
 }

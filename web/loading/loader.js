@@ -1,5 +1,6 @@
 // loader.js: reads each byte of a model's files once, into the memory of the device.
 
+import { STORED, readStored } from "./stored.js";
 import { isGguf, list, sourceOf } from "./listing.js";
 import { Scatter } from "./places.js";
 import { WeightsError, concatenate } from "./ranges.js";
@@ -66,11 +67,13 @@ export async function read(store, listing, builder, heap, { signal, report }) {
       const notKept = store.refused;
       report?.({ stage: "download", file: file.path, ...totals, total, notKept });
     };
+    const options = { signal, onBytes };
+    if (STORED.test(file.path) && (await readStored(store, file, builder, heap, options))) continue;
     if (!file.path.endsWith(".safetensors") && !isGguf(file.path)) {
-      small.set(file.path, await store.bytes(file, { signal, onBytes }));
+      small.set(file.path, await store.bytes(file, options));
       continue;
     }
-    const opened = await store.open(file, { signal, onBytes });
+    const opened = await store.open(file, options);
     sizes.set(file, opened.size);
     await readWeights(store, file, opened, builder, heap);
   }
@@ -106,6 +109,11 @@ export function flat(proxy) {
       const rows = proxy.begin(path, head, size);
       return rows ? numbers(rows) : null; // null: it needs more of the file
     },
+    look(path, size, offset, bytes) {
+      const next = proxy.look(path, size, offset, bytes);
+      return next ? numbers(next) : null;
+    },
+    beginStored: () => numbers(proxy.begin_stored()),
     open: (number) => numbers(proxy.open(number)),
     commit: (bytes) => proxy.commit(bytes),
     check: () => proxy.check(),

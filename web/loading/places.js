@@ -6,7 +6,8 @@ import { concatenate } from "./ranges.js";
 /**
  * Python's Builder as `flat` in loader.js wraps it.
  * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] | null,
- *   open(number: number): number[], commit(bytes: number): void, check(): Promise<void>,
+ *   look(path: string, size: number, offset: number, bytes: Uint8Array): number[] | null,
+ *   beginStored(): number[], open(number: number): number[], commit(bytes: number): void, check(): Promise<void>,
  *   port: import("../gpu/gpu.js").Port | null }} Builder
  * @typedef {{ start: number, end: number, kind: number, place: number }} Row
  */
@@ -104,6 +105,18 @@ export class Scatter {
     if (kind === BUFFER) return new Upload(port, place, size, Infinity, () => {});
     const [handle, capacity] = builder.open(place);
     return new Upload(port, handle, size, capacity, (bytes) => builder.commit(bytes));
+  }
+
+  /** Moves the tensors between `from` and `to` back by so many bytes of the file.
+   *  @param {number} from @param {number} to @param {number} by
+   *  @returns {boolean} whether they still end before `to` */
+  shift(from, to, by) {
+    const moved = this.rows.filter(({ start }) => start >= from && start < to);
+    for (const row of moved) {
+      row.start += by;
+      row.end += by;
+    }
+    return moved.every(({ end }) => end <= to);
   }
 
   /** Waits for the GPU if more than `most` bytes are in flight. Throws the GPU's errors.

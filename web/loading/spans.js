@@ -136,7 +136,7 @@ function refused(part, status) {
     status === 401 || status === 403
       ? `The page has no access to this file. ${DROP}`
       : status === 404
-        ? "Check the address: it must be that of a .gguf or .safetensors file."
+        ? "Check the address: it must be that of a file of weights."
         : "Retry in a moment.";
   return new WeightsError(`${part.path}: the server answered ${status}`, { hint, status });
 }

@@ -419,8 +419,8 @@ export interface Rushlight {
   /** The files that `load` would read, and their size. */
   describe(source: ModelSource, options?: { hubUrl?: string; signal?: AbortSignal }): Promise<Description>;
   load(source: ModelSource, options?: LoadOptions): Promise<Model>;
-  /** Looks into a weight file (GGUF or safetensors) of any size: reads its header by ranges. The
-   *  source is one of `load`, or a single .gguf or .safetensors file. */
+  /** Looks into a file of weights (GGUF, safetensors, PyTorch, NumPy) or an index of shards, of any
+   *  size: reads its header by ranges. The source is one of `load`, or such a file. */
   inspect(source: ModelSource, options?: InspectOptions): Promise<Inspection>;
   /** A task with a model, which may be loaded already. Options that `load` does not know are
    *  defaults for every call of the task. */

@@ -35,7 +35,7 @@ export type TensorRow = [
 export interface Facts {
   /** The name of the file or model. */
   source: string;
-  /** "safetensors", or "GGUF" with its version. */
+  /** "safetensors", "GGUF" with its version, or "PyTorch" or "NumPy" with the kind of file. */
   format: string;
   files: [name: string, bytes: number][];
   bytes: number;

@@ -1,7 +1,7 @@
 // inspecting.js: the worker's calls that look into weight files by ranges, without loading them.
 
 import { find, nameOf } from "../gpu/adapter.js";
-import { SMALL_FILES, list } from "../loading/listing.js";
+import { SMALL_FILES, list, shardsOf } from "../loading/listing.js";
 import { WeightsError } from "../loading/ranges.js";
 import { Spans } from "../loading/spans.js";
 
@@ -18,6 +18,7 @@ import { Spans } from "../loading/spans.js";
  */
 
 const WEIGHTS = /\.(gguf|safetensors|bin|pt|pth|npz|npy)$/i;
+const INDEX = /\.index\.json$/i;
 const PART = /^(.*-)(\d{5})(-of-)(\d{5})(\.\w+)$/;
 const MOST_PARTS = 1000;
 // For a .safetensors file that is named alone: what may lie beside it.
@@ -40,6 +41,14 @@ async function filesOf(store, source, signal) {
     const weights = parts.length > 1 ? parts.map(at) : [{ path: name, url }];
     return { name, small, weights, leftOut: 0 };
   }
+  if (source.kind === "url" && INDEX.test(path)) {
+    const name = decodeURIComponent(path.split("/").pop() ?? "");
+    const text = await store.document(source.url, signal);
+    if (text === null) throw new WeightsError(`there is no ${source.url}`, { retry: false });
+    const at = (/** @type {string} */ path) => ({ path, url: new URL(path, source.url).href });
+    const small = await beside(store, source.url, signal);
+    return { name, small, weights: shardsOf(text, source.url).map(at), leftOut: 0 };
+  }
   const { name, files } = await list(store, source, signal);
   const weights = files.filter((file) => WEIGHTS.test(file.path));
   const small = files.filter(({ path }) => !WEIGHTS.test(path) && !path.endsWith(".index.json"));
@@ -56,12 +65,14 @@ function partsOf(name) {
 }
 
 /** @param {{ path: string, blob: Blob }[]} files */
-function chosen(files) {
+async function chosen(files) {
   const named = new Map(files.map((file) => [file.path.replace(/.*\//, ""), file]));
   const all = [...named.keys()].filter((name) => WEIGHTS.test(name)).sort();
-  const [first = [...named.keys()][0]] = all;
+  const index = named.get([...named.keys()].find((name) => INDEX.test(name)) ?? "");
+  const shards = index ? shardsOf(await index.blob.text(), index.path) : [];
+  const [first = [...named.keys()][0]] = [...shards, ...all];
   if (!first) throw new WeightsError("no file was chosen", { retry: false });
-  const parts = partsOf(first);
+  const parts = shards.length ? shards : partsOf(first);
   const missing = parts.find((part) => !named.has(part));
   if (missing) {
     throw new WeightsError(`${first} is a part of a split file, and ${missing} is missing`, {
@@ -165,7 +176,9 @@ export function inspecting({ perform, plain, ready, store, idle }) {
     inspectTensor: (port, id, number) =>
       perform(port, async ({ signal, report }) => {
         const { found, spans } = known(id);
-        const [part, ...ranges] = numbers(found.choose(number));
+        const [file, place, length] = numbers(found.record(number));
+        const record = length ? await spans[file].read(place, length, signal) : undefined;
+        const [part, ...ranges] = numbers(found.choose(number, record));
         const before = spans[part].bytes;
         const total = ranges.reduce((sum, n, i) => sum + (i % 2 ? n : 0), 0);
         const bytes = new Uint8Array(total);

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from rushlight.core.io import kind_of
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.weights.gguf import MAGIC, read_gguf
 from rushlight.core.io.weights.safetensors import read_table
+from rushlight.core.io.weights.storages import Saved, read_saved
 from rushlight.core.io.weights.table import Entry, Table
+from rushlight.core.io.weights.zips import LEAD
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.web.loading.held import Held
@@ -50,6 +53,7 @@ class Header:
     format: str
     table: Table
     metadata: Mapping[str, Any]
+    saved: Saved | None = None  # of a file of PyTorch or NumPy
 
 
 def read_header(source: Held) -> Header:
@@ -66,10 +70,12 @@ def read_header(source: Held) -> Header:
         version = number >> 24 if swapped else number
         return Header(f"GGUF, version {version}{order}", gguf.table, gguf.metadata)
     kind = kind_of(first)
+    if saved := read_saved(source):
+        return Header(saved.format, saved.table, {}, saved)
     if kind != "safetensors":
         raise FormatError(
             f"{source.name} looks like {kind}, which cannot be inspected",
-            hint="Give a .gguf or a .safetensors file.",
+            hint="Give a file of GGUF, safetensors, PyTorch or NumPy.",
         )
     table = read_table(source)
     return Header("safetensors", table, table.metadata)
@@ -220,9 +226,29 @@ class Inspection:
 
     # --- a tensor -----------------------------------------------------------------------------
 
-    def choose(self, number: int) -> list[int]:
-        """Choose a tensor: its part, then offset and length of each range to bring."""
+    def record(self, number: int) -> list[int] | None:
+        """(part, offset, length) of what `choose` needs of a tensor in a zip, else None."""
         part, entry = self.tensors[number]
+        saved = self.parts[part][2].saved
+        if saved is None or not saved.records:
+            return None
+        return [part, max(r for r in saved.records if r < entry.offset), LEAD]
+
+    def choose(self, number: int, record: Any = None) -> list[int]:
+        """Choose a tensor: its part, then offset and length of each range to bring.
+
+        record: the bytes of `record`. Raises FormatError for a tensor that cannot be read so.
+        """
+        part, entry = self.tensors[number]
+        name, _, header = self.parts[part]
+        if header.saved and entry.name in header.saved.closed:
+            raise FormatError(
+                f'{name}: "{_shown(entry.name)}" {header.saved.closed[entry.name]}; its values are '
+                "not shown"
+            )
+        if record is not None:
+            lengths = struct.unpack_from("<2H", record.to_bytes().ljust(LEAD), LEAD - 4)
+            entry = replace(entry, offset=entry.offset + sum(lengths))
         self._chosen = sample(entry)
         return [part, *(word for pair in self._chosen.ranges() for word in pair)]
 

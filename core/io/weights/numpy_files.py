@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,13 @@ from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
 from rushlight.core.io.weights.source import BytesSource, Source
 from rushlight.core.io.weights.table import Entry, Table
-from rushlight.core.io.weights.zips import Member, inflate, read_zip
+from rushlight.core.io.weights.zips import Member, inflate, located, read_zip
 from rushlight.core.tensor.tensor import Tensor
 
 MAGIC = b"\x93NUMPY"
 MAX_DIMS = 32
 _MAX_HEADER = 1 << 16
+_USUAL = 256  # bytes that most headers fit in
 _KEYS = "descr", "fortran_order", "shape"
 _PAIR = rb"\s*'(descr|fortran_order|shape)'\s*:\s*('[^'\\]*'|True|False|\([\d\s,]*\))\s*"
 _HEADER = re.compile(rb"\{(?:%b,){2}%b,?\s*\}\s*" % (_PAIR, _PAIR))
@@ -120,16 +121,20 @@ def load_npy(source: Source, device: str = "cpu") -> Tensor:
     return _tensor(source.name, source, 0, array).to(device)
 
 
-def _arrays(source: Source) -> Iterator[tuple[str, Member, _Array]]:
-    members = {n: m for n, m in read_zip(source).items() if n.endswith(".npy")}
+def arrays(source: Source, lazily: bool = False) -> Iterator[tuple[str, Member, _Array]]:
+    """Name, member and header of each array. lazily: only the headers are read, as `read_zip`."""
+    members = {n: m for n, m in read_zip(source, lazily).items() if n.endswith(".npy")}
     if not members:
         raise FormatError(f"{source.name} is a zip without an .npy array")
     for name, member in members.items():
         where, most = f"{source.name}: {name!r:.100}", 12 + _MAX_HEADER
-        if member.deflated:
-            raw = bytes(inflate(source, member, most))
+        there = located(source, member) if lazily else member
+        if there.deflated:
+            raw = bytes(inflate(source, there, most))
         else:
-            raw = bytes(source.read(member.offset, min(most, member.nbytes)))
+            raw = bytes(source.read(there.offset, min(_USUAL, there.nbytes)))
+            if (length := 12 + int.from_bytes(raw[8:10], "little")) > len(raw):
+                raw = bytes(source.read(there.offset, min(length, most, there.nbytes)))
         yield name.removesuffix(".npy"), member, _header(where, raw, member.nbytes)
 
 
@@ -140,7 +145,7 @@ def load_npz(source: Source, device: str = "cpu") -> dict[str, Tensor]:
     times its bytes (and 64 MB).
     """
     found: dict[str, Tensor] = {}
-    for name, member, array in _arrays(source):
+    for name, member, array in arrays(source):
         inside, at = source, member.offset
         if member.deflated:
             inside, at = BytesSource(inflate(source, member), f"{source.name}: {name:.100}"), 0
@@ -152,9 +157,12 @@ def read_npy_table(source: Source) -> Table:
     """The table of an .npy or .npz file; of a compressed array, `offset` is that of its member."""
     if bytes(source.read(0, 6)) == MAGIC:
         array = _header(source.name, bytes(source.read(0, 12 + _MAX_HEADER)), source.size)
-        rows = [("", 0, array)]
-    else:
-        rows = [(name, member.offset, array) for name, member, array in _arrays(source)]
+        return table_of([("", 0, array)])
+    return table_of((name, member.offset, array) for name, member, array in arrays(source))
+
+
+def table_of(rows: Iterable[tuple[str, int, _Array]]) -> Table:
+    """The table of arrays by name, place and header."""
     return Table(
         {
             name: Entry(name, a.dtype, a.shape, at + a.begin, a.nbytes, a.swapped)

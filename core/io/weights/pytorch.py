@@ -20,7 +20,7 @@ from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, r
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.unpickle import PLAIN, Maker, Unpickler
-from rushlight.core.io.weights.zips import read_zip
+from rushlight.core.io.weights.zips import located, read_zip
 from rushlight.core.tensor.tensor import Tensor
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
@@ -136,10 +136,15 @@ _NAMES: dict[str, Any] = {
 
 
 @dataclass
-class _File:
-    """What a file's pickle says, and the place of each storage: (offset, bytes)."""
+class SavedFile:
+    """What a file's pickle says, and the place of each storage: (offset, bytes).
+
+    lazily: what lies just before a storage is not read, see `read_zip`.
+    """
 
     source: Source
+    lazily: bool = False
+    zipped: bool = False
     value: Any = None
     swapped: bool = False
     storages: dict[str, StorageRef] = field(default_factory=dict)
@@ -185,13 +190,13 @@ class _File:
     def unpickler(self, data: bytes | memoryview) -> Unpickler:
         return Unpickler(data, self.source.name, _NAMES, self.refuse, self.persistent)
 
-    def read(self) -> _File:
-        zipped = bytes(self.source.read(0, 4)) == b"PK\3\4"
-        self._read_zip() if zipped else self._read_row()
+    def read(self) -> SavedFile:
+        self.zipped = bytes(self.source.read(0, 4)) == b"PK\3\4"
+        self._read_zip() if self.zipped else self._read_row()
         return self
 
     def _read_zip(self) -> None:
-        source, members = self.source, read_zip(self.source)
+        source, members = self.source, read_zip(self.source, self.lazily)
         names = [name for name in members if re.fullmatch(r"[^/]*/data\.pkl", name)]
         if any(re.match("[^/]*/(code/|constants.pkl)", name) for name in members):
             raise FormatError(
@@ -206,10 +211,11 @@ class _File:
                 f"{source.name}: {packed[0]!r:.100} is compressed, which torch.save does not do",
                 hint="unpack the zip, and pack it again without compression",
             )
-        pickled = members[names[0]]
+        pickled, order = members[names[0]], members.get(f"{folder}byteorder")
+        if self.lazily:
+            pickled, order = located(source, pickled), order and located(source, order)
         if pickled.nbytes > _MAX_PICKLE:
             raise FormatError(f"{source.name}: the pickle has {pickled.nbytes} bytes")
-        order = members.get(f"{folder}byteorder")
         said = b"" if order is None else bytes(source.read(order.offset, min(order.nbytes, 10)))
         if said not in (b"", b"little", b"big"):
             raise FormatError(f"{source.name}: the byte order is {said!r}")
@@ -244,8 +250,9 @@ class _File:
             ref = self.storages.get(key)
             if ref is None:
                 raise FormatError(f"{source.name}: no tensor has storage {key!r:.50}")
-            count = int.from_bytes(bytes(source.read(at, 8)), order)  # type: ignore[arg-type]
-            nbytes = ref.numel * ref.dtype.itemsize
+            nbytes, count = ref.numel * ref.dtype.itemsize, ref.numel
+            if not self.lazily:
+                count = int.from_bytes(bytes(source.read(at, 8)), order)  # type: ignore[arg-type]
             if count != ref.numel or at + 8 + nbytes > source.size:
                 raise FormatError(
                     f"{source.name}: storage {key!r:.50} of {ref.numel} {ref.dtype.name} at byte "
@@ -258,7 +265,7 @@ class _File:
             raise FormatError(f"{source.name}: storage {min(missing)!r:.50} is missing")
 
 
-def _copied(file: _File, value: Any, leaf: Callable[[TensorRef], Any]) -> Any:
+def copied(file: SavedFile, value: Any, leaf: Callable[[TensorRef], Any]) -> Any:
     """The value with new containers, and `leaf` of every tensor; shared parts stay shared."""
     made: dict[int, Any] = {}
     name = file.source.name
@@ -297,7 +304,7 @@ def load_pytorch(source: Source, device: str = "cpu") -> Any:
     OrderedDict is a dict, a parameter its tensor, a torch.Size a tuple, a torch.device its name.
     Raises FormatError for code in the file, by its name, and for a file that is damaged.
     """
-    file = _File(source).read()
+    file = SavedFile(source).read()
     memory: dict[tuple[str, DType], Tensor] = {}
 
     def whole(ref: StorageRef, dtype: DType) -> Tensor:
@@ -316,7 +323,7 @@ def load_pytorch(source: Source, device: str = "cpu") -> Any:
         base = whole(ref.storage, ref.dtype)
         return Tensor(base.storage, ref.dtype, ref.layout).to(device)
 
-    return _copied(file, file.value, tensor)
+    return copied(file, file.value, tensor)
 
 
 def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
@@ -348,29 +355,36 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
 
 def read_pytorch_table(source: Source) -> Table:
     """The table of a file's tensors under dotted names; reads no tensor."""
-    file = _File(source).read()
+    return table_of(SavedFile(source).read())[0]
+
+
+def table_of(file: SavedFile) -> tuple[Table, set[str]]:
+    """The table of a file, and the names of tensors whose elements do not lie row by row."""
     entries: dict[str, Entry] = {}
-    for name, ref in flat(_copied(file, file.value, lambda ref: ref), TensorRef):
+    strided = set()
+    for name, ref in flat(copied(file, file.value, lambda ref: ref), TensorRef):
         begin = file.places[ref.storage.key][0] + ref.layout.offset * ref.dtype.itemsize
         nbytes = ref.dtype.nbytes(ref.layout.numel)
         entries[name] = Entry(name, ref.dtype, ref.layout.shape, begin, nbytes, file.swapped)
-    return Table(entries)
+        if not ref.layout.is_contiguous:
+            strided.add(name)
+    return Table(entries), strided
 
 
 # Where trainers keep the state dict in what they save.
 _WRAPPERS = "state_dict", "model_state_dict", "model", "module"
 
 
-def state_dict(found: Any) -> dict[str, Tensor]:
+def state_dict(found: Any, leaf: type = Tensor) -> dict[str, Any]:
     """The tensors by dotted name in what a file held, or in the state dict that it holds.
 
     Raises FormatError if there is none.
     """
-    while type(found) is dict and not any(type(item) is Tensor for item in found.values()):
+    while type(found) is dict and not any(type(item) is leaf for item in found.values()):
         inner = next((found[key] for key in _WRAPPERS if type(found.get(key)) is dict), None)
         if inner is None:
             break
         found = inner
-    if not (tensors := dict(flat(found))):
+    if not (tensors := dict(flat(found, leaf))):
         raise FormatError(f"the file holds {brief(found)}: no tensor")
     return tensors

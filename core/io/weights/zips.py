@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rushlight.core.basis.errors import FormatError
@@ -25,13 +25,18 @@ _END64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR = struct.Struct("<4sIQI")
 _MEMBER = struct.Struct("<4s6H3I5H2I")
 _LOCAL = struct.Struct("<4s5H3I2H")
+LEAD = _LOCAL.size  # bytes of the record before a member; its name and more follow them
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of an archive: `packed` bytes at `offset`, which unpack to `nbytes` if deflated."""
+    """A file of an archive: `packed` bytes at `offset`, which unpack to `nbytes` if deflated.
+
+    header: where the record before the bytes begins.
+    """
 
     name: str
+    header: int
     offset: int
     packed: int
     nbytes: int
@@ -47,9 +52,11 @@ def _unpack(source: Source, form: struct.Struct, offset: int, sign: bytes) -> tu
     return form.unpack(raw)[1:]
 
 
-def read_zip(source: Source) -> dict[str, Member]:
+def read_zip(source: Source, lazily: bool = False) -> dict[str, Member]:
     """The members of an archive by name, in the order of their bytes; reads none of them.
 
+    lazily: read the directory only, and not the record before each member, which lies far from it.
+    Each `offset` is then LEAD bytes after that record's beginning; `located` makes it exact.
     Raises FormatError for an archive that is cut off, damaged, encrypted or in several parts.
     """
     first = max(0, source.size - (1 << 16) - _END.size)
@@ -78,7 +85,7 @@ def read_zip(source: Source) -> dict[str, Member]:
     found, at = [], 0
     for _ in range(count):
         member, at = _member(source, directory, at, start)
-        found.append(member)
+        found.append(member if lazily else located(source, member, start))
     found.sort(key=lambda m: m.offset)
     for before, after in pairwise(found):
         if before.offset + before.packed > after.offset:
@@ -105,18 +112,38 @@ def _member(source: Source, directory: bytes, at: int, limit: int) -> tuple[Memb
     at += _MEMBER.size
     raw, extra = directory[at : at + named], directory[at + named : at + named + more]
     name = raw.decode("utf-8", "surrogateescape")
-    where = f"{source.name}: {name!r:.100}"
     if flags & 1 or method not in (0, 8):
         what = "encrypted" if flags & 1 else f"packed by method {method}"
-        raise FormatError(f"{where} is {what}, which is not supported")
+        raise FormatError(f"{source.name}: {name!r:.100} is {what}, which is not supported")
     size, packed, offset = _wide(extra, size, packed, offset)
-    *_, named_there, more_there = _unpack(source, _LOCAL, offset, b"PK\3\4")
-    begin = offset + _LOCAL.size + named_there + more_there
-    if begin + packed > limit or (method == 0 and packed != size) or size > 1032 * packed + 64:
-        raise FormatError(
-            f"{where}: {packed} bytes at {begin} that stand for {size} do not fit in {limit}"
-        )
-    return Member(name, begin, packed, size, crc, method == 8), at + named + more + said
+    found = Member(name, offset, offset + LEAD, packed, size, crc, method == 8)
+    if (method == 0 and packed != size) or size > 1032 * packed + 64:
+        raise _misfit(source, found, limit)
+    _check_place(source, found, limit)
+    return found, at + named + more + said
+
+
+def located(source: Source, member: Member, limit: int | None = None) -> Member:
+    """The member with its `offset` as the record before it says.
+
+    Raises FormatError if there is none, or if its bytes do not end before `limit`.
+    """
+    *_, named, more = _unpack(source, _LOCAL, member.header, b"PK\3\4")
+    found = replace(member, offset=member.header + LEAD + named + more)
+    _check_place(source, found, source.size if limit is None else limit)
+    return found
+
+
+def _check_place(source: Source, member: Member, limit: int) -> None:
+    if member.offset + member.packed > limit:
+        raise _misfit(source, member, limit)
+
+
+def _misfit(source: Source, member: Member, limit: int) -> FormatError:
+    return FormatError(
+        f"{source.name}: {member.name!r:.100}: {member.packed} bytes at {member.offset} that stand "
+        f"for {member.nbytes} do not fit in {limit}"
+    )
 
 
 def _wide(extra: bytes, *numbers: int) -> list[int]:

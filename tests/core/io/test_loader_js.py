@@ -146,6 +146,19 @@ def test_files_of_pytorch_where_safetensors_are_missing(node: Any) -> None:
     assert "no model.safetensors" in node("chosen", [*small, "a.pt", "b.pt"])["message"]
 
 
+def test_a_plain_folder_is_asked_for_other_vocabularies_and_weights(node: Any) -> None:
+    """Only where there is no tokenizer.json, and no safetensors."""
+    for vocabulary in (["vocab.txt"], ["vocab.json", "merges.txt"], ["tokenizer.model"]):
+        there = {f"{SITE}config.json": "{}"} | {f"{SITE}{name}": "x" for name in vocabulary}
+        for weights in ("pytorch_model.bin", "model.safetensors"):
+            found = node("listing", SITE, there | {f"{SITE}{weights}": "x"})
+            assert found == ["config.json", *vocabulary, weights]
+    shards = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
+    index = json.dumps({"weight_map": dict(zip("ab", shards, strict=True))})
+    bins = {f"{SITE}pytorch_model.bin.index.json": index}
+    assert node("listing", SITE, {**SMALL, **bins}) == [*FILES[:2], *shards]
+
+
 def test_a_file_of_more_than_4_gigabytes_goes_by_the_heap(node: Any) -> None:
     """The header alone is read before the schedule is made; offsets pass 2**32."""
     shape, head = (30_000, 50_000), b"GGUF" + struct.pack("<I2Q", 3, 3, 0)

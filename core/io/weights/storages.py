@@ -1,0 +1,124 @@
+"""Files of PyTorch and NumPy by ranges: their tensors, and the storages that a stream fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.layout import Layout
+from rushlight.core.io import kind_of
+from rushlight.core.io.weights.source import Source
+from rushlight.core.io.weights.table import Entry, Table
+from rushlight.core.io.weights.zips import LEAD, read_zip
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The tensors of a file as the storages that they lie in, for a stream of the file's bytes.
+
+    plain: storages whose tensors are whole ones; others: those that are seen with strides, from the
+    middle or as two dtypes. views: key of its storage and layout, for each tensor. records: where
+    the records before the members of a zip begin; `offset` of an entry then counts from the end of
+    such a record as if neither name nor more stood behind it (see `read_zip`, lazily).
+    """
+
+    plain: Table
+    others: Table
+    views: dict[str, tuple[str, Layout]]
+    records: tuple[int, ...] = ()
+
+
+def read_storages(source: Source) -> Stored | None:
+    """The storages of a file of PyTorch or of an .npz file; reads no tensor.
+
+    None for a file of another kind, and for one whose arrays are compressed. Raises FormatError for
+    a broken file and for code in it.
+    """
+    kind = kind_of(bytes(source.read(0, 24)))
+    if kind == "zip" and any(name.endswith(".npy") for name in read_zip(source, lazily=True)):
+        return _of_npz(source)
+    return _of_pytorch(source) if kind in ("pickle", "zip") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a file of PyTorch or NumPy says of its tensors: format, table, records as in `Stored`.
+
+    closed: why the bytes of some tensors cannot be read row by row, by name.
+    """
+
+    format: str
+    table: Table
+    closed: dict[str, str]
+    records: tuple[int, ...] = ()
+
+
+def read_saved(source: Source) -> Saved | None:
+    """All tensors of a file of PyTorch or NumPy; None for another kind. Reads no tensor."""
+    kind = kind_of(bytes(source.read(0, 24)))
+    if kind == "npy":
+        from rushlight.core.io.weights.numpy_files import read_npy_table
+
+        return Saved("NumPy, npy", read_npy_table(source), {})
+    if kind not in ("pickle", "zip"):
+        return None
+    members = read_zip(source, lazily=True) if kind == "zip" else {}
+    records = tuple(member.header for member in members.values())
+    if any(name.endswith(".npy") for name in members):
+        from rushlight.core.io.weights import numpy_files
+
+        rows = list(numpy_files.arrays(source, lazily=True))
+        closed = {name: "is compressed" for name, member, _ in rows if member.deflated}
+        closed |= {name: "lies column by column" for name, _, a in rows if a.fortran}
+        table = numpy_files.table_of((name, m.offset, a) for name, m, a in rows)
+        return Saved("NumPy, npz", table, closed, records)
+    from rushlight.core.io.weights import pytorch
+
+    table, strided = pytorch.table_of(pytorch.SavedFile(source, lazily=True).read())
+    made = "PyTorch, zip" if members else "PyTorch, before 1.6"
+    return Saved(made, table, dict.fromkeys(strided, "is a view with strides"), records)
+
+
+# Modules of formats that a page seldom has are imported when they are used.
+
+
+def _of_pytorch(source: Source) -> Stored:
+    from rushlight.core.io.weights.pytorch import SavedFile, TensorRef, copied, state_dict
+
+    file = SavedFile(source, lazily=True).read()
+    refs = state_dict(copied(file, file.value, lambda ref: ref), TensorRef)
+    found: dict[str, Entry] = {}
+    seen: set[str] = set()
+    views: dict[str, tuple[str, Layout]] = {}
+    kinds: dict[str, DType] = {}
+    for name, ref in refs.items():
+        storage, layout, dtype = ref.storage.key, ref.layout, ref.dtype
+        offset, nbytes = file.places[storage]
+        key, count = f"{storage} {dtype.name}", nbytes // dtype.itemsize
+        size = count * dtype.itemsize
+        found[key] = Entry(key, dtype, (count,), offset, size, file.swapped)
+        views[name] = key, layout
+        whole = layout.is_contiguous and layout.numel == count
+        if not whole or kinds.setdefault(storage, dtype) is not dtype:
+            seen.update((key, f"{storage} {kinds.get(storage, dtype).name}"))
+    tables = [{k: e for k, e in found.items() if (k in seen) is other} for other in (False, True)]
+    zipped = {e.offset - LEAD for e in found.values()} if file.zipped else ()
+    return Stored(Table(tables[0]), Table(tables[1]), views, tuple(sorted(zipped)))
+
+
+def _of_npz(source: Source) -> Stored | None:
+    from rushlight.core.io.weights.numpy_files import arrays
+
+    rows = list(arrays(source, lazily=True))
+    if any(member.deflated for _, member, _ in rows):
+        return None
+    tables: tuple[dict[str, Entry], dict[str, Entry]] = {}, {}
+    views = {}
+    for name, member, a in rows:
+        shape = a.shape[::-1] if a.fortran else a.shape
+        layout = Layout.contiguous(shape)
+        views[name] = name, layout.permute(range(len(shape))[::-1]) if a.fortran else layout
+        entry = Entry(name, a.dtype, shape, member.offset + a.begin, a.nbytes, a.swapped)
+        tables[a.fortran][name] = entry
+    records = tuple(sorted(member.header for _, member, _ in rows))
+    return Stored(Table(tables[0]), Table(tables[1]), views, records)
