@@ -61,6 +61,7 @@ HARMLESS = frozenset(
     time_step_init_scheme time_step_max time_step_min time_step_scale use_associative_scan
     use_mambapy w_init_variance_scale final_w_init_variance_scale
     deterministic_flash_attn slow_but_exact sparse_pred_ignore_index sparse_prediction
+    mamba_chunk_size num_logits_to_keep
     attn_mode fuse_norm fuse_cross_entropy fuse_linear_cross_entropy use_l2warp
 """.split()
 )
@@ -68,7 +69,7 @@ HARMLESS = frozenset(
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "partial_rotary_factor": (1,), "position_embedding_type": ("absolute", "rope"),
     "pruned_heads": ({},), "logit_scale": (1,), "residual_multiplier": (1,),
-    "use_pos_enc": (True,),
+    "use_pos_enc": (True,), "mamba_use_mlp": (True,),
     "block_use_swiglu": (True,), "embeddings_scale_by_sqrt_dim": (True,),
     "rms_norm": (True,), "ssm_cfg": ({},), "norm_first": (True,), "norm_bias": (True,),
     "original_rope": (True,), "quantization_bit": (0,), "pre_seq_len": (0,),

@@ -12,6 +12,7 @@ from rushlight.core.basis.dtype import uint8
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.basis.quantized import mxfp4
 from rushlight.core.functional.pieces import stack
+from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -117,6 +118,15 @@ def _experts(gate: Callable[[int], slice], up: Callable[[int], slice], dim: int)
         "experts.down_proj": Split({"experts.down_proj.weight": turned}, turned),
         "experts.down_proj_bias": Split({"experts.down_proj.bias": lambda t: t}, lambda t: t),
     }
+
+
+def gate_and_up(whole: str, inside: str) -> Parts:
+    """The parts of a stack (experts, rows, in) with the rows of gate, then those of up."""
+    both = {
+        f"{inside}gate_proj.weight": lambda t: t[:, : t.shape[1] // 2].contiguous(),
+        f"{inside}up_proj.weight": lambda t: t[:, t.shape[1] // 2 :].contiguous(),
+    }
+    return {whole: Split(both, lambda gate, up: cat([gate, up], 1))}
 
 
 def experts_in_turn() -> Parts:

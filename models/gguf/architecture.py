@@ -136,7 +136,9 @@ class Architecture:
     keys: key of config.json -> metadata key without the architecture's prefix, where it differs
     from `KEYS`; empty where a file has none. transforms: the end of the path of a module or of a
     parameter -> a change that the converter makes. parts: further names in GGUF -> those of the
-    checkpoint; one with its end, such as ".weight", stands for one tensor.
+    checkpoint; one with its end, such as ".weight", stands for one tensor. share: of a head that is
+    rotated, where config.json does not say it. metadata: keys that the model itself tells.
+    folded: ends of the names of values that are in a file's weights.
     """
 
     model_type: str
@@ -149,6 +151,9 @@ class Architecture:
     attention: AttentionNames = AttentionNames()
     mlp: MLPNames = MLPNames()
     parts: Mapping[str, str] = field(default_factory=dict)
+    share: float = 1.0
+    metadata: Callable[[Any], Mapping[str, Any]] = lambda model: {}
+    folded: tuple[str, ...] = ()
 
     @property
     def names(self) -> dict[str, str]:

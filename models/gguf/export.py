@@ -110,8 +110,9 @@ def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequen
     config = parse_object("config.json", files["config.json"])
     again = family_of(config["model_type"], "model_type").build(config, renamed.keys())
     before, after = (dict(_values(m.spec, "")) for m in (model, again))
+    folded = family_of(config["model_type"], "model_type").GGUF.folded
     for name, value in before.items():
-        if after.get(name) != value:
+        if after.get(name) != value and not re.sub(r"\[\d\]$", "", name).endswith(folded):
             raise LoadError(
                 f"the model cannot be written as GGUF: its {name} is {value}, where a file of "
                 f"{given['general.architecture']} means {after.get(name)}",
@@ -179,7 +180,7 @@ def _metadata(family: ModuleType, model: Model, name: str) -> dict[str, Any]:
     if spec := rotary_of(model):
         found[f"{kind}.rope.freq_base"] = spec.theta
         found[f"{kind}.rope.dimension_count"] = spec.dim
-    return found
+    return found | {f"{kind}.{key}": v for key, v in architecture.metadata(model).items()}
 
 
 def _weights(

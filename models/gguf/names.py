@@ -88,6 +88,7 @@ def _config(
     config["mlp_bias"] = biased(mlp.gate_up or mlp.up)
     config["attention_norms"] = any(f".{attention.q_norm}." in n for n in renamed)
     known = {field.name: field for field in fields(kind)}
+    config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
     config |= architecture.fixed
     found: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
@@ -100,7 +101,7 @@ def _config(
     embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight")
     if embedding is not None and embedding.ndim == 2:
         config["vocab_size"] = embedding.shape[0]
-    needed = {s for k, s in keys.items() if k in known and known[k].default is MISSING}
+    needed = {s for k, s in keys.items() if s and k in known and known[k].default is MISSING}
     for stored in sorted(needed | {"attention.head_count", "block_count", "embedding_length"}):
         if stored not in found and not (stored == "vocab_size" and "vocab_size" in config):
             raise FormatError(f"the metadata has no {name}.{stored}")
@@ -111,7 +112,7 @@ def _config(
     share = _share(f"{name}.rope.dimension_count", metadata, head)
     if "partial_rotary_factor" in known:
         config["partial_rotary_factor"] = share
-    elif share != 1:
+    elif share != architecture.share:
         raise FormatError(
             f"{name}.rope.dimension_count is {share * head:g}, which differs from a head's {head} "
             "features"

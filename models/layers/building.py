@@ -13,6 +13,7 @@ from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 
+FLOATS = (int, float)  # types of numbers, for `numbers_of`
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
 

@@ -387,6 +387,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "cohere2", tie_word_embeddings=True, sliding_window=4,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
     )),
+    "cohere2-gguf": ("Cohere2ForCausalLM", _sized(
+        "cohere2", tie_word_embeddings=True, sliding_window=4, num_hidden_layers=5,
+    )),
     "bloom": ("BloomForCausalLM", {"model_type": "bloom", **_BLOOM, "n_head": 4}),
     "bloom-heads": ("BloomForCausalLM", {
         "model_type": "bloom", **_BLOOM, "n_head": 6, "tie_word_embeddings": False,
@@ -489,7 +492,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     }),
     "falcon_h1": ("FalconH1ForCausalLM", _sized(
         "falcon_h1", mamba_d_ssm=40, mamba_n_heads=5, mamba_d_head=8, mamba_d_state=9,
-        rope_parameters=_LLAMA3, mlp_multipliers=[0.7, 1.3], key_multiplier=0.6,
+        rope_parameters={"rope_type": "default", "rope_theta": 900.0},
+        mlp_multipliers=[0.7, 1.3], key_multiplier=0.6,
         ssm_multipliers=[0.8, 1.2, 0.9, 1.1, 0.7], ssm_in_multiplier=1.4, ssm_out_multiplier=0.6,
         attention_in_multiplier=0.9, attention_out_multiplier=1.2, embedding_multiplier=3.5,
         lm_head_multiplier=0.3,
@@ -499,7 +503,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         mamba_n_groups=2, mamba_d_state=7, mamba_d_conv=3, mamba_rms_norm=True,
         mamba_norm_before_gate=False, mamba_conv_bias=False, mamba_proj_bias=True,
         projectors_bias=True, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
-        time_step_limit=[0.05, 0.8],
+        time_step_limit=[0.05, 0.8], rope_parameters=_LLAMA3,
     )),
     "mamba2": ("Mamba2ForCausalLM", {
         **_MAMBA, "model_type": "mamba2", "state_size": 8, "num_heads": 8, "head_dim": 12,
@@ -537,6 +541,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "n_heads": 4, "softmax_scale": 0.3, "logit_scale": 0.5,
     }),
     "chatglm": ("ChatGLMModel", _CHATGLM),
+    "chatglm-gguf": ("ChatGLMModel", _CHATGLM | {"kv_channels": 8}),
     "chatglm-biases": ("ChatGLMModel", {
         **_CHATGLM, "rmsnorm": False, "multi_query_attention": False, "add_bias_linear": True,
         "rope_ratio": 1, "num_layers": 2, "kv_channels": 8,

@@ -25,6 +25,8 @@ ROWS = (
     "olmo", "olmo2", "granite", "cohere", "smollm3", "ernie4_5", "exaone4-full", "hunyuan",
     "stablelm-norms", "mistral-yarn", "mixtral-tied", "gpt2", "gpt_bigcode", "gpt_neox", "bloom",
     "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
+    "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
+    "lfm2", "falcon_h1",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.gguf.layouts import chatglm
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -13,12 +14,16 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import RotarySpec
 
 MODEL_TYPES = ("chatglm",)
+GGUF_TYPES = ("chatglm",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
 BASE_PREFIX = "transformer."
 ATTENTION = AttentionNames(qkv="query_key_value", out="dense")
 MLP = MLPNames(gate_up="dense_h_to_4h", down="dense_4h_to_h")
-LAST = "encoder.final_layernorm"
+NAMES = DecoderNames(
+    base="transformer", embedding="embedding.word_embeddings", layers="encoder.layers",
+    attention="self_attention", norm="encoder.final_layernorm", head="transformer.output_layer",
+)  # fmt: skip
 
 
 @dataclass
@@ -58,17 +63,14 @@ def describe(c: Config) -> DecoderSpec:
         rotary=RotarySpec(c.kv_channels // 2, 10000.0 * c.rope_ratio, interleaved=True),
     )  # fmt: skip
     mlp = MLPSpec(c.ffn_hidden_size, "silu", bias=c.add_bias_linear, names=MLP)
-    names = DecoderNames(
-        base="transformer", embedding="embedding.word_embeddings", layers="encoder.layers",
-        attention="self_attention", norm=LAST if c.post_layer_norm else None,
-        head="transformer.output_layer",
-    )  # fmt: skip
     return DecoderSpec(
         c.padded_vocab_size, c.hidden_size, c.seq_length,
         (LayerSpec(attention, mlp),) * c.num_layers,
         NormSpec("rms" if c.rmsnorm else "layer", c.layernorm_epsilon),
-        tied=bool(c.tie_word_embeddings), names=names,
+        tied=bool(c.tie_word_embeddings),
+        names=NAMES if c.post_layer_norm else replace(NAMES, norm=None),
     )  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = chatglm(NAMES, ATTENTION, MLP)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
+from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
-MODEL_TYPES = ("cohere", "cohere2")
+MODEL_TYPES = ("cohere",)
 GGUF_TYPES = ("command-r",)
 TASKS = ("text-generation", "chat")
-ARCHITECTURES = ("CohereForCausalLM", "Cohere2ForCausalLM")
+ARCHITECTURES = ("CohereForCausalLM",)
 BASE_PREFIX = "model."
 
 
@@ -26,9 +25,6 @@ class Config(llama.Config):
     layer_norm_eps: float = 1e-5
     logit_scale: float | None = 0.0625
     use_qk_norm: bool = False
-    sliding_window: int | None = 4096  # Command R7B
-    sliding_window_pattern: int = 4
-    layer_types: Any = None
     tie_word_embeddings: bool | None = True
     max_position_embeddings: int = 8192
     model_type: str = "cohere"
@@ -36,19 +32,11 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    second, every = c.model_type == "cohere2", max(c.sliding_window_pattern, 1)
-    within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: second and (i + 1) % every != 0)
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         assert a.rotary is not None
-        rotary = replace(a.rotary, interleaved=True)
-        if c.use_qk_norm:
-            a = replace(a, norm=NormSpec("layer", c.layer_norm_eps), norm_over="each")
-        if not second:
-            return replace(a, rotary=rotary)
-        # Only layers with a window know positions.
-        window = c.sliding_window if within[layer] else None
-        return replace(a, rotary=rotary if window is not None else None, window=window)
+        norm = NormSpec("layer", c.layer_norm_eps) if c.use_qk_norm else None
+        return replace(a, rotary=replace(a.rotary, interleaved=True), norm=norm, norm_over="each")
 
     return replace(
         each_attention(llama.describe(c), changed),

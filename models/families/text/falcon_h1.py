@@ -7,12 +7,14 @@ from typing import Any
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import llama
+from rushlight.models.gguf import layouts
 from rushlight.models.layers.blocks.state_space import Mamba2Spec, limits_of
-from rushlight.models.layers.building import decoder_builder, each_attention, numbers_of
+from rushlight.models.layers.building import FLOATS, decoder_builder, each_attention, numbers_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 
 MODEL_TYPES = ("falcon_h1",)
+GGUF_TYPES = ("falcon-h1",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("FalconH1ForCausalLM",)
 BASE_PREFIX = "model."
@@ -32,15 +34,12 @@ class Config(llama.Config):
     mamba_d_state: int = 256
     mamba_d_conv: int = 4
     mamba_expand: float = 2
-    mamba_chunk_size: Any = None  # changes no number
     mamba_conv_bias: bool = True
     mamba_proj_bias: bool = False
     projectors_bias: bool = False
     mamba_norm_before_gate: bool = True
     mamba_rms_norm: bool = False
-    mamba_use_mlp: bool = True
     time_step_limit: Any = None
-    num_logits_to_keep: Any = None  # of generation
     lm_head_multiplier: float = 1.0
     embedding_multiplier: float = 1.0
     mlp_multipliers: Any = (1.0, 1.0)
@@ -56,21 +55,20 @@ class Config(llama.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     inner = int(c.mamba_expand * c.hidden_size) if c.mamba_d_ssm is None else c.mamba_d_ssm
-    head = inner // max(c.mamba_n_heads, 1)
-    choose("mamba_use_mlp", c.mamba_use_mlp, (True,))
-    choose("mamba_n_heads", c.mamba_n_heads * head, (inner,))
-    choose("mamba_d_head", c.mamba_d_head, ("auto", head))
+    head, normed = inner // max(c.mamba_n_heads, 1), c.mamba_rms_norm
+    choose(
+        "mamba_d_head", c.mamba_d_head, ("auto", head) if head * c.mamba_n_heads == inner else ()
+    )
     scan = Mamba2Spec(
         c.hidden_size, c.mamba_n_heads, head, c.mamba_n_groups, c.mamba_d_state, c.mamba_d_conv,
         c.mamba_proj_bias, c.mamba_conv_bias, c.hidden_act, limits_of(c.time_step_limit),
-        c.rms_norm_eps if c.mamba_rms_norm else None, c.mamba_norm_before_gate, c.projectors_bias,
+        c.rms_norm_eps if normed else None, normed and c.mamba_norm_before_gate, c.projectors_bias,
         (c.ssm_in_multiplier, c.ssm_out_multiplier,
-         *numbers_of("ssm_multipliers", c.ssm_multipliers, 5, (int, float))),
-    )  # fmt: skip
-    ends = c.attention_in_multiplier, c.attention_out_multiplier
-    gate, down = numbers_of("mlp_multipliers", c.mlp_multipliers, 2, (int, float))
+         *numbers_of("ssm_multipliers", c.ssm_multipliers, 5, FLOATS)))  # fmt: skip
+    gate, down = numbers_of("mlp_multipliers", c.mlp_multipliers, 2, FLOATS)
     spec = each_attention(llama.describe(c), lambda i, a: replace(
-        a, scales=ends, scale=a.head_dim**-0.5 * c.key_multiplier))  # fmt: skip
+        a, scales=(c.attention_in_multiplier, c.attention_out_multiplier),
+        scale=a.head_dim**-0.5 * c.key_multiplier))  # fmt: skip
     mlp = MLPSpec(c.intermediate_size, c.hidden_act, bias=c.mlp_bias, scales=(gate, down))
     layers = tuple(replace(one, beside=("mamba", scan), mlp=mlp) for one in spec.layers)
     return replace(spec, layers=layers, names=NAMES, embedding_scale=c.embedding_multiplier,
@@ -78,3 +76,4 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = layouts.falcon_h1(NAMES)

@@ -10,6 +10,7 @@ from rushlight.models.families.text import gemma3
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.altup import AltUpSpec
 from rushlight.models.layers.building import (
+    FLOATS,
     decoder_builder,  # fmt: skip
     each_attention,
     numbers_of,
@@ -52,7 +53,7 @@ def describe(c: Config) -> DecoderSpec:
     inner = [given] * count if type(given) is int else given
     inner = numbers_of("intermediate_size", inner, count)
     sparse = [0.95 * (count > 10 and i < 10) for i in range(count)] if sparse is None else sparse
-    sparse = numbers_of("activation_sparsity_pattern", sparse, count, (int, float))
+    sparse = numbers_of("activation_sparsity_pattern", sparse, count, FLOATS)
     plain = gemma3.describe(c := replace(c, intermediate_size=max(inner, default=1)))
     act, own = c.hidden_activation or c.hidden_act, count - c.num_kv_shared_layers
     norm = NormSpec("rms", c.rms_norm_eps)

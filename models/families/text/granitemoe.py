@@ -1,22 +1,24 @@
-"""Granite 3's mixtures of experts (Granite Team, 2024), with a stack for gate and up together."""
+"""Granite 3's mixtures of experts (Granite Team, 2024), gate and up in one stack."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import granite
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
+from rushlight.models.parts import gate_and_up
 
 MODEL_TYPES = ("granitemoe",)
+GGUF_TYPES = ("granitemoe",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("GraniteMoeForCausalLM",)
 BASE_PREFIX = "model."
 NAMES = DecoderNames(mlp="block_sparse_moe")
-INSIDE = MLPNames(
-    gate_up="input_linear", down="output_linear", router="router.layer", experts=""
-)  # fmt: skip
+INSIDE = MLPNames(down="output_linear", router="router.layer", experts="")
+PARTS = gate_and_up("block_sparse_moe.input_linear.weight", "block_sparse_moe.")
 
 
 @dataclass
@@ -41,3 +43,12 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+_EACH = {"ffn_gate_exps": INSIDE.gate, "ffn_up_exps": INSIDE.up, "ffn_down_exps": INSIDE.down}
+GGUF = Architecture(
+    "granitemoe", "GraniteMoeForCausalLM", keys={
+        **granite.GGUF.keys, "num_local_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+    }, transforms=granite.GGUF.transforms, decoder=NAMES, mlp=INSIDE,
+    parts={f"blk.{{}}.{theirs}": f"model.layers.{{}}.block_sparse_moe.{ours}"
+           for theirs, ours in _EACH.items()},
+)  # fmt: skip

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.gguf import layouts
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.blocks.short_conv import ShortConvSpec
-from rushlight.models.layers.building import FULL, decoder_builder
+from rushlight.models.layers.building import decoder_builder, kinds_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.rotary import rotary_of
 
 MODEL_TYPES = ("lfm2",)
+GGUF_TYPES = ("lfm2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Lfm2ForCausalLM",)
 BASE_PREFIX = "model."
 NAMES = DecoderNames(norm="embedding_norm", before_attention="operator_norm", before_mlp="ffn_norm",
                      mlp="feed_forward")  # fmt: skip
+FED = MLPNames(gate="w1", up="w3", down="w2")
 OWN = AttentionNames(out="out_proj", q_norm="q_layernorm", k_norm="k_layernorm")
 
 
@@ -60,21 +62,19 @@ def describe(c: Config) -> DecoderSpec:
         if c.block_ffn_dim_multiplier is not None:
             inner = -(-int(c.block_ffn_dim_multiplier * inner) // step) * step
     full = range(count) if c.full_attn_idxs is None else c.full_attn_idxs
-    kinds = c.layer_types or [FULL if i in full else "conv" for i in range(count)]
-    if not isinstance(kinds, list) or len(kinds) != count or {*map(str, kinds)} - {FULL, "conv"}:
-        raise FormatError(f"config.json: layer_types is {brief(kinds)}; {count} of {FULL}, conv")
+    convolved = kinds_of(c.layer_types, count, lambda i: i not in full, "conv")
     heads, norm = c.num_attention_heads, NormSpec("rms", c.norm_eps)
     head = c.head_dim or c.hidden_size // max(heads, 1)
     attention = AttentionSpec(heads, c.num_key_value_heads, head, norm=norm, names=OWN,
                               rotary=rotary_of(vars(c), head))  # fmt: skip
-    conv = ShortConvSpec(c.hidden_size, c.conv_L_cache, c.conv_bias)
-    mlp = MLPSpec(inner, names=MLPNames(gate="w1", up="w3", down="w2"))
-    both = {FULL: LayerSpec(attention, mlp), "conv": LayerSpec(conv, mlp, "conv")}
+    conv, mlp = ShortConvSpec(c.hidden_size, c.conv_L_cache, c.conv_bias), MLPSpec(inner, names=FED)
+    both = LayerSpec(attention, mlp), LayerSpec(conv, mlp, "conv")
     return DecoderSpec(
-        c.vocab_size, c.hidden_size, c.max_position_embeddings, tuple(both[k] for k in kinds), norm,
+        c.vocab_size, c.hidden_size, c.max_position_embeddings,
+        tuple(both[one] for one in convolved), norm, names=NAMES,
         tied=bool(c.tie_word_embeddings if c.tie_embedding is None else c.tie_embedding),
-        names=NAMES,
     )  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = layouts.lfm2(NAMES, OWN, FED)
