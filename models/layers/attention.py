@@ -10,7 +10,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import bfloat16
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.tokenizer import Encoding, pad_batch
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
@@ -92,6 +92,7 @@ class HeadedEncoder(Encoder):
 
     mask_id: int | None = None
 
+    @nn.layers_on("meta")
     def __init__(
         self, config: Any, spec: EncoderSpec, kind: str, names: HeadNames, prefix: str,
         values: Mapping[str, Any],
