@@ -104,7 +104,7 @@ def training(batch: int, count: int) -> list[float]:
         nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10),
-    ).init_(device="webgpu")  # fmt: skip
+    ).to("webgpu")  # fmt: skip
     optimizer = rl.optim.AdamW(model.parameters(), lr=1e-3)
     x = rl.rand(batch, 1, 28, 28, device="webgpu")
     y = rl.from_numpy(np.arange(batch, dtype=np.int32) % 10).to("webgpu")

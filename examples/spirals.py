@@ -26,7 +26,7 @@ def train(device: str, steps: int = 300) -> float:
     rl.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
-    ).init_(device=device)
+    ).to(device)
     optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
     points, label = spirals(400, device)
 

@@ -35,6 +35,7 @@ _LARGEST = 1 << 20
 class Dense(nn.Module):
     """act(linear(x)), plus x, or a projection of it, if `residual`."""
 
+    @nn.layers_on("meta")
     def __init__(self, inside: int, outside: int, bias: bool, act: str, residual: bool) -> None:
         self.linear = nn.Linear(inside, outside, bias=bias)
         self.act, self.adds = ACTIVATIONS[act], residual
@@ -52,6 +53,7 @@ class Dense(nn.Module):
 class LayerNorm(nn.Module):
     """A layer norm of the vectors."""
 
+    @nn.layers_on("meta")
     def __init__(self, dim: int) -> None:
         self.norm = nn.LayerNorm(dim)
 

@@ -1,17 +1,6 @@
 """Modules: parameters, buffers, layers and losses."""
 
 from rushlight.core.nn import functional, init, utils
-from rushlight.core.nn.activations import (
-    GELU,
-    Dropout,
-    Flatten,
-    Identity,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Tanh,
-)
 from rushlight.core.nn.containers import (
     ModuleDict,
     ModuleList,
@@ -27,6 +16,19 @@ from rushlight.core.nn.conv import (
     ConvTranspose2d,
 )
 from rushlight.core.nn.embedding import Embedding, EmbeddingBag
+from rushlight.core.nn.layers.basic import (
+    GELU,
+    Dropout,
+    Flatten,
+    Identity,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmax2d,
+    Tanh,
+    Unflatten,
+)
 from rushlight.core.nn.layers.criteria import *  # noqa: F403
 from rushlight.core.nn.layers.criteria import __all__ as _criteria
 from rushlight.core.nn.layers.folding import *  # noqa: F403
@@ -45,8 +47,7 @@ from rushlight.core.nn.layers.transformer import (
     TransformerEncoderLayer,
 )
 from rushlight.core.nn.linear import Bilinear, Linear
-from rushlight.core.nn.losses import CrossEntropyLoss, MSELoss
-from rushlight.core.nn.module import Module, Parameter
+from rushlight.core.nn.module import Module, layers_on
 from rushlight.core.nn.norm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -59,15 +60,17 @@ from rushlight.core.nn.norm import (
     LocalResponseNorm,
     RMSNorm,
 )
+from rushlight.core.nn.parameter import Buffer, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Conv1d", "Conv2d", "Conv3d",
-    "ConvTranspose1d", "ConvTranspose2d", "CrossEntropyLoss", "Dropout", "Embedding",
-    "EmbeddingBag", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Buffer", "Conv1d", "Conv2d",
+    "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "Dropout", "Embedding", "EmbeddingBag",
+    "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d",
     "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
-    "LocalResponseNorm", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
+    "LocalResponseNorm", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
     "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "ReLU",
-    "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh", "Transformer", "TransformerDecoder",
-    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "functional",
-    "init", "utils", *_criteria, *_folding, *_nonlinear, *_pooling,
+    "Sequential", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Tanh", "Transformer",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "utils",
+    *_criteria, *_folding, *_nonlinear, *_pooling,
 ]  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
-from rushlight.core.nn.module import Module, Parameter
+from rushlight.core.nn.module import Module
+from rushlight.core.nn.parameter import Parameter
 
 M = TypeVar("M", bound=Module)
 
@@ -35,7 +36,7 @@ class _Numbered(Module, Generic[M]):
         return self
 
     def _items(self) -> list[M]:
-        return [child for _, child in self._own_modules()]  # type: ignore[misc]
+        return [child for _, child in self._own_modules()]
 
     def __len__(self) -> int:
         return len(self._own_modules())
@@ -135,7 +136,8 @@ class ModuleDict(Module):
             self[name] = module
 
     def __getitem__(self, name: str) -> Module:
-        return dict(self._own_modules())[name]
+        found: Module = dict(self._own_modules())[name]
+        return found
 
     def __setitem__(self, name: str, module: Module) -> None:
         self.register_module(name, checked(self, module))

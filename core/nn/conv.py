@@ -7,7 +7,8 @@ from rushlight.core.functional.convolution import conv1d
 from rushlight.core.functional.network.folding import pad
 from rushlight.core.functional.network.layers import conv3d, conv_transpose1d, same_pads
 from rushlight.core.nn import init
-from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.module import Kind, Module, Place
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 Size = int | tuple[int, ...]
@@ -34,6 +35,8 @@ class _Conv(Module):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
+        device: Place = None,
+        dtype: Kind = None,
     ) -> None:
         name = type(self).__name__
         modes = ("zeros",) if self.transposed else ("zeros", "reflect", "replicate", "circular")
@@ -56,6 +59,7 @@ class _Conv(Module):
             first, second = in_channels, out_channels // groups
         self.weight = parameter(first, second, *self.kernel_size)
         self.bias = parameter(out_channels) if bias else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Uniform in +-1 / sqrt(fan_in)."""
@@ -150,10 +154,14 @@ class _ConvTranspose(_Conv):
         groups: int = 1,
         bias: bool = True,
         dilation: Size = 1,
+        padding_mode: str = "zeros",
+        device: Place = None,
+        dtype: Kind = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
         self.output_padding = _tuple(output_padding, self.rank)
 
 

@@ -7,7 +7,8 @@ import math
 from rushlight.core import ops
 from rushlight.core.functional.network.activations import bilinear
 from rushlight.core.nn import init
-from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.module import Kind, Module, Place
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -19,10 +20,14 @@ class Linear(Module):
 
     _blocks = "matrix"
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Place = None,
+        dtype: Kind = None,
+    ) -> None:  # fmt: skip
         self.in_features, self.out_features = in_features, out_features
         self.weight = parameter(out_features, in_features)
         self.bias = parameter(out_features) if bias else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Uniform in +-1 / sqrt(in_features)."""
@@ -44,12 +49,14 @@ class Bilinear(Module):
     """x1 W_k x2 + b_k for each output k."""
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True
-    ) -> None:
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+        device: Place = None, dtype: Kind = None,
+    ) -> None:  # fmt: skip
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
         self.weight = parameter(out_features, in1_features, in2_features)
         self.bias = parameter(out_features) if bias else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Uniform in +-1 / sqrt(in1_features)."""

@@ -1,70 +1,63 @@
-"""Parameter and Module: the parts of a network, with attribute names as in checkpoints.
+"""Module: the parts of a network, with attribute names as in checkpoints.
 
 A module's parameters, buffers and children are ordinary attributes. They need no registration, and
-`super().__init__()` is optional. Building a module allocates nothing: layers make their parameters
-on the `meta` device. `load_state_dict` or `init_()` allocates them.
+`super().__init__()` is optional. A layer has torch's default values as soon as it is made. Within
+`with layers_on("meta")` it has no memory; `load_state_dict` or `init_()` gives it some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, TypeVar
 
 from rushlight.core import ops
-from rushlight.core.backends import Device
+from rushlight.core.backends import HOST, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis.dtype import DTYPES, DType, as_dtype
+from rushlight.core.basis.dtype import (
+    DTYPES,
+    DType,
+    as_dtype,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+)
 from rushlight.core.jit import capture
+from rushlight.core.nn.parameter import Buffer, Parameter
 from rushlight.core.nn.state import Filter, IncompatibleKeys, load_into, quantize_layers
+from rushlight.core.nn.tree import Tree
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
+Place = Device | str | None
+Kind = DType | str | None
+_made_on: ContextVar[Device | None] = ContextVar("made_on", default=None)
 
 
-class Parameter(Tensor):
-    """A tensor that a module learns. As an attribute it is one of `module.parameters()`.
+@contextmanager
+def layers_on(device: Device | str) -> Iterator[None]:
+    """Make layers on `device` within this context, or within the function that it decorates.
 
-    It shares the memory of `data`. TypeError if requires_grad is set for a non-floating dtype.
+    On "meta" they have no memory: `load_state_dict` gives them that of the given tensors, and
+    `init_()` default values.
     """
-
-    __slots__ = ()
-
-    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
-        super().__init__(data.storage, data.dtype, data.layout)
-        self.requires_grad_(requires_grad)
-
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
-
-    def __reduce__(self) -> Any:
-        make, state = super().__reduce__()
-        return _unpickled, (make, state, self.requires_grad)
+    token = _made_on.set(_device(device))
+    try:
+        yield
+    finally:
+        _made_on.reset(token)
 
 
-def _unpickled(make: Callable[..., Tensor], state: tuple[Any, ...], needs: bool) -> Parameter:
-    return Parameter(make(*state), needs)
-
-
-def parameter(*size: int) -> Parameter:
-    """A float32 parameter of this shape on the meta device, without memory."""
-    return Parameter(ops.empty(size, device="meta"))
-
-
-def _unimplemented(self: Module, *args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError(f"{type(self).__name__} has no forward method; define one")
-
-
-class Module:
+class Module(Tree):
     """Base of layers and models: assign parameters and modules in `__init__`, define `forward`.
 
     Calling the module calls `forward`. Names are paths of attributes, such as "layers.0.weight".
     """
 
     training: bool = True
-    forward: Callable[..., Any] = _unimplemented
-    _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
     # What `weight` is if it may be quantized blocks: "matrix" of a product, or "table" of rows.
     _blocks: Literal["", "matrix", "table"] = ""
 
@@ -72,10 +65,21 @@ class Module:
         # Empty; it exists so that subclasses may call it, as in torch.
         pass
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+    def _fill(self, device: Place = None, dtype: Kind = None) -> None:
+        """Give the parameters and buffers of this new layer memory and default values."""
+        where = _made_on.get() or HOST if device is None else _device(device)
+        wanted = _floating(dtype)
+        for _, tensor in self._own_parameters() + self._own_buffers():
+            kind = wanted if wanted and tensor.dtype.is_floating_point else tensor.dtype
+            tensor.set_(ops.empty(tensor.shape, dtype=kind, device=where))
+        if where.type != "meta":
+            with autograd.no_grad():
+                self.reset_parameters()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Buffer) and name not in self._buffers:
+            self.register_buffer(name, value, value.persistent)
+            return
         plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
         if plain and isinstance(self.__dict__.get(name), Parameter):
             raise TypeError(
@@ -133,92 +137,9 @@ class Module:
 
     add_module = register_module
 
-    def _own_parameters(self) -> list[tuple[str, Tensor]]:
-        return [(n, v) for n, v in vars(self).items() if isinstance(v, Parameter)]
-
-    def _own_buffers(self) -> list[tuple[str, Tensor]]:
-        own = vars(self)
-        return [(n, own[n]) for n in self._buffers if own.get(n) is not None]
-
-    def _own_modules(self) -> list[tuple[str, Module]]:
-        return [(n, v) for n, v in vars(self).items() if isinstance(v, Module)]
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Modules that are attributes of this one, each once, with their names."""
-        seen: set[int] = set()
-        for name, child in self._own_modules():
-            if id(child) not in seen:
-                seen.add(id(child))
-                yield name, child
-
-    def children(self) -> Iterator[Module]:
-        """Modules that are attributes of this one, each once."""
-        return (child for _, child in self.named_children())
-
-    def named_modules(
-        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """This module (named "") and all below it, each once by default."""
-        memo = set() if memo is None else memo
-        if remove_duplicate and id(self) in memo:
-            return
-        memo.add(id(self))
-        yield prefix, self
-        for name, child in self._own_modules():
-            below = f"{prefix}.{name}" if prefix else name
-            yield from child.named_modules(memo, below, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
-        return (module for _, module in self.named_modules())
-
-    def get_submodule(self, target: str) -> Module:
-        """The module at the path `target`; AttributeError that names the missing part."""
-        found: Any = self
-        for part in filter(None, target.split(".")):
-            child = vars(found).get(part)
-            if not isinstance(child, Module):
-                raise AttributeError(f"{type(found).__name__} has no module {part!r} ({target!r})")
-            found = child
-        module: Module = found
-        return module
-
-    def _named(
-        self, own: Callable[[Module], list[tuple[str, Tensor]]], prefix: str, recurse: bool
-    ) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
-            for name, tensor in own(module):
-                if id(tensor) not in seen:
-                    seen.add(id(tensor))
-                    yield f"{path}.{name}" if path else name, tensor
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their names, each once (a shared one by its first name)."""
-        return self._named(Module._own_parameters, prefix, recurse)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Parameters of this module and, by default, of all below it."""
-        return (p for _, p in self.named_parameters(recurse=recurse))
-
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Buffers with their names, each once."""
-        return self._named(Module._own_buffers, prefix, recurse)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Buffers of this module and, unless told otherwise, of those below it."""
-        return (b for _, b in self.named_buffers(recurse=recurse))
-
-    def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
-        """Call `fn` on every module, children before their parents; gives the module itself."""
-        for child in self.children():
-            child.apply(fn)
-        fn(self)
-        return self
-
     # State.
+
+    reset_parameters: Any  # Layers with parameters set them to default values.
 
     def _slots(self) -> dict[str, Tensor]:
         """Every name of the state dict with the tensor itself; shared ones under each name."""
@@ -229,49 +150,96 @@ class Module:
                 found[f"{path}.{name}" if path else name] = tensor
         return found
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Parameters and persistent buffers by name, without history; they share memory."""
-        return {name: tensor.detach() for name, tensor in self._slots().items()}
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "",
+        keep_vars: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Parameters and persistent buffers by name, without history; they share memory.
+
+        destination: a dict to add them to. prefix: of the names. keep_vars: the parameters
+        themselves. What `get_extra_state` of a module gives is under "_extra_state".
+        """
+        found = {} if destination is None else destination
+        modules = [(f"{prefix}{path}." if path else prefix, module)
+                   for path, module in self.named_modules(remove_duplicate=False)]  # fmt: skip
+        for path, module in modules:
+            for hook, _ in module._each_hook("state_pre"):
+                hook(module, path, keep_vars)
+        for name, tensor in self._slots().items():
+            found[prefix + name] = tensor if keep_vars else tensor.detach()
+        for path, module in reversed(modules):
+            if hasattr(module, "get_extra_state"):
+                found[f"{path}_extra_state"] = module.get_extra_state()
+            for hook, _ in module._each_hook("state"):
+                hook(module, found, path, {})
+        return found
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Take the values of `state_dict` by name.
 
-        A parameter without memory (on the meta device) gets a copy, in the dtype and on the device
-        that the given tensor has; one with memory is written to and keeps dtype and device.
-        assign=True makes every parameter share the given tensor's memory, without a copy.
+        A parameter with memory is written to and keeps dtype and device. One without (on the meta
+        device), or given quantized blocks, gets a copy of the given tensor as it is. assign=True
+        makes every parameter share the given tensor's memory, without a copy.
         A parameter under several names needs only one of them. Raises LoadError, before anything
         is changed, that names what is missing, unused (both only if `strict`) or mis-shaped.
         """
-        return load_into(type(self).__name__, self._slots(), state_dict, strict, assign)
+        state, extras = dict(state_dict), []
+        modules = list(self.named_modules(remove_duplicate=False))
+        for path, module in modules:
+            prefix = f"{path}." if path else ""
+            for hook, _ in module._each_hook("load_pre"):
+                hook(module, state, prefix, {}, strict, [], [], [])
+            if f"{prefix}_extra_state" in state and hasattr(module, "set_extra_state"):
+                extras.append((module.set_extra_state, state.pop(f"{prefix}_extra_state")))
+        found = load_into(type(self).__name__, self._slots(), state, strict, assign)
+        for take, extra in extras:
+            take(extra)
+        for _, module in reversed(modules):
+            for hook, _ in module._each_hook("load"):
+                hook(module, found)
+        return found
 
-    def init_(self: Self, device: Device | str = "cpu") -> Self:
-        """Allocate every parameter on `device` with torch's default values; returns the module.
+    def init_(self: Self, device: Device | str | None = None) -> Self:
+        """Give the parameters without memory torch's default values; returns the module.
 
-        Runs `reset_parameters` of every module that has one. Parameters and buffers that other
-        modules made with values keep these. RuntimeError for a parameter without memory in a
-        module without `reset_parameters`. Random numbers are the device's (`rl.manual_seed`).
+        Those are parameters on the meta device; others keep their values. With `device`, all
+        are on it in the end. Runs `reset_parameters` of the modules; RuntimeError for a parameter
+        without memory in a module that has no such method. Random numbers are the device's
+        (`rl.manual_seed`).
         """
-        target = _device(device)
+        target = None if device is None else _device(device)
         with autograd.no_grad():
             for path, module in self.named_modules():
-                bare = []
+                bare, held = [], []
                 for name, tensor in module._own_parameters() + module._own_buffers():
                     if tensor.device.type == "meta":
                         bare.append(f"{path}.{name}" if path else name)
-                        tensor.set_(ops.empty(tensor.shape, dtype=tensor.dtype, device=target))
-                    else:
+                        made = ops.empty(tensor.shape, dtype=tensor.dtype, device=target or HOST)
+                        tensor.set_(made)
+                    elif target is not None and tensor.device is not target:
                         tensor.set_(tensor.detach().to(device=target))
-                reset = getattr(module, "reset_parameters", None)
-                if reset is not None:
-                    reset()
-                elif bare:
+                        held.append(tensor)
+                    else:
+                        held.append(tensor)
+                if bare and not hasattr(module, "reset_parameters"):
                     raise RuntimeError(
                         f"init_: {bare[0]} has no values, and {type(module).__name__} no method "
                         "reset_parameters to set them; define one, or make the parameter from a "
                         "tensor with values"
                     )
+                if bare:
+                    kept = [tensor.detach().clone() for tensor in held]
+                    module.reset_parameters()
+                    for tensor, values in zip(held, kept, strict=True):
+                        tensor.copy_(values)
+        return self
+
+    def to_empty(self: Self, *, device: Device | str, recurse: bool = True) -> Self:
+        """Move parameters and buffers to a device without their values; returns the module."""
+        for tensor in [*self.parameters(recurse), *self.buffers(recurse)]:
+            tensor.set_(ops.empty(tensor.shape, dtype=tensor.dtype, device=device))
         return self
 
     # Mode, dtype, device, gradients.
@@ -288,7 +256,9 @@ class Module:
         """`train(False)`."""
         return self.train(False)
 
-    def to(self: Self, *args: Any, dtype: Any = None, device: Any = None) -> Self:
+    def to(
+        self: Self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False
+    ) -> Self:
         """Convert floating parameters and buffers to a dtype, and move all to a device; in place.
 
         Arguments may be a dtype, a device, or a tensor with the wanted dtype and device. Returns
@@ -299,18 +269,46 @@ class Module:
                 dtype, device = a.dtype, a.device
             elif isinstance(a, Device) or (isinstance(a, str) and a not in DTYPES):
                 device = a
-            else:
+            elif not isinstance(a, bool):
                 dtype = a
-        found: DType | None = None if dtype is None else as_dtype(dtype)
-        if found is not None and not found.is_floating_point:
-            hint = "; use quantize_()" if found.kind == "q" else ""
-            raise TypeError(f"to: a module takes a floating dtype, not {found.name}{hint}")
+        found = _floating(dtype)
         for tensor in [*self.parameters(), *self.buffers()]:
             wanted = found if tensor.dtype.is_floating_point else None
             grad = tensor.grad
             tensor.set_(tensor.detach().to(dtype=wanted, device=device))
             tensor.grad = None if grad is None else grad.detach().to(dtype=wanted, device=device)
         return self
+
+    def float(self: Self) -> Self:
+        """`to(float32)`."""
+        return self.to(float32)
+
+    def double(self: Self) -> Self:
+        """`to(float64)`."""
+        return self.to(float64)
+
+    def half(self: Self) -> Self:
+        """`to(float16)`."""
+        return self.to(float16)
+
+    def bfloat16(self: Self) -> Self:
+        """`to(bfloat16)`."""
+        return self.to(bfloat16)
+
+    def type(self: Self, dst_type: DType | str) -> Self:
+        """`to(dst_type)`."""
+        return self.to(as_dtype(dst_type))
+
+    def cpu(self: Self) -> Self:
+        """`to("cpu")`."""
+        return self.to("cpu")
+
+    def share_memory(self: Self) -> Self:
+        """Nothing: there is one process."""
+        return self
+
+    def compile(self: Self, *args: Any, **kwargs: Any) -> None:
+        """Nothing; `rl.compile(module)` gives a captured function."""
 
     def quantize_(
         self: Self,
@@ -364,3 +362,12 @@ class Module:
         if not lines:
             return f"{name}({extra})"
         return "\n  ".join([f"{name}(", *([extra] if extra else []), *lines]) + "\n)"
+
+
+def _floating(dtype: Any) -> DType | None:
+    """The dtype; TypeError for one that parameters cannot have."""
+    found = None if dtype is None else as_dtype(dtype)
+    if found is not None and not found.is_floating_point:
+        hint = "; use quantize_()" if found.kind == "q" else ""
+        raise TypeError(f"to: a module takes a floating dtype, not {found.name}{hint}")
+    return found

@@ -9,7 +9,8 @@ from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.functional.network.layers import instance_norm, local_response_norm
 from rushlight.core.functional.normalization import batch_norm, group_norm
 from rushlight.core.nn import init
-from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.module import Kind, Module, Place
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -31,11 +32,14 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
     ) -> None:
         self.normalized_shape = _dims(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = parameter(*self.normalized_shape) if elementwise_affine else None
         self.bias = parameter(*self.normalized_shape) if elementwise_affine and bias else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Weights one, biases zero."""
@@ -64,10 +68,13 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
     ) -> None:
         self.normalized_shape = _dims(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = parameter(*self.normalized_shape) if elementwise_affine else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Weights one."""
@@ -97,6 +104,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -106,6 +115,7 @@ class GroupNorm(Module):
         self.eps, self.affine = eps, affine
         self.weight = parameter(num_channels) if affine else None
         self.bias = parameter(num_channels) if affine and bias else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Weights one, biases zero."""
@@ -139,6 +149,8 @@ class _BatchNorm(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        device: Place = None,
+        dtype: Kind = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -146,13 +158,14 @@ class _BatchNorm(Module):
         self.affine, self.track_running_stats = affine, track_running_stats
         self.weight = parameter(num_features) if affine else None
         self.bias = parameter(num_features) if affine and bias else None
-        for name, shape, dtype in (
+        for name, shape, kind in (
             ("running_mean", (num_features,), float32),
             ("running_var", (num_features,), float32),
             ("num_batches_tracked", (), int64),
         ):
-            bare = ops.empty(shape, dtype=dtype, device="meta")
+            bare = ops.empty(shape, dtype=kind, device="meta")
             self.register_buffer(name, bare if track_running_stats else None)
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Set weights and running variance to one; biases, running mean and count to zero."""
@@ -210,9 +223,11 @@ class _InstanceNorm(_BatchNorm):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-        track_running_stats: bool = False,
+        track_running_stats: bool = False, device: Place = None, dtype: Kind = None, *,
+        bias: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias=bias)  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, num_features, ...) -> the same; also without n."""

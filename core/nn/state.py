@@ -61,7 +61,7 @@ def load_into(
 
 
 def _put(slot: Tensor, value: Tensor, assign: bool) -> None:
-    if slot.device.type != "meta" and not assign:
+    if slot.device.type != "meta" and value.dtype.kind != "q" and not assign:
         slot.copy_(value)
         return
     slot.set_(value if assign else value.clone())

@@ -35,7 +35,15 @@ def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
 @public
 @method()
 def copy_(x: Tensor, source: Tensor) -> Tensor:
-    """Write the elements of `source`, converted and broadcast, over `x`."""
+    """Write the elements of `source`, converted and broadcast, over `x`.
+
+    RuntimeError for a tensor on the meta device, which would lose the values.
+    """
+    if x.device.type == "meta" and source.device is not x.device:
+        raise RuntimeError(
+            f"copy_: the tensor of shape {x.shape} is on the meta device and has no memory; call "
+            "init_() on its module, or load weights into it, first"
+        )
     value = source.to(dtype=x.dtype, device=x.device)
     return ASSIGN.inplace(x, value.expand(*x.shape), **whole(x.shape))
 

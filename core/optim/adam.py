@@ -21,8 +21,13 @@ class Adam(AdamW):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """Those of AdamW, with the weight decay in the place of the parameter's factor."""
@@ -30,9 +35,10 @@ class Adam(AdamW):
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step; state: step, exp_avg, exp_avg_sq."""
+        grad = -grad if group.get("maximize") else grad
         if group["weight_decay"]:
             grad = grad + param.detach() * group["rates"][0]
-        super().update(param, grad, state, {**group, "weight_decay": 0})
+        super().update(param, grad, state, {**group, "weight_decay": 0, "maximize": False})
 
 
 class RMSprop(Optimizer):
@@ -51,11 +57,14 @@ class RMSprop(Optimizer):
         weight_decay: float = 0.0,
         momentum: float = 0.0,
         centered: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
-             "momentum": momentum, "centered": centered},
+             "momentum": momentum, "centered": centered, "maximize": maximize},
         )  # fmt: skip
 
     def check(self, group: Mapping[str, Any]) -> None:
@@ -76,6 +85,7 @@ class RMSprop(Optimizer):
             for name in used:
                 if name not in state:
                     state[name] = param.zeros_like()
+        grad = -grad if group.get("maximize") else grad
         if group["weight_decay"]:
             grad = grad + param.detach() * decay
         square = state["square_avg"].mul_(alpha).add_(grad * grad * share)

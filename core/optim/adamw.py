@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.jit import capture
+from rushlight.core.ops.binary import maximum
 from rushlight.core.optim.optimizer import Optimizer, Params, positive
 from rushlight.core.tensor.tensor import Tensor
 
@@ -14,7 +15,9 @@ class AdamW(Optimizer):
     """Adam (Kingma and Ba, 2014) with weight decay apart from the gradient (Loshchilov, 2017).
 
     p -= lr * weight_decay * p, then p -= lr * m / (sqrt(v) + eps). m and v are running means of the
-    gradient and of its square with rates `betas`, corrected for their start at zero.
+    gradient and of its square with rates `betas`, corrected for their start at zero. amsgrad: the
+    largest v so far is used (Reddi et al., 2018). maximize: the objective grows. foreach and fused
+    choose torch's implementations and change nothing here.
     """
 
     def __init__(
@@ -24,10 +27,17 @@ class AdamW(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
-            params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
-        )
+            params,
+            {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+             "amsgrad": amsgrad, "maximize": maximize},
+        )  # fmt: skip
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Rates must not be negative, betas in [0, 1)."""
@@ -46,14 +56,19 @@ class AdamW(Optimizer):
         )  # fmt: skip
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """One step; state: step, exp_avg, exp_avg_sq."""
+        """One step; state: step, exp_avg, exp_avg_sq, and max_exp_avg_sq with amsgrad."""
         if "exp_avg" not in state:
             with capture.tracing(None):  # a captured step uses the same tensor in each run
                 state.update(exp_avg=param.zeros_like(), exp_avg_sq=param.zeros_like())
+                if group.get("amsgrad"):
+                    state["max_exp_avg_sq"] = param.zeros_like()
         keep, new, kept_sq, new_sq, scale, eps, down = group["rates"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
+        grad = -grad if group.get("maximize") else grad
         if group["weight_decay"]:
             param.mul_(keep)
         mean.add_((grad - mean) * new)
         square.mul_(kept_sq).add_(grad * grad * new_sq)
+        if group.get("amsgrad"):
+            square = state["max_exp_avg_sq"].copy_(maximum(state["max_exp_avg_sq"], square))
         param.add_(mean / (square.sqrt() / scale).add_(eps) * down)

@@ -25,11 +25,15 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {"lr": lr, "momentum": momentum, "dampening": dampening,
-             "weight_decay": weight_decay, "nesterov": nesterov},
+             "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize},
         )  # fmt: skip
 
     def check(self, group: Mapping[str, Any]) -> None:
@@ -45,6 +49,7 @@ class SGD(Optimizer):
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step; state: momentum_buffer."""
         down, momentum, share, decay = group["rates"]
+        grad = -grad if group.get("maximize") else grad
         if group["weight_decay"]:
             grad = grad + param.detach() * decay
         if group["momentum"]:

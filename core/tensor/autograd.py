@@ -301,12 +301,13 @@ def grad(
     *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the sum of `outputs` with respect to `inputs`, without touching `.grad`.
 
     One per input, of its shape; None where an input was not used and `allow_unused` is true,
-    else RuntimeError.
+    else RuntimeError. `only_inputs` changes nothing.
     """
     outs: list[Tensor] = _listed(outputs)
     wanted: list[Tensor] = _listed(inputs)

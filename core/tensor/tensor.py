@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -154,6 +154,15 @@ class Tensor(Reading):
             capture.view_taken(self, out)
         return out
 
+    @property
+    def data(self) -> Tensor:
+        """`detach()`; assigning takes over the memory, shape and dtype of another tensor."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self.set_(value)
+
     def retain_grad(self) -> None:
         """Make `backward` fill in `.grad` although this is not a leaf."""
         if self.node is not None:
@@ -208,10 +217,14 @@ class Tensor(Reading):
         """Bytes that the elements take."""
         return self.dtype.nbytes(self.numel())
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    def to(
+        self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+        copy: bool = False,
+    ) -> Tensor:  # fmt: skip
         """This tensor in another dtype, on another device, or both; itself where nothing changes.
 
-        Arguments may be a dtype, a device, or a tensor whose dtype and device are taken.
+        Arguments may be a dtype, a device, or a tensor whose dtype and device are taken. copy: new
+        memory in any case. non_blocking changes nothing.
 
         A quantized dtype takes floating values on cpu, in blocks of the last dim; no gradient
         passes. Scales are fitted by least squares (`core/basis/encoding/`). Raises TypeError for a
@@ -219,6 +232,9 @@ class Tensor(Reading):
         which nothing moves silently; ValueError for a last dim that is no whole number of blocks,
         and for NaN and infinity.
         """
+        if copy:
+            made = self.to(*args, dtype=dtype, device=device)
+            return made.clone() if made is self else made
         if len(args) == 1 and args[0] is self.dtype and dtype is device is None:
             return self
         for a in args:
@@ -280,7 +296,7 @@ class Tensor(Reading):
         out.requires_grad = self.requires_grad
         memo[id(self)] = out
         if self.grad is not None:
-            out.grad = copy.deepcopy(self.grad.detach(), memo)
+            out.grad = deepcopy(self.grad.detach(), memo)
         return out
 
     def __reduce__(self) -> Any:

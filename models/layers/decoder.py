@@ -166,6 +166,7 @@ class DecoderLayer(nn.Module):
 class Decoder(CausalLM):
     """A language model: hidden states by `spec`, and a head over the vocabulary."""
 
+    @nn.layers_on("meta")
     def __init__(self, config: Any, spec: DecoderSpec) -> None:
         self.config, self.spec, names = config, spec, spec.names
         self.vocab_size, self.context_length = spec.vocab, spec.context

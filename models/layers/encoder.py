@@ -206,6 +206,7 @@ class Pooler(nn.Module):
 class Encoder(SentenceEncoder):
     """An encoder by `spec`: token ids to hidden states."""
 
+    @nn.layers_on("meta")
     def __init__(self, config: Any, spec: EncoderSpec) -> None:
         self.config, self.spec, names, width = config, spec, spec.names, spec.width
         self.context_length, self.width = spec.context, width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.core import nn, ops
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 

@@ -14,7 +14,7 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.pairs import PairEncoding, encode_pairs, pair_windows
 from rushlight.core.io.text.tokenizer import Encoding, Tokenizer, pad_batch
 from rushlight.core.jit.function import jit
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
@@ -107,6 +107,7 @@ class HeadedEncoder(Encoder):
     mask_id: int | None = None
     typed: bool = False
 
+    @nn.layers_on("meta")
     def __init__(
         self, config: Any, spec: EncoderSpec, kind: str, names: HeadNames, prefix: str,
         values: Mapping[str, Any],

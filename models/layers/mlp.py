@@ -12,7 +12,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network import activations
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
 from rushlight.models.layers.naming import put
@@ -111,6 +111,7 @@ class TransposedLinear(nn.Module):
     def __init__(self, inside: int, outside: int, bias: bool = True) -> None:
         self.weight = parameter(inside, outside)
         self.bias = parameter(outside) if bias else None
+        self._fill()
 
     def reset_parameters(self) -> None:
         """Normal numbers; biases zero."""
@@ -186,6 +187,7 @@ class ExpertStack(nn.Module):
     def __init__(self, count: int, outside: int, inside: int, bias: bool = False) -> None:
         self.weight = parameter(count, outside, inside)
         self.bias = parameter(count, outside) if bias else None
+        self._fill()
 
     def reset_parameters(self) -> None:
         """Normal numbers; biases zero."""

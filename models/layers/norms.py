@@ -7,7 +7,7 @@ from typing import Literal
 
 from rushlight.core import nn, ops
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -54,6 +54,7 @@ class HeadNorms(nn.Module):
 
     def __init__(self, heads: int, dim: int, eps: float) -> None:
         self.weight, self.eps = parameter(heads, dim), eps
+        self._fill()
 
     def reset_parameters(self) -> None:
         """Ones."""

@@ -9,7 +9,7 @@ from typing import Literal
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -41,7 +41,6 @@ class Router(nn.Linear):
     """The scores of `count` experts for each token."""
 
     def __init__(self, width: int, count: int, chosen: int, spec: RoutingSpec) -> None:
-        super().__init__(width, count, bias=spec.bias)
         self.spec, self.count, self.chosen = spec, count, chosen
         groups = spec.groups
         most = count // max(groups, 1) * min(spec.kept, groups)
@@ -52,6 +51,7 @@ class Router(nn.Linear):
             )
         if spec.correction:
             setattr(self, spec.correction, parameter(count))
+        super().__init__(width, count, bias=spec.bias)
 
     def reset_parameters(self) -> None:
         """As a linear layer; corrections are zero."""

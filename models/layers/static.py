@@ -10,7 +10,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.tokenizer import Encoding
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put
 from rushlight.models.sentence import SentenceEncoder
@@ -29,6 +29,7 @@ class StaticEncoder(SentenceEncoder):
     context_length = _ANY
     special_tokens = False
 
+    @nn.layers_on("meta")
     def __init__(self, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.config = config
         self.unknown: int | None = None
@@ -40,7 +41,8 @@ class StaticEncoder(SentenceEncoder):
         if table == "embeddings":
             self.embeddings = parameter(*shapes[table])
         else:
-            put(self, "embedding", nn.Embedding(*shapes[table]))
+            rows, width = shapes[table]
+            put(self, "embedding", nn.Embedding(rows, width))
         self.register_buffer("mapping", None)
         if "mapping" in shapes:
             self.mapping = ops.zeros(*shapes["mapping"], dtype="int64", device="meta")

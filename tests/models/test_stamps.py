@@ -15,7 +15,7 @@ from rushlight.models.generation.stamps import Stamps
 
 def _network(layers: int = 2) -> Any:
     """Layers in a row; the first has a buffer and one that is missing."""
-    found = nn.Sequential(*(nn.Linear(4, 4, bias=False) for _ in range(layers))).init_()
+    found = nn.Sequential(*(nn.Linear(4, 4, bias=False) for _ in range(layers)))
     found[0].register_buffer("scale", rl.ones(4))
     found[0].register_buffer("shift", None)
     return found
@@ -38,11 +38,11 @@ def _drop_weight(m: Any) -> None:
 
 
 def _append(m: Any) -> None:
-    m.append(nn.Linear(4, 4).init_())
+    m.append(nn.Linear(4, 4))
 
 
 def _replace_layer(m: Any) -> None:
-    m[1] = nn.Linear(4, 4, bias=False).init_()
+    m[1] = nn.Linear(4, 4, bias=False)
 
 
 def _assign(m: Any) -> None:

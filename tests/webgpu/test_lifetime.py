@@ -94,7 +94,7 @@ def test_ten_thousand_ops_leak_nothing(gpu: rl.Device) -> None:
 def test_two_hundred_training_steps_leak_nothing(gpu: rl.Device) -> None:
     rl.manual_seed(0)
     x, y = rl.rand(6, 4, device=gpu), rl.tensor([0, 1, 2, 0, 1, 2], device=gpu)
-    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).init_(gpu)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).to(gpu)
     made = rl.optim.AdamW(model.parameters(), lr=0.01)
 
     def steps(count: int) -> float:
@@ -117,7 +117,7 @@ def test_two_hundred_training_steps_leak_nothing(gpu: rl.Device) -> None:
 
 def test_a_repeated_step_finds_its_bind_groups(gpu: rl.Device) -> None:
     x = rl.rand(6, 4, device=gpu)
-    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).init_(gpu)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).to(gpu)
     made = rl.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
     def steps(count: int) -> int:
@@ -137,7 +137,7 @@ def test_a_repeated_step_finds_its_bind_groups(gpu: rl.Device) -> None:
 def test_captured_training_steps_leak_nothing(gpu: rl.Device, zero_first: bool) -> None:
     """Gradients that a step drops are gone before it makes new ones, in the same buffers."""
     x = rl.rand(6, 4, device=gpu)
-    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).init_(gpu)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).to(gpu)
     made = rl.optim.AdamW(model.parameters(), lr=0.01)
 
     def train(x: rl.Tensor) -> rl.Tensor:

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+def done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+    """The result, written over `x` if `inplace`."""
     return copy_(x, out) if inplace else out
 
 
 @network
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x, and negative_slope * x below zero."""
-    return _done(input, where(input > 0, input, input * negative_slope), inplace)
+    return done(input, where(input > 0, input, input * negative_slope), inplace)
 
 
 @public
@@ -51,21 +52,21 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = rand(*input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
-    return _done(input, where(input > 0, input, input * slope), inplace)
+    return done(input, where(input > 0, input, input * slope), inplace)
 
 
 @network
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x) - 1) below zero (Clevert et al., 2016)."""
     below = alpha * expm1(where(input > 0, 0.0, input))
-    return _done(input, where(input > 0, input, below), inplace)
+    return done(input, where(input > 0, input, below), inplace)
 
 
 @public
 @network
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """`elu` scaled so that means and variances keep (Klambauer et al., 2017)."""
-    return _done(input, elu(input, _ALPHA) * _SCALE, inplace)
+    return done(input, elu(input, _ALPHA) * _SCALE, inplace)
 
 
 @public
@@ -73,7 +74,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017)."""
     below = alpha * expm1(where(input > 0, 0.0, input) / alpha)
-    return _done(input, where(input > 0, input, below), inplace)
+    return done(input, where(input > 0, input, below), inplace)
 
 
 @network
@@ -84,7 +85,7 @@ def hardtanh(
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
     out = where(input <= min_val, min_val, where(input >= max_val, max_val, input))
-    return _done(input, out.to(input.dtype), inplace)
+    return done(input, out.to(input.dtype), inplace)
 
 
 @network
@@ -96,13 +97,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 @network
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """(x + 3) / 6 limited to [0, 1]."""
-    return _done(input, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    return done(input, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
 
 
 @network
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x times `hardsigmoid` (Howard et al., 2019)."""
-    return _done(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    return done(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
 
 
 @network
@@ -123,7 +124,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 @network
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(softplus(x)) (Misra, 2020)."""
-    return _done(input, input * tanh(softplus(input)), inplace)
+    return done(input, input * tanh(softplus(input)), inplace)
 
 
 @network
@@ -157,7 +158,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @network
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above `threshold`, else `value`."""
-    return _done(input, where(input <= threshold, value, input).to(input.dtype), inplace)
+    return done(input, where(input <= threshold, value, input).to(input.dtype), inplace)
 
 
 @network

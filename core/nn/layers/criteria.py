@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rushlight.core.functional.losses import (
     binary_cross_entropy_with_logits,
+    cross_entropy,
     l1_loss,
+    mse_loss,
     nll_loss,
 )
 from rushlight.core.functional.network.losses import (
@@ -23,16 +27,59 @@ from rushlight.core.functional.network.losses import (
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from rushlight.core.nn.layers.fixed import Fixed
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "GaussianNLLLoss",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MarginRankingLoss",
-    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
-    "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
+    "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
+
+
+def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """torch's old spelling of a reduction, where one is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
+
+
+class CrossEntropyLoss(Fixed):
+    """`cross_entropy` with fixed options; the class weights are a buffer."""
+
+    function = staticmethod(cross_entropy)
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        self.register_buffer("weight", weight)
+        self._fix(
+            ignore_index=ignore_index, reduction=_reduction(size_average, reduce, reduction),
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
+        self._given += ("weight",)
+
+
+class MSELoss(Fixed):
+    """`mse_loss` with a fixed reduction."""
+
+    function = staticmethod(mse_loss)
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
 
 class L1Loss(Fixed):
@@ -40,8 +87,10 @@ class L1Loss(Fixed):
 
     function = staticmethod(l1_loss)
 
-    def __init__(self, reduction: str = "mean") -> None:
-        self._fix(reduction=reduction)
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
 
 class NLLLoss(Fixed):
@@ -53,11 +102,14 @@ class NLLLoss(Fixed):
     def __init__(
         self,
         weight: Tensor | None = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         self.register_buffer("weight", weight)
-        self._fix(ignore_index=ignore_index, reduction=reduction)
+        chosen = _reduction(size_average, reduce, reduction)
+        self._fix(ignore_index=ignore_index, reduction=chosen)
         self._given += ("weight",)
 
 
@@ -67,9 +119,13 @@ class BCELoss(Fixed):
     function = staticmethod(binary_cross_entropy)
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
         self.register_buffer("weight", weight)
-        self._fix(reduction=reduction)
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
         self._given += ("weight",)
 
 
@@ -83,12 +139,14 @@ class BCEWithLogitsLoss(Fixed):
     def __init__(
         self,
         weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
-        self._fix(reduction=reduction)
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
         self._given += (
             "weight",
             "pos_weight",
@@ -100,8 +158,11 @@ class SmoothL1Loss(Fixed):
 
     function = staticmethod(smooth_l1_loss)
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        self._fix(reduction=reduction, beta=beta)
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean", beta: float = 1.0,
+    ) -> None:  # fmt: skip
+        self._fix(reduction=_reduction(size_average, reduce, reduction), beta=beta)
 
 
 class HuberLoss(Fixed):
@@ -118,8 +179,11 @@ class KLDivLoss(Fixed):
 
     function = staticmethod(kl_div)
 
-    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
-        self._fix(reduction=reduction, log_target=log_target)
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean", log_target: bool = False,
+    ) -> None:  # fmt: skip
+        self._fix(reduction=_reduction(size_average, reduce, reduction), log_target=log_target)
 
 
 class PoissonNLLLoss(Fixed):
@@ -131,10 +195,17 @@ class PoissonNLLLoss(Fixed):
         self,
         log_input: bool = True,
         full: bool = False,
+        size_average: bool | None = None,
         eps: float = 1e-8,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        self._fix(log_input=log_input, full=full, eps=eps, reduction=reduction)
+        self._fix(
+            log_input=log_input,
+            full=full,
+            eps=eps,
+            reduction=_reduction(size_average, reduce, reduction),
+        )
 
 
 class GaussianNLLLoss(Fixed):
@@ -151,8 +222,11 @@ class MarginRankingLoss(Fixed):
 
     function = staticmethod(margin_ranking_loss)
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        self._fix(margin=margin, reduction=reduction)
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
 
 
 class HingeEmbeddingLoss(Fixed):
@@ -160,8 +234,11 @@ class HingeEmbeddingLoss(Fixed):
 
     function = staticmethod(hinge_embedding_loss)
 
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        self._fix(margin=margin, reduction=reduction)
+    def __init__(
+        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
 
 
 class CosineEmbeddingLoss(Fixed):
@@ -169,8 +246,11 @@ class CosineEmbeddingLoss(Fixed):
 
     function = staticmethod(cosine_embedding_loss)
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        self._fix(margin=margin, reduction=reduction)
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
 
 
 class SoftMarginLoss(Fixed):
@@ -178,8 +258,10 @@ class SoftMarginLoss(Fixed):
 
     function = staticmethod(soft_margin_loss)
 
-    def __init__(self, reduction: str = "mean") -> None:
-        self._fix(reduction=reduction)
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
 
 class MultiLabelSoftMarginLoss(Fixed):
@@ -188,9 +270,13 @@ class MultiLabelSoftMarginLoss(Fixed):
     function = staticmethod(multilabel_soft_margin_loss)
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
         self.register_buffer("weight", weight)
-        self._fix(reduction=reduction)
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
         self._given += ("weight",)
 
 
@@ -205,10 +291,12 @@ class MultiMarginLoss(Fixed):
         p: int = 1,
         margin: float = 1.0,
         weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         self.register_buffer("weight", weight)
-        self._fix(p=p, margin=margin, reduction=reduction)
+        self._fix(p=p, margin=margin, reduction=_reduction(size_average, reduce, reduction))
         self._given += ("weight",)
 
 
@@ -217,8 +305,10 @@ class MultiLabelMarginLoss(Fixed):
 
     function = staticmethod(multilabel_margin_loss)
 
-    def __init__(self, reduction: str = "mean") -> None:
-        self._fix(reduction=reduction)
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
 
 class TripletMarginLoss(Fixed):
@@ -232,9 +322,30 @@ class TripletMarginLoss(Fixed):
         p: float = 2.0,
         eps: float = 1e-6,
         swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        self._fix(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
+        self._fix(
+            margin=margin,
+            p=p,
+            eps=eps,
+            swap=swap,
+            reduction=_reduction(size_average, reduce, reduction),
+        )
+
+
+class TripletMarginWithDistanceLoss(Fixed):
+    """`triplet_margin_with_distance_loss` with fixed options."""
+
+    function = staticmethod(triplet_margin_with_distance_loss)
+
+    def __init__(
+        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        self._fix(distance_function=distance_function, margin=margin, swap=swap,
+                  reduction=reduction)  # fmt: skip
 
 
 class CTCLoss(Fixed):

@@ -36,7 +36,8 @@ from rushlight.core.functional.network.layers import (
 )
 from rushlight.core.nn.init import constant_
 from rushlight.core.nn.layers.fixed import Fixed
-from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.module import Kind, Module, Place
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.norm import log_softmax
 from rushlight.core.tensor.tensor import Tensor
 
@@ -100,7 +101,12 @@ class Hardtanh(Fixed):
 
     function = staticmethod(hardtanh)
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
+        min_value: float | None = None, max_value: float | None = None,
+    ) -> None:  # fmt: skip
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         self._fix(min_val=min_val, max_val=max_val, inplace=inplace)
 
 
@@ -242,9 +248,13 @@ class PairwiseDistance(Fixed):
 class PReLU(Module):
     """x, and a learned slope times x below zero: one slope, or one per channel (dim 1)."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Place = None,
+        dtype: Kind = None,
+    ) -> None:  # fmt: skip
         self.num_parameters, self.init = num_parameters, init
         self.weight = parameter(num_parameters)
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Every slope is `init`."""

@@ -8,7 +8,8 @@ from typing import Any
 from rushlight.core.functional.pieces import stack
 from rushlight.core.functional.random import dropout
 from rushlight.core.nn import init
-from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.module import Kind, Module, Place
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
@@ -59,12 +60,16 @@ class _Cell(_Uniform):
     kind = "RNN"
     relu = False
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
+        dtype: Kind = None,
+    ) -> None:  # fmt: skip
         gates = _KINDS[self.kind][1] * hidden_size
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_ih, self.weight_hh = parameter(gates, input_size), parameter(gates, hidden_size)
         self.bias_ih = parameter(gates) if bias else None
         self.bias_hh = parameter(gates) if bias else None
+        self._fill(device, dtype)
 
     def _step(self, input: Tensor, state: State | None) -> State:
         step, _, count = _KINDS[self.kind]
@@ -89,9 +94,10 @@ class RNNCell(_Cell):
     """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias)
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+        device: Place = None, dtype: Kind = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity, self.relu = nonlinearity, _is_relu("RNNCell", nonlinearity)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -137,7 +143,7 @@ class _Recurrent(_Uniform):
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        proj_size: int = 0,
+        proj_size: int = 0, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
         if min(input_size, hidden_size, num_layers) < 1 or not 0 <= dropout <= 1:
@@ -162,6 +168,7 @@ class _Recurrent(_Uniform):
                     setattr(self, f"bias_hh_{suffix}", parameter(gates))
                 if proj_size:
                     setattr(self, f"weight_hr_{suffix}", parameter(proj_size, hidden_size))
+        self._fill(device, dtype)
 
     def _suffixes(self, layer: int) -> list[str]:
         return [f"l{layer}", *([f"l{layer}_reverse"] if self.bidirectional else [])]
@@ -169,17 +176,20 @@ class _Recurrent(_Uniform):
     def flatten_parameters(self) -> None:
         """Nothing: parameters need no common memory here."""
 
+    def _weights(self, *names: str) -> Any:
+        return (getattr(self, name, None) for name in names)
+
     def _direction(
         self, x: Tensor, suffix: str, state: State, seen: Tensor | None
     ) -> tuple[Tensor, State]:
         """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
         step = _KINDS[self.kind][0]
-        own = vars(self)
         steps = range(x.shape[0])
         # One product for the inputs of all steps; only the state's products wait for each other.
-        gates = linear(x, own[f"weight_ih_{suffix}"], own.get(f"bias_ih_{suffix}")).unbind(0)
-        weight, bias = own[f"weight_hh_{suffix}"], own.get(f"bias_hh_{suffix}")
-        project = own.get(f"weight_hr_{suffix}")
+        gates = linear(x, *self._weights(f"weight_ih_{suffix}", f"bias_ih_{suffix}")).unbind(0)
+        weight, bias, project = self._weights(
+            f"weight_hh_{suffix}", f"bias_hh_{suffix}", f"weight_hr_{suffix}"
+        )
         found: list[Tensor | None] = [None] * len(steps)
         for t in reversed(steps) if suffix.endswith("reverse") else steps:
             new = step(gates[t], linear(state[0], weight, bias), state, self.relu)
@@ -272,10 +282,10 @@ class RNN(_Recurrent):
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
         bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False,
+        bidirectional: bool = False, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                         bidirectional)  # fmt: skip
+                         bidirectional, device=device, dtype=dtype)  # fmt: skip
         self.nonlinearity, self.relu = nonlinearity, _is_relu("RNN", nonlinearity)
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from rushlight.core.functional.network.activations import scaled_dot_product_attention
 from rushlight.core.functional.random import dropout
 from rushlight.core.nn import init
-from rushlight.core.nn.activations import Dropout
 from rushlight.core.nn.containers import ModuleList
+from rushlight.core.nn.layers.basic import Dropout
 from rushlight.core.nn.linear import Linear
-from rushlight.core.nn.module import Module, parameter
+from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.norm import LayerNorm
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import full
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear
@@ -35,7 +36,8 @@ class MultiheadAttention(Module):
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
         add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
-        vdim: int | None = None, batch_first: bool = False,
+        vdim: int | None = None, batch_first: bool = False, device: Place = None,
+        dtype: Kind = None,
     ) -> None:  # fmt: skip
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
@@ -50,9 +52,10 @@ class MultiheadAttention(Module):
         self.k_proj_weight = None if same else parameter(embed_dim, self.kdim)
         self.v_proj_weight = None if same else parameter(embed_dim, self.vdim)
         self.in_proj_bias = parameter(3 * embed_dim) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
         self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
         self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
+        self._fill(device, dtype)
 
     def reset_parameters(self) -> None:
         """Glorot's uniform numbers; biases zero, the added keys and values normal."""
@@ -148,13 +151,13 @@ class _Layer(Module):
 
     def _build(
         self, d_model: int, dim_feedforward: int, p: float, activation: Activation, eps: float,
-        norm_first: bool, bias: bool, norms: int,
+        norm_first: bool, bias: bool, norms: int, device: Place, dtype: Kind,
     ) -> None:  # fmt: skip
-        self.linear1 = Linear(d_model, dim_feedforward, bias)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, device, dtype)
         self.dropout = Dropout(p)
-        self.linear2 = Linear(dim_feedforward, d_model, bias)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, device, dtype)
         for i in range(1, norms + 1):
-            setattr(self, f"norm{i}", LayerNorm(d_model, eps, bias=bias))
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps, True, bias, device, dtype))
             setattr(self, f"dropout{i}", Dropout(p))
         self.norm_first = norm_first
         self.activation = _activation(type(self).__name__, activation)
@@ -176,11 +179,12 @@ class TransformerEncoderLayer(_Layer):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True,
+        norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
+                                            device=device, dtype=dtype)  # fmt: skip
         self._build(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first,
-                    bias, 2)  # fmt: skip
+                    bias, 2, device, dtype)  # fmt: skip
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None,
@@ -202,13 +206,15 @@ class TransformerDecoderLayer(_Layer):
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True,
+        norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
+                                            device=device, dtype=dtype)  # fmt: skip
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias,
-                                                 batch_first=batch_first)  # fmt: skip
+                                                 batch_first=batch_first, device=device,
+                                                 dtype=dtype)  # fmt: skip
         self._build(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first,
-                    bias, 3)  # fmt: skip
+                    bias, 3, device, dtype)  # fmt: skip
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
@@ -245,7 +251,13 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """Copies of an encoder layer, one after another."""
+    """Copies of an encoder layer, one after another. The last two options change nothing here."""
+
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(encoder_layer, num_layers, norm)
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None,
@@ -257,6 +269,9 @@ class TransformerEncoder(_Stack):
 
 class TransformerDecoder(_Stack):
     """Copies of a decoder layer, one after another."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__(decoder_layer, num_layers, norm)
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
@@ -277,19 +292,24 @@ class Transformer(Module):
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
         num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True,
+        activation: Activation = "relu", custom_encoder: Any = None, custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
-        rest = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
-        self.encoder = TransformerEncoder(
+        rest = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
+                device, dtype)  # fmt: skip
+        self.encoder: Any = custom_encoder or TransformerEncoder(
             TransformerEncoderLayer(d_model, nhead, *rest), num_encoder_layers,
-            LayerNorm(d_model, layer_norm_eps, bias=bias),
+            LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype),
         )  # fmt: skip
-        self.decoder = TransformerDecoder(
+        self.decoder: Any = custom_decoder or TransformerDecoder(
             TransformerDecoderLayer(d_model, nhead, *rest), num_decoder_layers,
-            LayerNorm(d_model, layer_norm_eps, bias=bias),
+            LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype),
         )  # fmt: skip
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        for p in self.parameters():
+            if p.ndim > 1 and p.device.type != "meta":
+                init.xavier_uniform_(p)
 
     def forward(
         self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,

@@ -9,7 +9,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import softplus
 from rushlight.core.functional.recurrence import gated_delta_rule
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
 from rushlight.models.generation.cache_spec import State

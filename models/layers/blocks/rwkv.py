@@ -9,7 +9,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.recurrence import wkv
 from rushlight.core.functional.reductions import normalize
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.layers.attention import AttentionContext

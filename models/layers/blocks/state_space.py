@@ -11,7 +11,7 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import softplus
 from rushlight.core.functional.scan import causal_conv1d, selective_scan
 from rushlight.core.nn import init
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LARGEST_SIZE, choose
 from rushlight.models.generation.cache_spec import State

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn, ops
-from rushlight.core.nn.module import parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
@@ -97,6 +97,7 @@ class Layer(nn.Module):
 class Seq2Seq(Seq2SeqLM):
     """Text to text by `spec`."""
 
+    @nn.layers_on("meta")
     def __init__(self, config: Any, spec: Seq2SeqSpec) -> None:
         self.config, self.spec = config, spec
         self.vocab_size, self.context_length = spec.vocab, spec.context

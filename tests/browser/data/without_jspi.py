@@ -119,7 +119,6 @@ async def check_training() -> None:
         model = nn.Sequential(
             nn.Linear(2, 16), nn.BatchNorm1d(16, momentum=None), nn.ReLU(), nn.Linear(16, 2)
         )
-        model.init_()
         model.to(device)
         rl.manual_seed(5)  # each device draws for itself
         chosen = optim.AdamW(model.parameters(), lr=0.03)

@@ -266,7 +266,7 @@ def test_small_matrices_learn_beside_blocks(device: str, captured: bool) -> None
     before = layer.weight.raw_bytes()
     a = rl.tensor(draws(4, (last, 4)) * 0.1).float().to(device).requires_grad_()
     b = rl.zeros(4, MANY, device=device).requires_grad_()
-    first = nn.Linear(8, last, bias=False).init_(device)
+    first = nn.Linear(8, last, bias=False).to(device)
     x = rl.tensor(draws(5, (64, 8))).float().to(device)
     wish = rl.tensor(draws(6, (64, 8)) @ draws(7, (8, last)) @ values.T * 0.1).float().to(device)
     optimizer = rl.optim.AdamW([a, b, *first.parameters()], lr=0.02)

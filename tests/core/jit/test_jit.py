@@ -232,7 +232,7 @@ def test_rows_of_blocks_are_results(device: str) -> None:
 
 
 def test_replay_sees_writes_to_parameters(device: str) -> None:
-    layer = rl.nn.Linear(4, 3).init_(device)
+    layer = rl.nn.Linear(4, 3).to(device)
     counted = Counted(lambda x: layer(x).relu())
     captured: Any = rl.jit(counted)
     with rl.no_grad():
@@ -245,7 +245,7 @@ def test_replay_sees_writes_to_parameters(device: str) -> None:
 
 @pytest.mark.parametrize("how", ["set_", "assign", "attribute", "kept", "to", "list"])
 def test_other_memory_is_captured_anew(device: str, how: str) -> None:
-    layer = rl.nn.Linear(4, 3).init_(device)
+    layer = rl.nn.Linear(4, 3).to(device)
     held = [data(device, 2, 3)]
     counted = Counted(lambda x: layer(x) + held[0])
     captured: Any = rl.jit(counted)
@@ -292,7 +292,7 @@ def test_a_module_in_anothers_place_is_another(device: str) -> None:
     x = data(device, 2, 4)
     with rl.no_grad():
         for _ in range(8):  # as one goes, the next is likely to get its id
-            layer = rl.nn.Linear(4, 3).init_(device)
+            layer = rl.nn.Linear(4, 3).to(device)
             assert run(layer, x).tolist() == layer(x).tolist()
         for _ in range(3):
             run(layer, x)
@@ -302,9 +302,9 @@ def test_a_module_in_anothers_place_is_another(device: str) -> None:
 @pytest.mark.parametrize("how", ["placed", "assigned", "removed", "given back"])
 def test_a_module_with_another_child_is_captured_anew(device: str, how: str) -> None:
     """Also where nothing else ends that the executable reaches, or the child has no parameters."""
-    net: Any = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.ReLU(), rl.nn.Linear(3, 3)).init_(device)
+    net: Any = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.ReLU(), rl.nn.Linear(3, 3)).to(device)
     captured: Any = rl.jit(lambda x: net(x))
-    held = [list(net), rl.nn.Linear(3, 3).init_(device)]
+    held = [list(net), rl.nn.Linear(3, 3).to(device)]
     for child in (held[1], rl.nn.Tanh(), rl.nn.Sigmoid()):
         for seed in range(3):
             x = data(device, 2, 3, seed=seed)
@@ -598,8 +598,8 @@ def test_a_switch_of_grad_mode_raises(device: str, enabled: bool) -> None:
 
 
 def test_the_librarys_own_switches_are_fine(device: str) -> None:
-    norm: Any = rl.nn.BatchNorm1d(3).init_(device)
-    other: Any = rl.nn.BatchNorm1d(3).init_(device)
+    norm: Any = rl.nn.BatchNorm1d(3).to(device)
+    other: Any = rl.nn.BatchNorm1d(3).to(device)
     captured: Any = rl.jit(lambda x: norm(x))
     for seed in range(3):
         x = data(device, 4, 3, seed=seed)
@@ -693,10 +693,10 @@ def test_gradients_inside(device: str) -> None:
 @pytest.mark.parametrize("kind", ["SGD", "AdamW"])
 def test_a_training_step(device: str, kind: str) -> None:
     rl.manual_seed(1)
-    start = rl.nn.Linear(3, 2).init_(device).state_dict()
+    start = rl.nn.Linear(3, 2).to(device).state_dict()
 
     def train(wrap: Callable[[Any], Any]) -> list[Any]:
-        layer = rl.nn.Linear(3, 2).init_(device)
+        layer = rl.nn.Linear(3, 2).to(device)
         layer.load_state_dict(start)
         optimizer = getattr(rl.optim, kind)(layer.parameters(), lr=0.1)
 
@@ -1047,7 +1047,7 @@ def test_reuse_takes_less_memory(device: str) -> None:
 def test_a_small_network(device: str) -> None:
     rl.manual_seed(0)
     net = rl.nn.Sequential(rl.nn.Linear(6, 16), rl.nn.GELU(), rl.nn.LayerNorm(16),
-                           rl.nn.Linear(16, 3)).init_(device)  # fmt: skip
+                           rl.nn.Linear(16, 3)).to(device)  # fmt: skip
     same(lambda x: net(x), device, (5, 6))
     same(net, device, (5, 6))
 

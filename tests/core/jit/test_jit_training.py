@@ -80,7 +80,7 @@ class Run:
 
     def __init__(self, device: str, make: Make, model: Callable[[], nn.Module] = mlp) -> None:
         rl.manual_seed(3)
-        self.device, self.model = device, model().init_(device)
+        self.device, self.model = device, model().to(device)
         self.optimizer = make(self.model.parameters())
         self.params = list(self.model.parameters())
 
@@ -1025,7 +1025,7 @@ def test_activations_share_memory(device: str) -> None:
     """A deep network's step holds what backward needs, once; not every intermediate."""
     rl.manual_seed(0)
     layers = [m for _ in range(6) for m in (nn.Linear(32, 32), nn.GELU())]
-    model = nn.Sequential(*layers).init_(device)
+    model = nn.Sequential(*layers).to(device)
     made = optim.SGD(model.parameters(), lr=0.01)
     sizes = {}
     for passes in (("reuse",), ()):

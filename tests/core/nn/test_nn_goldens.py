@@ -44,8 +44,8 @@ def test_a_layer_agrees_with_torch(name: str, device: str, widest: str) -> None:
     case = CASES["layers"][name]
     for dtype in dict.fromkeys(("float32", widest)):
         module = eval(case["layer"], {"nn": rl.nn}).train(case["training"])
-        state = {k: given(t, dtype, device) for k, t in part(name, "state").items()}
-        module.load_state_dict(state)
+        state = {k: given(t, dtype, device).clone() for k, t in part(name, "state").items()}
+        module.load_state_dict(state, assign=True)
         assert list(module.state_dict()) == case["names"]
         x = given(GOLDENS[f"{name}/in"], dtype, device)
         if x.dtype.is_floating_point:

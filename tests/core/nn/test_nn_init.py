@@ -132,7 +132,7 @@ def test_weights_are_uniform_by_their_fan(
     layer: nn.Linear | nn.Conv2d, fan: int, device: str
 ) -> None:
     rl.manual_seed(0)
-    layer.init_(device)
+    layer.to(device)
     bound = 1 / math.sqrt(fan)
     assert layer.bias is not None
     for t, near in ((layer.weight, 0.98), (layer.bias, 0.5)):
@@ -142,15 +142,15 @@ def test_weights_are_uniform_by_their_fan(
 
 def test_defaults_of_the_others(device: str) -> None:
     rl.manual_seed(0)
-    table = nn.Embedding(200, 50, padding_idx=-1).init_(device)
+    table = nn.Embedding(200, 50, padding_idx=-1).to(device)
     assert_close(table.weight.detach()[199], [0.0] * 50)
     assert abs(table.weight.detach()[:199].std().item() - 1) < 0.02
     for norm in (nn.LayerNorm(3), nn.GroupNorm(1, 3), nn.BatchNorm1d(3), nn.BatchNorm2d(3)):
-        norm.init_(device)
+        norm.to(device)
         assert norm.weight is not None and norm.bias is not None
         assert norm.weight.tolist() == [1.0] * 3 and norm.bias.tolist() == [0.0] * 3
-    assert nn.RMSNorm(2).init_(device).state_dict()["weight"].tolist() == [1.0, 1.0]
-    state = nn.BatchNorm1d(2).init_(device).state_dict()
+    assert nn.RMSNorm(2).to(device).state_dict()["weight"].tolist() == [1.0, 1.0]
+    state = nn.BatchNorm1d(2).to(device).state_dict()
     assert {k: t.tolist() for k, t in state.items()} == {
         "weight": [1.0, 1.0],
         "bias": [0.0, 0.0],

@@ -86,7 +86,7 @@ def test_what_is_shared_is_listed_once_and_saved_under_each_name() -> None:
             self.head.weight = self.emb.weight
             self.again = self.head
 
-    tied = Tied().init_()
+    tied = Tied()
     assert [n for n, _ in tied.named_parameters()] == ["emb.weight"]
     assert [n for n, _ in tied.named_children()] == ["emb", "head"]
     assert list(tied.state_dict()) == ["emb.weight", "head.weight", "again.weight"]
@@ -106,7 +106,7 @@ def test_apply_goes_to_children_first() -> None:
 
 
 def test_assignment_keeps_parameters_parameters() -> None:
-    layer = nn.Linear(2, 2).init_()
+    layer = nn.Linear(2, 2)
     with pytest.raises(TypeError, match=r"Linear.weight is a parameter; assign nn.Parameter"):
         layer.weight = rl.zeros(2, 2)  # type: ignore[assignment]
     layer.weight = nn.Parameter(rl.zeros(2, 2))
@@ -149,13 +149,13 @@ def test_a_parameter_shares_memory_and_can_be_copied_and_pickled() -> None:
 
 
 def test_a_module_can_be_copied_and_pickled(device: str) -> None:
-    net = Net().init_(device).eval()
+    net = Net().to(device).eval()
     ids = rl.tensor([[1, 2]], device=device)
-    for twin in (copy.deepcopy(net), copy.deepcopy(Net()).init_(device).eval()):
+    for twin in (copy.deepcopy(net), copy.deepcopy(Net()).to(device).eval()):
         twin.load_state_dict(net.state_dict())
         assert_close(twin(ids), net(ids).detach().numpy(), "exact")
         assert not {id(p) for p in twin.parameters()} & {id(p) for p in net.parameters()}
-    layer = nn.Linear(2, 3).init_(device)
+    layer = nn.Linear(2, 3, device=device)
     again = pickle.loads(pickle.dumps(layer))
     assert again.weight.tolist() == layer.weight.tolist() and again.weight.requires_grad
 
@@ -164,7 +164,7 @@ def test_a_module_without_forward_says_so() -> None:
     with pytest.raises(NotImplementedError, match="Thing has no forward method"):
         type("Thing", (nn.Module,), {})()(1)
     with pytest.raises(TypeError):
-        nn.ReLU(3)  # type: ignore[call-arg]
+        nn.Tanh(3)  # type: ignore[call-arg]
 
 
 # --- containers ---------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_module_without_forward_says_so() -> None:
 
 def test_sequential_calls_one_after_the_other(device: str) -> None:
     net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-    net.append(nn.Linear(3, 1)).init_(device)
+    net.append(nn.Linear(3, 1)).to(device)
     x = rl.randn(4, 2, device=device)
     assert_close(net(x), net[2](net[1](net[0](x))).detach().numpy(), "exact")
     assert len(net) == 3 and isinstance(net[-1], nn.Linear) and len(net[:2]) == 2
@@ -209,6 +209,7 @@ def test_module_list_and_dict() -> None:
 class Llama(nn.Module):
     """The shapes of a model with seven billion parameters."""
 
+    @nn.layers_on("meta")
     def __init__(self) -> None:
         dim, inner = 4096, 11008
         self.embed_tokens = nn.Embedding(32000, dim)
@@ -224,7 +225,7 @@ class Llama(nn.Module):
         self.head = nn.Linear(dim, 32000, bias=False)
 
 
-def test_building_a_model_allocates_nothing(count_steps: Callable[..., int]) -> None:
+def test_building_a_model_on_meta_allocates_nothing(count_steps: Callable[..., int]) -> None:
     assert sum(p.numel() for p in Llama().parameters()) > 6.7e9
     assert count_steps(Llama) < 1000 * sum(1 for _ in Llama().parameters())
     tracemalloc.start()
@@ -242,25 +243,45 @@ def test_shapes_can_be_followed_without_memory() -> None:
 
 
 def test_a_module_without_memory_says_what_to_do(device: str) -> None:
+    with nn.layers_on("meta"):
+        linear, norm = nn.Linear(2, 3), nn.BatchNorm1d(2)
     with pytest.raises(
         ValueError,
         match=rf"linear: input 1 of shape \(3, 2\) is on the meta device and has no values, "
         rf"another is on {device}.*call the module's \.init_\(\) or load weights",
     ):
-        nn.Linear(2, 3)(rl.zeros(1, 2, device=device))
+        linear(rl.zeros(1, 2, device=device))
     with pytest.raises(ValueError, match=r"is on the meta device.*init_\(\)"):
-        nn.BatchNorm1d(2)(rl.zeros(3, 2, device=device))
+        norm(rl.zeros(3, 2, device=device))
     with pytest.raises(RuntimeError, match=r"no values; call \.init_\(\)"):
-        nn.Linear(2, 3).weight.tolist()
+        linear.weight.tolist()
     with pytest.raises(RuntimeError, match=r"no values; call \.init_\(\)"):
-        nn.Linear(2, 3).to(device)
+        linear.to(device)
     with pytest.raises(RuntimeError, match=r"call init_\(\) on its module"):
-        nn.init.zeros_(nn.Linear(2, 3).weight)
+        nn.init.zeros_(linear.weight)
+    with pytest.raises(RuntimeError, match=r"copy_: .* has no memory"), rl.no_grad():
+        linear.weight.copy_(rl.zeros(3, 2, device=device))
+
+
+def test_a_layer_has_values_at_once_and_no_write_is_lost(device: str) -> None:
+    rl.manual_seed(3)
+    first = nn.Linear(3, 2, device=device, dtype=rl.float32)
+    rl.manual_seed(3)
+    assert nn.Linear(3, 2, device=device).weight.tolist() == first.weight.tolist()
+    assert first.weight.device is rl.device(device)
+    with rl.no_grad():
+        first.weight.copy_(rl.ones(2, 3))
+    first.init_(device)
+    assert first.weight.tolist() == [[1.0] * 3] * 2
+    assert nn.Linear(2, 2, dtype=rl.float16, device=device).weight.dtype is rl.float16
+    with nn.layers_on(device):
+        assert nn.BatchNorm1d(2).running_var.tolist() == [1.0, 1.0]  # type: ignore[union-attr]
 
 
 def test_init_gives_memory_and_keeps_what_has_values(device: str) -> None:
     rl.manual_seed(3)
-    net = Net()
+    with nn.layers_on("meta"):
+        net, twin = Net(), Net()
     before = {n: id(p) for n, p in net.named_parameters()}
     assert net.init_(device) is net
     assert {n: id(p) for n, p in net.named_parameters()} == before
@@ -271,9 +292,12 @@ def test_init_gives_memory_and_keeps_what_has_values(device: str) -> None:
     assert net.positions.tolist() == list(range(8))
     first = net.state_dict()["layers.1.fc.weight"].tolist()
     rl.manual_seed(3)
-    assert Net().init_(device).layers[1].fc.weight.tolist() == first
-    net.init_(device)  # again: other numbers
-    assert net.layers[1].fc.weight.tolist() != first
+    assert twin.init_(device).layers[1].fc.weight.tolist() == first
+    twin.layers[0].fc.weight.set_(rl.zeros(4, 4, device="meta"))
+    twin.init_(device)  # fills one parameter, and keeps the bias beside it
+    bias, kept = twin.layers[0].fc.bias, net.layers[0].fc.bias
+    assert bias is not None and kept is not None and bias.tolist() == kept.tolist()
+    assert twin.layers[0].fc.weight.tolist() != net.layers[0].fc.weight.tolist()
     out = net(rl.tensor([[1, 2]], device=device))
     out.sum().backward()
     assert all(p.grad is not None for p in net.parameters())
@@ -289,7 +313,7 @@ def test_a_parameter_that_nobody_fills_is_named() -> None:
 
 
 def test_to_converts_floats_and_keeps_identity(device: str) -> None:
-    net = Net().init_(device)
+    net = Net().to(device)
     weight = net.emb.weight
     net(rl.tensor([1], device=device)).sum().backward()
     assert net.to(rl.float16) is net
@@ -301,8 +325,9 @@ def test_to_converts_floats_and_keeps_identity(device: str) -> None:
     assert weight.dtype is rl.float32
     assert net.to("meta", "bfloat16").emb.weight.device.type == "meta"
     assert weight.dtype is rl.bfloat16
-    built = nn.Linear(2, 2).to(dtype=rl.float64).init_(device) if device == "cpu" else None
-    assert built is None or built.weight.dtype is rl.float64
+    with nn.layers_on("meta"):
+        built = nn.Linear(2, 2).to(dtype=rl.float64)
+    assert device != "cpu" or built.init_(device).weight.dtype is rl.float64
     with pytest.raises(TypeError, match="a module takes a floating dtype, not int32"):
         net.to(rl.int32)
     with pytest.raises(ValueError, match="device 'nowhere' is not supported"):
@@ -310,7 +335,7 @@ def test_to_converts_floats_and_keeps_identity(device: str) -> None:
 
 
 def test_mode_and_gradients(device: str) -> None:
-    net = Net().init_(device)
+    net = Net().to(device)
     assert net.training and net.drop.training
     assert net.eval() is net and not net.drop.training and not net.layers[1].fc.training
     assert net.train().drop.training
@@ -328,7 +353,7 @@ def test_mode_and_gradients(device: str) -> None:
 
 
 def test_a_state_dict_shares_memory_without_history() -> None:
-    layer = nn.Linear(2, 2).init_()
+    layer = nn.Linear(2, 2)
     state = layer.state_dict()
     assert state["weight"].storage is layer.weight.storage
     assert not state["weight"].requires_grad and type(state["weight"]) is rl.Tensor
@@ -336,7 +361,7 @@ def test_a_state_dict_shares_memory_without_history() -> None:
 
 def test_loading_copies_unless_told_to_share(device: str) -> None:
     source = {"weight": rl.ones(2, 3, device=device), "bias": rl.zeros(2, device=device)}
-    bare, filled = nn.Linear(3, 2), nn.Linear(3, 2).init_(device)
+    bare, filled = nn.Linear(3, 2, device="meta"), nn.Linear(3, 2, device=device)
     for layer in (bare, filled):
         before = layer.weight
         assert layer.load_state_dict(source) == ([], [])
@@ -351,7 +376,8 @@ def test_loading_copies_unless_told_to_share(device: str) -> None:
 
 def test_loading_keeps_the_stored_dtype_unless_the_module_has_one(device: str) -> None:
     half = {"weight": rl.ones(2, 3, dtype=rl.bfloat16, device=device)}
-    bare, filled = nn.Linear(3, 2, bias=False), nn.Linear(3, 2, bias=False).init_(device)
+    bare = nn.Linear(3, 2, bias=False, device="meta")
+    filled = nn.Linear(3, 2, bias=False, device=device)
     bare.load_state_dict(half)
     filled.load_state_dict(half)
     assert bare.weight.dtype is rl.bfloat16 and filled.weight.dtype is rl.float32
@@ -362,7 +388,7 @@ def test_loading_keeps_the_stored_dtype_unless_the_module_has_one(device: str) -
 
 
 def test_buffers_are_loaded(device: str) -> None:
-    norm, other = nn.BatchNorm1d(2).init_(device), nn.BatchNorm1d(2)
+    norm, other = nn.BatchNorm1d(2, device=device), nn.BatchNorm1d(2)
     norm(rl.randn(6, 2, device=device))
     other.load_state_dict(norm.state_dict())
     assert other.num_batches_tracked is not None and other.num_batches_tracked.item() == 1
@@ -415,20 +441,20 @@ def test_an_unused_tensor_is_named() -> None:
 
 
 def test_a_wrong_shape_or_kind_is_named_even_when_not_strict() -> None:
-    layer = nn.Linear(2, 1).init_()
+    layer = nn.Linear(2, 1)
     state = {"weight": rl.zeros(2, 1), "bias": rl.zeros(1)}
     for strict in (True, False):
         text = refusal(layer, state, strict=strict)
         assert text == 'load: "weight" is (2, 1); the module takes (1, 2)'
     ints = {"weight": rl.zeros(1, 2, dtype=rl.int64), "bias": rl.zeros(1)}
     assert refusal(layer, ints) == 'load: "weight" is int64; the module takes float32'
-    norm = nn.BatchNorm1d(1).init_()
+    norm = nn.BatchNorm1d(1)
     floats = {**norm.state_dict(), "num_batches_tracked": rl.zeros(())}
     assert refusal(norm, floats) == (
         'load: "num_batches_tracked" is float32; the module takes int64'
     )
     with pytest.raises(TypeError, match='load: "weight" is a ndarray, not a Tensor'):
-        layer.load_state_dict({"weight": np.zeros((1, 2))}, strict=False)  # type: ignore[dict-item]
+        layer.load_state_dict({"weight": np.zeros((1, 2))}, strict=False)
 
 
 def test_many_misfits_are_counted() -> None:
@@ -438,7 +464,7 @@ def test_many_misfits_are_counted() -> None:
 
 
 def test_not_strict_takes_what_is_there() -> None:
-    layer = nn.Linear(2, 1)
+    layer = nn.Linear(2, 1, device="meta")
     found = layer.load_state_dict({"weight": rl.ones(1, 2), "extra": rl.ones(1)}, strict=False)
     assert found.missing_keys == ["bias"] and found.unexpected_keys == ["extra"]
     assert layer.weight.tolist() == [[1.0, 1.0]]
@@ -448,7 +474,7 @@ def test_not_strict_takes_what_is_there() -> None:
 
 
 def test_a_module_goes_through_a_file(tmp_path: Any, device: str) -> None:
-    net = Net().init_(device).eval()
+    net = Net().to(device).eval()
     rl.save(net.state_dict(), tmp_path / "net.safetensors")
     again = Net().eval()
     again.load_state_dict(rl.load(tmp_path / "net.safetensors", device=device))

@@ -243,7 +243,7 @@ def test_dropouts_write_in_place_where_asked(device: str) -> None:
 
 
 def test_a_causal_hint_needs_its_mask(device: str) -> None:
-    layer = rl.nn.MultiheadAttention(4, 2).init_(device)
+    layer = rl.nn.MultiheadAttention(4, 2).to(device)
     x = rl.ones(3, 1, 4, device=device)
     with pytest.raises(ValueError, match="is_causal says of attn_mask"):
         layer(x, x, x, is_causal=True)

@@ -89,7 +89,7 @@ def test_the_storage_of_a_parameter_stays(device: str) -> None:
 def test_an_optimizer_can_be_made_before_the_memory(device: str) -> None:
     layer = nn.Linear(2, 1)
     made = optim.AdamW(layer.parameters(), lr=0.1)
-    layer.init_(device)
+    layer.to(device)
     first = layer.weight.tolist()
     layer(rl.ones(1, 2, device=device)).sum().backward()
     made.step()

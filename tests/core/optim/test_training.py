@@ -68,7 +68,7 @@ def spiral(count: int, device: str) -> tuple[rl.Tensor, rl.Tensor]:
 def test_a_network_learns_a_spiral(kind: str, device: str) -> None:
     rl.manual_seed(0)
     x, y = spiral(100, device)
-    model = MLP(2, 32, 3).init_(device)
+    model = MLP(2, 32, 3).to(device)
     made: optim.Optimizer = (
         optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         if kind == "sgd"
@@ -85,7 +85,7 @@ def test_training_is_the_same_for_the_same_seed(device: str) -> None:
     def run() -> list[float]:
         rl.manual_seed(9)
         x, y = spiral(20, device)
-        model = MLP(2, 8, 3).init_(device)
+        model = MLP(2, 8, 3).to(device)
         return train(model, optim.AdamW(model.parameters()), x, y, 3, 16)
 
     assert run() == run()
@@ -105,7 +105,7 @@ def test_a_convolutional_network_learns_which_way_a_bar_lies(device: str) -> Non
         nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(4, 8, 3), nn.GroupNorm(2, 8), nn.GELU(), nn.AvgPool2d(2), nn.Flatten(),
         nn.Linear(8, 2),
-    ).init_(device)  # fmt: skip
+    ).to(device)  # fmt: skip
     train(model, optim.AdamW(model.parameters(), lr=0.02), x, y, 8, 16)
     assert accuracy(model, x, y) > 0.95
 
@@ -130,7 +130,7 @@ def away_from_loops(work: Callable[[], list[int]]) -> list[int]:
 def test_memory_stays_flat_over_two_hundred_steps(device: str) -> None:
     rl.manual_seed(0)
     x, y = spiral(20, device)
-    model = nn.Sequential(nn.Linear(2, 16), nn.GELU(), nn.Linear(16, 3)).init_(device)
+    model = nn.Sequential(nn.Linear(2, 16), nn.GELU(), nn.Linear(16, 3)).to(device)
     # SGD works with the same numbers in every step; those of AdamW's bias corrections go through
     # a cache that fills up slowly.
     made = optim.SGD(model.parameters(), lr=0.01, momentum=0.9, nesterov=True)
@@ -164,7 +164,7 @@ def test_memory_stays_flat_over_two_hundred_steps(device: str) -> None:
 
 def test_adamw_leaves_no_graph_behind(device: str) -> None:
     x, y = spiral(20, device)
-    model = MLP(2, 16, 3).init_(device)
+    model = MLP(2, 16, 3).to(device)
     made = optim.AdamW(model.parameters())
     gc.collect()
     gc.disable()
@@ -188,6 +188,6 @@ def test_a_network_learns_handwritten_digits(device: str) -> None:
     )  # fmt: skip
     x, held_x, y, held_y = (rl.from_numpy(p).to(device) for p in parts)
     rl.manual_seed(0)
-    model = MLP(64, 128, 10).init_(device)
+    model = MLP(64, 128, 10).to(device)
     train(model, optim.AdamW(model.parameters(), lr=3e-3), x, y, 20, 64)
     assert accuracy(model, held_x, held_y) >= 0.96

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rushlight.core import ops
+from rushlight.core.functional.network.activations import done
 from rushlight.core.functional.random import dropout
-from rushlight.core.functional.shapes import flatten
+from rushlight.core.functional.shapes import flatten, unflatten
 from rushlight.core.nn.module import Module
 from rushlight.core.tensor.tensor import Tensor
 
 
-class ReLU(Module):
+class _Inplace(Module):
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """Whether the input is overwritten."""
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_Inplace):
     """max(x, 0)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as x."""
-        return ops.relu(x)
+        return done(x, ops.relu(x), self.inplace)
 
 
 class GELU(Module):
@@ -32,12 +44,12 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class SiLU(Module):
+class SiLU(_Inplace):
     """x * sigmoid(x)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as x."""
-        return ops.silu(x)
+        return done(x, ops.silu(x), self.inplace)
 
 
 class Tanh(Module):
@@ -59,12 +71,12 @@ class Sigmoid(Module):
 class Softmax(Module):
     """exp(x) along `dim`, scaled to sum to one."""
 
-    def __init__(self, dim: int = -1) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         self.dim = dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return ops.softmax(x, self.dim)
+        """Same shape as x. Without a dim, as in torch: 0 for 0, 1 or 3 dims, else 1."""
+        return ops.softmax(x, (0 if x.ndim in (0, 1, 3) else 1) if self.dim is None else self.dim)
 
     def extra_repr(self) -> str:
         """The dim."""
@@ -74,18 +86,18 @@ class Softmax(Module):
 class Dropout(Module):
     """In training, zeros each element with probability `p` and scales the others by 1/(1-p)."""
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         if not 0 <= p <= 1:
             raise ValueError(f"Dropout: p is {p}; it must be from 0 to 1")
-        self.p = p
+        self.p, self.inplace = p, inplace
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as x; x itself in eval mode."""
-        return dropout(x, self.p, self.training)
+        return done(x, dropout(x, self.p, self.training), self.inplace)
 
     def extra_repr(self) -> str:
         """The probability."""
-        return f"p={self.p}"
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Identity(Module):
@@ -112,3 +124,28 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """The dims."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Parts `dim` into several of these sizes; one may be -1."""
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """A view of the input if its layout allows, else a copy."""
+        return unflatten(input, self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        """The dim and the sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of (n, c, h, w) or (c, h, w)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as the input; ValueError for other numbers of dims."""
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: input is {input.shape}; it must have 3 or 4 dims")
+        return ops.softmax(input, -3)

@@ -1,0 +1,233 @@
+"""Hooks of modules: functions that run around forward, backward, and saving and loading."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from rushlight.core.jit import capture
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.autograd import is_grad_enabled
+from rushlight.core.tensor.op import Context, Meta, Op, rule
+from rushlight.core.tensor.tensor import Tensor
+
+_numbers = itertools.count()
+Hook = Callable[..., Any]
+_Table = Mapping[str, Mapping[int, tuple[Hook, Mapping[str, bool]]]]
+
+
+class RemovableHandle:
+    """What registering a hook returns; `remove()` takes the hook away. Also a context manager."""
+
+    def __init__(self, module: Hooked, kind: str) -> None:
+        self.module, self.kind, self.id = module, kind, next(_numbers)
+
+    def remove(self) -> None:
+        """Take the hook away; again has no effect."""
+        kept = {n: h for n, h in self.module._hooks.get(self.kind, {}).items() if n != self.id}
+        _replace(self.module, self.kind, kept)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def _replace(module: Hooked, kind: str, hooks: Mapping[int, Any]) -> None:
+    table = {k: v for k, v in {**module._hooks, kind: hooks}.items() if v}
+    object.__setattr__(module, "_hooks", table)
+    capture.child_replaced()  # captured functions did not call the hook
+
+
+def _unimplemented(self: Hooked, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(f"{type(self).__name__} has no forward method; define one")
+
+
+class Hooked:
+    """The part of Module that calls `forward` with the hooks around it."""
+
+    forward: Callable[..., Any] = _unimplemented
+    _hooks: _Table = MappingProxyType({})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooks:
+            return self._hooked(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _add_hook(
+        self, kind: str, hook: Hook, prepend: bool = False, **flags: bool
+    ) -> RemovableHandle:
+        handle, others = RemovableHandle(self, kind), self._hooks.get(kind, {})
+        new = {handle.id: (hook, flags)}
+        _replace(self, kind, {**new, **others} if prepend else {**others, **new})
+        return handle
+
+    def _each_hook(self, kind: str) -> Iterator[tuple[Hook, Mapping[str, bool]]]:
+        return iter(list(self._hooks.get(kind, {}).values()))
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, args) before forward; it may return other arguments.
+
+        with_kwargs: hook(module, args, kwargs), which returns None or both.
+        """
+        return self._add_hook("pre", hook, prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:  # fmt: skip
+        """Call hook(module, args, output) after forward; it may return another output.
+
+        with_kwargs: hook(module, args, kwargs, output). always_call: also where forward raises.
+        """
+        return self._add_hook("post", hook, prepend, with_kwargs=with_kwargs, always=always_call)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_output) before backward; it may return other gradients."""
+        return self._add_hook("backward_pre", hook, prepend)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output); it may return other gradients of inputs.
+
+        Both are tuples: of positional arguments (None for what needs no gradient), and of outputs.
+        """
+        return self._add_hook("backward", hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, prefix, keep_vars) before the state dict is made."""
+        return self._add_hook("state_pre", hook)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata), which may change the dict."""
+        return self._add_hook("state", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata, strict, missing, unused, errors).
+
+        The state dict is a copy that the hook may change; the three lists are empty.
+        """
+        return self._add_hook("load_pre", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, incompatible_keys) after loading."""
+        return self._add_hook("load", hook)
+
+    def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook, flags in self._each_hook("pre"):
+            if flags["with_kwargs"]:
+                given = hook(self, args, kwargs)
+                args, kwargs = (args, kwargs) if given is None else given
+            else:
+                given = hook(self, args)
+                args = _tuple(args if given is None else given)
+        called: set[Hook] = set()
+        try:
+            through = {"backward", "backward_pre"} & self._hooks.keys() and is_grad_enabled()
+            out = (_differentiated if through else _plain)(self, args, kwargs)
+            for hook, flags in self._each_hook("post"):
+                called.add(hook)
+                out = _after(self, hook, flags, args, kwargs, out)
+        except Exception:
+            for hook, flags in self._each_hook("post"):
+                if flags["always"] and hook not in called:
+                    _after(self, hook, flags, args, kwargs, None)
+            raise
+        return out
+
+
+def _after(module: Hooked, hook: Hook, flags: Mapping[str, bool], args: Any, kwargs: Any,
+           out: Any) -> Any:  # fmt: skip
+    rest = (kwargs, out) if flags["with_kwargs"] else (out,)
+    given = hook(module, args, *rest)
+    return out if given is None else given
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _plain(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return module.forward(*args, **kwargs)
+
+
+def _differentiated(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """forward between two boundaries, where backward calls the hooks."""
+    grad_output: list[tuple[Any, ...]] = [()]
+    floating = [isinstance(a, Tensor) and a.requires_grad for a in args]
+
+    def at_input(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook, _ in module._each_hook("backward"):
+            given = hook(module, grads, grad_output[0])
+            grads = grads if given is None else _tuple(given)
+        return grads
+
+    def at_output(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook, _ in module._each_hook("backward_pre"):
+            given = hook(module, grads)
+            grads = grads if given is None else _tuple(given)
+        grad_output[0] = grads
+        if not any(floating):
+            at_input((None,) * len(args))
+        return grads
+
+    out = module.forward(*_boundary(args, at_input), **kwargs)
+    if isinstance(out, Tensor):
+        return _boundary((out,), at_output)[0]
+    if not isinstance(out, tuple | list):
+        raise TypeError(
+            f"{type(module).__name__}: a module with a backward hook returned a "
+            f"{type(out).__name__}; it must return a tensor, or a tuple or list of them"
+        )
+    return type(out)(_boundary(tuple(out), at_output))
+
+
+def _infer_boundary(x: Meta, **_: Any) -> Meta:
+    return x.fresh()
+
+
+def _grad_boundary(c: Context, g: Tensor) -> Tensor:
+    found: Tensor = c.attrs["hook"](g)
+    return found
+
+
+# No backend runs this op. It is recorded by hand: its output is its input.
+BOUNDARY = Op("boundary", infer=_infer_boundary, grads=(rule(_grad_boundary),), register=False)
+
+
+def _boundary(values: tuple[Any, ...], hook: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The values; `hook` gets and may change the gradients of all of them at once.
+
+    Several tensors go through one flat copy, so that their gradients arrive together.
+    """
+    at = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+    if not at:
+        return values
+    tensors = [values[i] for i in at]
+    sizes = [t.numel() for t in tensors]
+
+    def changed(grad: Tensor) -> Tensor:
+        parts = [grad] if len(at) == 1 else grad.split(sizes)
+        grads: list[Any] = [None] * len(values)
+        for i, t, part in zip(at, tensors, parts, strict=True):
+            grads[i] = part.reshape(t.shape)
+        new = hook(tuple(grads))
+        if len(at) == 1:
+            found: Tensor = new[at[0]]
+            return found
+        return cat([new[i].reshape(-1) for i in at])
+
+    first = tensors[0] if len(at) == 1 else cat([t.reshape(-1) for t in tensors])
+    marked = first.detach()
+    BOUNDARY.record(marked, (first,), {"hook": changed})
+    found = list(values)
+    parts = [marked] if len(at) == 1 else marked.split(sizes)
+    for i, t, part in zip(at, tensors, parts, strict=True):
+        found[i] = part.reshape(t.shape)
+    return tuple(found)

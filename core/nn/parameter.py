@@ -1,0 +1,53 @@
+"""Parameter and Buffer: tensors that a module learns, and tensors that move with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.core import ops
+from rushlight.core.tensor.tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A tensor that a module learns. As an attribute it is one of `module.parameters()`.
+
+    It shares the memory of `data`. TypeError if requires_grad is set for a non-floating dtype.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        data = ops.empty((0,)) if data is None else data
+        super().__init__(data.storage, data.dtype, data.layout)
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+    def __reduce__(self) -> Any:
+        make, state = super().__reduce__()
+        return _unpickled, (make, state, self.requires_grad)
+
+
+def _unpickled(make: Callable[..., Tensor], state: tuple[Any, ...], needs: bool) -> Parameter:
+    return Parameter(make(*state), needs)
+
+
+class Buffer(Tensor):
+    """A tensor that becomes a buffer of the module that it is assigned to; see `register_buffer`.
+
+    It shares the memory of `data`.
+    """
+
+    __slots__ = ("persistent",)
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        data = ops.empty((0,)) if data is None else data
+        super().__init__(data.storage, data.dtype, data.layout)
+        self.persistent = persistent
+
+
+def parameter(*size: int) -> Parameter:
+    """A float32 parameter of this shape on the meta device, without memory."""
+    return Parameter(ops.empty(size, device="meta"))

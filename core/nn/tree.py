@@ -1,0 +1,132 @@
+"""The tree of modules: children, parameters and buffers, with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rushlight.core.nn.hooks import Hooked
+from rushlight.core.nn.parameter import Parameter
+from rushlight.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.core.nn.module import Module
+
+Self = TypeVar("Self", bound="Tree")
+
+
+class Tree(Hooked):
+    """The part of Module that walks attributes. Names are paths, such as "layers.0.weight"."""
+
+    _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
+
+    def _own_parameters(self) -> list[tuple[str, Tensor]]:
+        return [(n, v) for n, v in vars(self).items() if isinstance(v, Parameter)]
+
+    def _own_buffers(self) -> list[tuple[str, Tensor]]:
+        own = vars(self)
+        return [(n, own[n]) for n in self._buffers if own.get(n) is not None]
+
+    def _own_modules(self) -> list[tuple[str, Any]]:
+        return [(n, v) for n, v in vars(self).items() if isinstance(v, Tree)]
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Modules that are attributes of this one, each once, with their names."""
+        seen: set[int] = set()
+        for name, child in self._own_modules():
+            if id(child) not in seen:
+                seen.add(id(child))
+                yield name, child
+
+    def children(self) -> Iterator[Module]:
+        """Modules that are attributes of this one, each once."""
+        return (child for _, child in self.named_children())
+
+    def named_modules(
+        self: Any, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module (named "") and all below it, each once by default."""
+        memo = set() if memo is None else memo
+        if remove_duplicate and id(self) in memo:
+            return
+        memo.add(id(self))
+        yield prefix, self
+        for name, child in self._own_modules():
+            below = f"{prefix}.{name}" if prefix else name
+            yield from child.named_modules(memo, below, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at the path `target`; AttributeError that names the missing part."""
+        found: Any = self
+        for part in filter(None, target.split(".")):
+            child = vars(found).get(part)
+            if not isinstance(child, Tree):
+                raise AttributeError(f"{type(found).__name__} has no module {part!r} ({target!r})")
+            found = child
+        module: Module = found
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at the path `target`; strict: only in place of another."""
+        path, _, name = target.rpartition(".")
+        if strict:
+            self.get_submodule(target)
+        setattr(self.get_submodule(path), name, module)
+
+    def _get(self, target: str, kind: type[Tensor], what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        found = getattr(owner, name, None)
+        if not isinstance(found, kind) or (what == "buffer" and name not in owner._buffers):
+            raise AttributeError(f"{type(owner).__name__} has no {what} {name!r} ({target!r})")
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at the path `target`; AttributeError that names the missing part."""
+        found: Parameter = self._get(target, Parameter, "parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at the path `target`; AttributeError that names the missing part."""
+        found: Tensor = self._get(target, Tensor, "buffer")
+        return found
+
+    def _named(
+        self, own: Callable[[Any], list[tuple[str, Tensor]]], prefix: str, recurse: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+            for name, tensor in own(module):
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield f"{path}.{name}" if path else name, tensor
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their names, each once (a shared one by its first name)."""
+        return self._named(Tree._own_parameters, prefix, recurse)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters of this module and, by default, of all below it."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their names, each once."""
+        return self._named(Tree._own_buffers, prefix, recurse)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers of this module and, unless told otherwise, of those below it."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
+        """Call `fn` on every module, children before their parents; gives the module itself."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
