@@ -51,7 +51,8 @@ export async function read(store, listing, builder, heap, { signal, report }) {
       const notKept = store.refused;
       report?.({ stage: "download", file: file.path, ...totals, total, notKept });
     };
-    if (!file.path.endsWith(".safetensors") && !isGguf(file.path)) {
+    const weights = file.path.endsWith(".safetensors") && !file.path.includes("/");
+    if (!weights && !isGguf(file.path)) {
       small.set(file.path, await store.bytes(file, { signal, onBytes }));
       continue;
     }
