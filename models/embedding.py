@@ -36,9 +36,10 @@ def hidden_of(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | 
         if model.adapters:
             model.chosen.number = None
     if model.after is not None:
-        return model.after.tokens(hidden)
-    found: Tensor = model.linear(hidden) if model.late else hidden
-    return found
+        hidden = model.after.tokens(hidden)
+    elif model.late:
+        hidden = model.linear(hidden)
+    return hidden
 
 
 def embedded(model: SentenceEncoder, pooled_: Tensor, way: Way) -> Tensor:
