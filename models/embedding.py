@@ -35,7 +35,11 @@ def hidden_of(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | 
     finally:
         if model.adapters:
             model.chosen.number = None
-    return hidden if model.after is None else model.after.tokens(hidden)
+    if model.after is not None:
+        hidden = model.after.tokens(hidden)
+    elif model.late:
+        hidden = model.linear(hidden)
+    return hidden
 
 
 def embedded(model: SentenceEncoder, pooled_: Tensor, way: Way) -> Tensor:
@@ -61,7 +65,7 @@ def embeddings(model: SentenceEncoder, ids: Tensor, mask: Tensor, way: Way) -> T
 def token_vectors(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | None) -> Tensor:
     """(batch, length) ids and mask -> (batch, length, features)."""
     hidden = hidden_of(model, ids, mask, adapter)
-    late = model.after is not None and model.after.normalize_tokens
+    late = model.late if model.after is None else model.after.normalize_tokens
     return unit(hidden) if late else hidden
 
 

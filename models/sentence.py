@@ -61,6 +61,7 @@ class SentenceEncoder(Model):
     truncate: int | None = None
     similarity_name: str = "cosine"
     adapters: tuple[str, ...] = ()
+    late: bool = False  # the checkpoint has a projection `linear` of tokens' vectors
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the modules, the length limit and the prompts."""

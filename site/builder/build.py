@@ -277,7 +277,8 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
             f"model {name}: {folder} has no {missing[0] if missing else 'model.safetensors'}",
             hint="A folder holds config.json, tokenizer.json and model.safetensors, or one .gguf.",
         )
-    small = [folder / n for n in _small_files() if not gguf and (folder / n).is_file()]
+    names = [*_small_files(), *(f"{at.parent.name}/{at.name}" for at in folder.glob("[1-9]_*/*"))]
+    small = [folder / n for n in dict.fromkeys(names) if not gguf and (folder / n).is_file()]
     files: list[dict[str, Any]] = []
     for path in [*small, *pieces, *weights]:
         inner = path.relative_to(folder).as_posix()

@@ -64,6 +64,17 @@ def test_vectors_of_tokens(tmp_path: Path, device: str, sentence_folders: Module
         m.encode(["a"])
     with pytest.raises(RuntimeError, match="no head of masked words"):
         m.encode_sparse(["a"])
+    # The same as the first checkpoints have it.
+    config = json.loads((tmp_path / "config.json").read_bytes())
+    files = {"config.json": json.dumps(config | {"architectures": ["HF_ColBERT"]}).encode(),
+             "tokenizer.json": (tmp_path / "tokenizer.json").read_bytes()}  # fmt: skip
+    tensors = {f"bert.{n}": t for n, t in rl.load(tmp_path / "model.safetensors").items()}
+    late: Any = rl.models.assemble(files, tensors | {"linear.weight": rl.tensor(dense)})
+    late.max_length = m.max_length
+    again = late.encode_tokens(["a candle"])[0]
+    np.testing.assert_allclose(again.numpy(), expected, **CLOSE)
+    with pytest.raises(rl.LoadError, match='no tensor "linear.weight" of HF_ColBERT'):
+        rl.models.assemble(files, tensors)
 
 
 def test_words_of_a_head_without_modules(tmp_path: Path, sentence_folders: ModuleType) -> None:

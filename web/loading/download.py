@@ -183,7 +183,7 @@ class Builder:
 
     def add_file(self, path: str, content: Any) -> None:
         """Keep one of the small files, or take the tensors of a file of PyTorch or NumPy."""
-        if not path.lower().endswith((".bin", ".pt", ".pth", ".npz")):
+        if "/" in path or not path.lower().endswith((".bin", ".pt", ".pth", ".npz")):
             self.files[path] = content.to_bytes()
             return
         tensors = load_weights(BytesSource(bytearray(content.to_bytes()), path))[0]

@@ -18,6 +18,7 @@ export const SMALL_FILES = [
   "special_tokens_map.json",
   "modules.json",
   "sentence_bert_config.json",
+  "config_sentence_transformers.json",
   "1_Pooling/config.json",
   "generation_config.json",
   "chat_template.jinja",
@@ -30,6 +31,8 @@ const VOCABULARIES = [
 ]; // prettier-ignore
 // Those beside Marian's own files, which need no config.json.
 const MARIAN = /^((src|trg)?vocab)\.[^/.]+\.spm$/;
+// Modules of a sentence encoder: 2_Dense/config.json and its weights, which are small.
+const MODULES = /^\d+_\w+\/(config\.json|model\.safetensors|pytorch_model\.bin)$/;
 const WEIGHTS = "model.safetensors";
 const WEIGHTS_INDEX = "model.safetensors.index.json";
 const BIN_INDEX = "pytorch_model.bin.index.json";
@@ -225,7 +228,9 @@ function pick(files, where) {
   const listed = SMALL_FILES.filter((path) => byPath.has(path));
   const whole = byPath.has("tokenizer.json");
   const vocabularies = files.map((file) => file.path).filter(isVocabulary);
-  const small = whole ? listed : [...listed, ...vocabularies];
+  const modules = files.map((file) => file.path).filter((path) => MODULES.test(path));
+  const beside = [...new Set([...listed, ...modules])];
+  const small = whole ? beside : [...beside, ...vocabularies];
   const index = byPath.get(WEIGHTS_INDEX);
   const single = byPath.get(WEIGHTS);
   const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));

@@ -68,8 +68,11 @@ export async function read(store, listing, builder, heap, { signal, report }) {
       report?.({ stage: "download", file: file.path, ...totals, total, notKept });
     };
     const options = { signal, onBytes };
-    if (STORED.test(file.path) && (await readStored(store, file, builder, heap, options))) continue;
-    if (!file.path.endsWith(".safetensors") && !isGguf(file.path)) {
+    const inside = file.path.includes("/"); // a module's files are small
+    const stored = !inside && STORED.test(file.path);
+    if (stored && (await readStored(store, file, builder, heap, options))) continue;
+    const weights = file.path.endsWith(".safetensors") && !inside;
+    if (!weights && !isGguf(file.path)) {
       small.set(file.path, await store.bytes(file, options));
       continue;
     }

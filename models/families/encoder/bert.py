@@ -6,17 +6,24 @@ embeddings, gated MLPs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
+from rushlight.core import nn
+from rushlight.core.basis.errors import LoadError
 from rushlight.models.config import choose
-from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
+from rushlight.models.layers.naming import put
 
 MODEL_TYPES = ("bert",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("BertModel", "JinaBertModel")
 BASE_PREFIX = "bert."
+# A vector of each token passes a projection, and no text has one of its own.
+COLBERT, PROJECTION = "HF_ColBERT", "linear.weight"
 # Gate and up of Jina's MLP are one matrix.
 GATED = EncoderNames(gate_up="mlp.gated_layers", down="mlp.wo", mlp_norm="mlp.layernorm")
 
@@ -46,4 +53,18 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
                    names=GATED)  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HeadNames())
+_build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HeadNames())
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    late = config.get("architectures") == [COLBERT]
+    model = _build(config | {"architectures": ["BertModel"]} if late else config, names)
+    if late:
+        if PROJECTION not in names:
+            raise LoadError(f'the checkpoint has no tensor "{PROJECTION}" of {COLBERT}')
+        stored: Any = names
+        features = getattr(stored[PROJECTION], "shape", stored[PROJECTION])[0]
+        put(model, "linear", nn.Linear(model.width, features, bias=False))
+        model.late, model.pooling = True, ()
+    return model

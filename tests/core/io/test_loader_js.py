@@ -29,6 +29,12 @@ def test_listings_that_are_right(node: Any) -> None:
         assert node("listing", SITE, {MANIFEST: text}) == FILES
     tree = [{"type": "file", **row, "lfs": None} for row in GOOD]
     assert node("listing", "o/m", {HUB: json.dumps(tree)}) == FILES
+    modules = ["2_Dense/config.json", "2_Dense/model.safetensors"]
+    others = [
+        {"path": path, "size": 3, "sha256": "ab"} for path in (*modules, "x/model.safetensors")
+    ]
+    text = json.dumps({"name": "m", "files": [*GOOD, *others]})
+    assert node("listing", SITE, {MANIFEST: text}) == [*FILES[:2], *modules, FILES[2]]
     shards = {"weight_map": {"a": "model-1-of-1.safetensors", "b": "model-1-of-1.safetensors"}}
     found = node("listing", SITE, {**SMALL, INDEX: json.dumps(shards)})
     assert found == [*FILES[:2], "model-1-of-1.safetensors"]
