@@ -80,7 +80,7 @@ bench-web: env-test assets kernels ## measure in the tab; writes tables to bench
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
 	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "blocks tab" "minilm tab" "smollm2 tab" \
 	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
-	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" \
+	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" tab_memory \
 	        "host_time tab" "host_time webgpu_tab" cold_start; do \
 	    set -- $$benchmark; name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 	    $(BIN)/python benchmarks/$$name.py "$$@" || exit 1; \

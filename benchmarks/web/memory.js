@@ -1,4 +1,4 @@
-// The memory of a model in this page: the runtime, a model on a device, and an answer, step by step.
+// The memory of a model in this page, step by step: the runtime, a model on a device, an answer.
 
 export {};
 

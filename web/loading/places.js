@@ -7,7 +7,8 @@ import { concatenate } from "./ranges.js";
  * Python's Builder as `flat` in loader.js wraps it.
  * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] | null,
  *   look(path: string, size: number, offset: number, bytes: Uint8Array): number[] | null,
- *   beginStored(): number[], open(number: number): number[], commit(bytes: number): void, check(): Promise<void>,
+ *   beginStored(): number[], open(number: number): number[], commit(bytes: number): void,
+ *   check(): Promise<void>,
  *   port: import("../gpu/gpu.js").Port | null }} Builder
  * @typedef {{ start: number, end: number, kind: number, place: number }} Row
  */

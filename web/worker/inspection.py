@@ -75,7 +75,7 @@ def read_header(source: Held) -> Header:
     if kind != "safetensors":
         raise FormatError(
             f"{source.name} looks like {kind}, which cannot be inspected",
-            hint="Give a file of GGUF, safetensors, PyTorch or NumPy.",
+            hint="Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file.",
         )
     table = read_table(source)
     return Header("safetensors", table, table.metadata)
