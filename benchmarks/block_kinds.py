@@ -96,7 +96,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """Milliseconds, and per token and 1000 parameters beside llama's."""
-    rows, first = [], {}
+    rows: list[list[object]] = []
+    first: dict[str, list[float]] = {}
     for row in result["results"]:
         each = [row[part] * 1e9 / tokens / row["parameters"]
                 for part, tokens in (("prompt", PROMPT), ("token", 1))]  # fmt: skip

@@ -133,7 +133,8 @@ static void delta_item(void *ctx, int64_t item, int thread) {
     for (int64_t k = 0; k < keys; k++)
         RL_SMALL_LOOP for (int64_t i = 0; i < values; i++) {
             float first = 0;
-            if (from->ndim >= 0) first = fload(scan_at(from, batch, head, k) + i * from->strides[3]);
+            if (from->ndim >= 0)
+                first = fload(scan_at(from, batch, head, k) + i * from->strides[3]);
             fstore(state + k * wide + i, first);
         }
     for (int64_t t = 0; t < length; t++) {
