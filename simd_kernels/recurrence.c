@@ -58,8 +58,8 @@ static void scan_item(void *ctx, int64_t item, int thread) {
         row_store(scan_at(out, batch, length + s, first), vload(h + s * VF), left);
 }
 
-// Whether an operand is of float32, has `n` dims of these sizes, and `dense` the last one's elements
-// side by side.
+// Whether an operand is of float32, has `n` dims of these sizes, and, if `dense`, the last one's
+// elements side by side.
 static RL_ONCE RL_APART int scan_is(const rl_operand *x, const int64_t *shape, int n, int dense) {
     if (x->ndim != n || x->dtype != RL_F32) return 0;
     if (dense && x->strides[n - 1] != 1 && x->shape[n - 1] > 1) return 0;
@@ -68,8 +68,8 @@ static RL_ONCE RL_APART int scan_is(const rl_operand *x, const int64_t *shape, i
     return 1;
 }
 
-// out, x, dt, a, b, c, state or none; see core/ops/recurrence.py. all but a and
-// the state are contiguous along the last dim.
+// out, x, dt, a, b, c, state or none; see core/ops/recurrence.py. All but a and the state are
+// contiguous along the last dim.
 static RL_ONCE int k_selective_scan(const rl_call *call) {
     const rl_operand *op = call->op, *x = op + 1;
     if (call->n != 7 || call->n_attrs || x->ndim != 3 || op[3].ndim != 2 || op[4].ndim != 4)
@@ -77,8 +77,9 @@ static RL_ONCE int k_selective_scan(const rl_call *call) {
     int64_t batch = x->shape[0], length = x->shape[1], channels = x->shape[2], n = op[3].shape[1];
     int64_t groups = op[4].shape[2], out[] = {batch, length + n, channels}, rates[] = {channels, n};
     int64_t read[] = {batch, length, groups, n}, states[] = {batch, channels, n};
-    int good = scan_is(op, out, 3, 1) && scan_is(x, x->shape, 3, 1) && scan_is(op + 2, x->shape, 3, 1)
-        && scan_is(op + 3, rates, 2, 0) && scan_is(op + 4, read, 4, 1) && scan_is(op + 5, read, 4, 1)
+    int good = scan_is(op, out, 3, 1) && scan_is(x, x->shape, 3, 1)
+        && scan_is(op + 2, x->shape, 3, 1) && scan_is(op + 3, rates, 2, 0)
+        && scan_is(op + 4, read, 4, 1) && scan_is(op + 5, read, 4, 1)
         && (op[6].ndim < 0 || scan_is(op + 6, states, 3, 0));
     if (!good || groups < 1 || channels % groups) return RL_REFUSED;
     scan_job job = {call, (channels / groups + VF - 1) / VF, 0};
@@ -104,7 +105,8 @@ RL_INLINE void delta_columns(const float *const *row, int64_t keys, int64_t shar
     for (int64_t k = 0; k < keys; k++)
         for (int i = 0; i < n; i++) {
             vf old = row_load(state + k * wide + i * VF, left);
-            vf now = vfma(old, vsplat(fload(row[1] + (shared ? 0 : k))), value[i] * fload(row[2] + k));
+            vf kept = vsplat(fload(row[1] + (shared ? 0 : k)));
+            vf now = vfma(old, kept, value[i] * fload(row[2] + k));
             if (row[3]) now = vfma(seen[i], vsplat(fload(row[4] + k)), now);
             row_store(state + k * wide + i * VF, now, left);
             sum[i] = vfma(before ? old : now, vsplat(fload(row[0] + k)), sum[i]);
@@ -129,9 +131,12 @@ static void delta_item(void *ctx, int64_t item, int thread) {
     int before = call->attrs[0] != 0;
     (void)thread;
     for (int64_t k = 0; k < keys; k++)
-        RL_SMALL_LOOP for (int64_t i = 0; i < values; i++)
-            fstore(state + k * wide + i,
-                   from->ndim < 0 ? 0 : fload(scan_at(from, batch, head, k) + i * from->strides[3]));
+        RL_SMALL_LOOP for (int64_t i = 0; i < values; i++) {
+            float first = 0;
+            if (from->ndim >= 0)
+                first = fload(scan_at(from, batch, head, k) + i * from->strides[3]);
+            fstore(state + k * wide + i, first);
+        }
     for (int64_t t = 0; t < length; t++) {
         const float *row[5] = {
             scan_at(op + 1, batch, head, t), scan_at(op + 2, batch, head, t),
@@ -146,8 +151,8 @@ static void delta_item(void *ctx, int64_t item, int thread) {
             delta_columns(row, keys, shared, state + j, wide, value + j, y + j, DELTA_WIDE, VF,
                           before);
         for (; j < values; j += VF)
-            delta_rest(row, keys, shared, state + j, wide, value + j, y + j, rl_min(VF, values - j),
-                       before);
+            delta_rest(row, keys, shared, state + j, wide, value + j, y + j,
+                       rl_min(VF, values - j), before);
     }
 }
 

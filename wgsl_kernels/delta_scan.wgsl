@@ -2,8 +2,8 @@
 // invocation per column of S.
 //
 // declare:  load_r, load_decay, load_k, load_v, load_a, load_b, load_state, out_words; const KEYS,
-//           the rows of S; const GIVEN, whether there is a first S; const REMOVES, whether there are
-//           a and b; const BEFORE, whether r reads the S before a token
+//           the rows of S; const GIVEN, whether there is a first S; const REMOVES, whether there
+//           are a and b; const BEFORE, whether r reads the S before a token
 // dispatch: 64 columns per workgroup, for the tokens from P(5) to P(6)
 //
 // Parameters: 0 columns of all heads, 1 to 6 offset of the result, heads, values of a head, length,

@@ -1,9 +1,9 @@
 // selective_scan: h = exp(dt a) h + dt x b for the states of a channel, one token after another,
 // and y = the sum of h c; one invocation per channel.
 //
-// declare:  load_x, load_dt, load_a, load_b, load_c, load_state, out_words; const STATES, the states
-//           that are held at once, of which their number is a multiple; const GIVEN, whether there
-//           is a first state
+// declare:  load_x, load_dt, load_a, load_b, load_c, load_state, out_words; const STATES, how many
+//           states are held at once, which divides their number; const GIVEN, whether there is a
+//           first state
 // dispatch: 64 channels per workgroup, for the tokens from P(5) to P(6)
 //
 // Parameters: 0 channels of all rows, 1 to 7 offset of the result, channels of a row, of a group,

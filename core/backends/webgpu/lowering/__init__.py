@@ -21,7 +21,6 @@ from rushlight.core.backends.webgpu.lowering import (
     norm,
     quantized,
     random,
-    recurrence,
     reduce,
     rope,
     scan,
@@ -42,7 +41,6 @@ LOWERINGS: dict[str, Lowering] = {
     **norm.LOWERINGS,
     **rope.LOWERINGS,
     **attention.LOWERINGS,
-    **recurrence.LOWERINGS,
     **reduce.LOWERINGS,
     **quantized.LOWERINGS,  # over `cast`
     **random.LOWERINGS,

@@ -1,0 +1,118 @@
+"""One layer of each kind of block beside llama's, by active parameter, on both devices.
+
+    python benchmarks/block_kinds.py [--times 5]
+
+Layers 768 wide with random float32 weights. A prompt of 512 tokens, then one token after it, in a
+cache; the least of --times runs in turns. Nanoseconds are per token and per 1000 parameters, and
+`beside llama` divides these by llama's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from measure import markdown, run
+
+WIDTH, PROMPT = 768, 512
+
+
+def kinds() -> dict[str, dict[str, Any]]:
+    """config.json of one layer of each kind."""
+    plain = {
+        "vocab_size": 64, "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 12,
+        "intermediate_size": 2048,
+    }  # fmt: skip
+    bare = {k: v for k, v in plain.items() if k[:3] in ("voc", "hid", "num")}
+    bare.pop("num_attention_heads")
+    rwkv = {**bare, "intermediate_size": 2688}
+    return {
+        "llama": {"model_type": "llama", **plain},
+        "mamba": {"model_type": "mamba", **bare},
+        "mamba2": {"model_type": "mamba2", **bare, "num_heads": 24, "n_groups": 1},
+        "rwkv5": {"model_type": "rwkv5", **rwkv}, "rwkv6": {"model_type": "rwkv6", **rwkv},
+        "rwkv7": {"model_type": "rwkv7", **rwkv, "decay_low_rank_dim": 64, "a_low_rank_dim": 64,
+                  "v_low_rank_dim": 32, "gate_low_rank_dim": 128},
+        "gated delta": {
+            "model_type": "qwen3_next", **plain, "layer_types": ["linear_attention"],
+            "num_key_value_heads": 4, "head_dim": 64, "linear_key_head_dim": 64,
+            "linear_value_head_dim": 64, "linear_num_key_heads": 12, "mlp_only_layers": [0],
+            "linear_num_value_heads": 24, "num_experts": 2, "num_experts_per_tok": 1},
+        "griffin": {"model_type": "recurrent_gemma", **plain, "intermediate_size": 4096,
+                    "block_types": ["recurrent"]},
+        "short convolution": {"model_type": "lfm2", **plain, "num_key_value_heads": 4,
+                              "layer_types": ["conv"], "block_auto_adjust_ff_dim": False},
+        "falcon_h1": {"model_type": "falcon_h1", **plain, "mamba_d_ssm": 1536, "mamba_n_heads": 24},
+        "latent attention": {
+            "model_type": "deepseek_v3", **plain, "num_key_value_heads": 12, "q_lora_rank": None,
+            "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
+            "first_k_dense_replace": 1, "n_routed_experts": 2, "num_experts_per_tok": 1,
+            "n_group": 1, "topk_group": 1},
+    }  # fmt: skip
+
+
+def layer(config: dict[str, Any], device: str) -> tuple[Any, int]:
+    """A model of one layer with random weights, and the parameters of the layer."""
+    import rushlight as rl
+    from rushlight.models.families import family_of
+
+    made = family_of(config["model_type"], "model_type").build(config, ["lm_head.weight"])
+    draws, count = np.random.default_rng(0), 0
+    tensors = {}
+    for name, p in made.named_parameters():
+        values = draws.normal(size=p.shape).astype(np.float32) * 0.02
+        tensors[name] = rl.tensor(values, device=device)
+        count += 0 if 64 in p.shape and WIDTH in p.shape and len(tensors) == 1 else p.numel()
+    made.load_state_dict(tensors, assign=True)
+    return made.eval(), count - 64 * WIDTH * (
+        "lm_head.weight" in tensors or "head.weight" in tensors
+    )
+
+
+def measure(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The least times of a prompt and of a token for each kind on each device."""
+    import rushlight as rl
+
+    rows: dict[str, dict[str, Any]] = {}
+    ids = np.random.default_rng(1).integers(0, 64, (1, PROMPT))
+    for device in ("cpu", "webgpu"):
+        made = {name: layer(config, device) for name, config in kinds().items()}
+        for _ in range(chosen.times):
+            for name, (model, count) in made.items():
+                row = rows.setdefault(f"{device} {name}", {
+                    "device": device, "kind": name, "parameters": count})  # fmt: skip
+                with rl.no_grad():
+                    cache = model.new_cache(1)
+                    for part, given in (("prompt", ids), ("token", ids[:, :1])):
+                        begin = time.perf_counter()
+                        x = rl.tensor(given, device=device)
+                        model(x, cache, logits_to_keep=1).numpy()
+                        took = (time.perf_counter() - begin) * 1e3
+                        row[part] = min(row.get(part, took), took)
+    return {"results": list(rows.values())}
+
+
+def table(result: dict[str, Any]) -> str:
+    """Milliseconds, and per token and 1000 parameters beside llama's."""
+    rows: list[list[object]] = []
+    first: dict[str, list[float]] = {}
+    for row in result["results"]:
+        each = [row[part] * 1e9 / tokens / row["parameters"]
+                for part, tokens in (("prompt", PROMPT), ("token", 1))]  # fmt: skip
+        base = first.setdefault(row["device"], each)
+        rows.append([
+            row["kind"], row["device"], f"{row['parameters'] / 1e6:.2f} M", row["prompt"],
+            row["token"], *each, *(a / b for a, b in zip(each, base, strict=True)),
+        ])  # fmt: skip
+    head = ["block", "device", "parameters", f"prompt of {PROMPT}, ms", "one token, ms",
+            "prompt, ns", "token, ns", "prompt beside llama", "token beside llama"]  # fmt: skip
+    return markdown(head, rows)
+
+
+if __name__ == "__main__":
+    options: dict[str, dict[str, Any]] = {
+        "--times": {"type": int, "default": 5, "help": "runs of each, in turns"}
+    }
+    run("block_kinds", __doc__, {"native": measure}, table, options)
