@@ -37,13 +37,19 @@ _SIGNATURES = (
 )
 
 
-def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
-    """Write a dict of tensors to a safetensors file of any name.
+def save(tensors: Any, path: str | os.PathLike[str]) -> None:
+    """Write a dict of tensors to a safetensors file of any name, and anything else as torch does.
 
-    Raises TypeError for values that are not tensors, ValueError for a name or a dtype that the
-    format does not support.
+    A .pt file of torch takes nested dicts, lists and tuples of tensors, numbers, text and None.
+    Raises TypeError for other values, ValueError for a name or a dtype that the format does not
+    support.
     """
-    save_safetensors(tensors, path)
+    if isinstance(tensors, Mapping) and all(isinstance(t, Tensor) for t in tensors.values()):
+        save_safetensors(tensors, path)
+        return
+    from rushlight.core.io.weights.pytorch_writer import save_pytorch
+
+    save_pytorch(tensors, path)
 
 
 def load(
