@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rushlight.core.backends import Device
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.gguf import MAGIC, gguf_in, load_gguf, open_gguf
 from rushlight.core.io.weights.gguf_writer import save_gguf
@@ -37,16 +38,25 @@ _SIGNATURES = (
 )
 
 
-def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
-    """Write a dict of tensors to a safetensors file of any name.
+def save(tensors: Any, path: str | os.PathLike[str]) -> None:
+    """Write a dict of tensors to a safetensors file of any name, and anything else as torch does.
 
-    Raises TypeError for values that are not tensors, ValueError for a name or a dtype that the
-    format does not support.
+    A .pt file of torch takes nested dicts, lists and tuples of tensors, numbers, text and None.
+    Raises TypeError for other values, ValueError for a name or a dtype that the format does not
+    support.
     """
-    save_safetensors(tensors, path)
+    if isinstance(tensors, Mapping) and all(isinstance(t, Tensor) for t in tensors.values()):
+        save_safetensors(tensors, path)
+        return
+    from rushlight.core.io.weights.pytorch_writer import save_pytorch
+
+    save_pytorch(tensors, path)
 
 
-def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
+def load(
+    path: str | os.PathLike[str] | Source, device: str = "cpu", *,
+    map_location: str | Device | None = None, weights_only: bool = True,
+) -> Any:  # fmt: skip
     """The tensors of a file by name; the file's content decides its format.
 
     Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, llama2.c's
@@ -54,10 +64,12 @@ def load(path: str | os.PathLike[str] | Source, device: str = "cpu") -> Any:
     checkpoint, or a folder with one of them; also an http(s) address, or a Source such as a file
     dropped on a page. An .npy file gives one tensor, and a file of PyTorch what was saved: nested
     dicts, lists and tuples of tensors and plain values; nothing of it is run. On `cpu` the tensors
-    are views of the mapped file: nothing is read until it is used. Raises FormatError for a file of
+    are views of the mapped file: nothing is read until it is used. map_location is torch's word for
+    the device; weights_only changes nothing. Raises FormatError for a file of
     another format or a broken one, saying what it looks like, and FileNotFoundError for a missing
     file.
     """
+    device = device if map_location is None else str(map_location)
     if not isinstance(path, str | os.PathLike):
         return _load_source(path, device)
     if is_address(path):

@@ -1,6 +1,6 @@
 """Modules: parameters, buffers, layers and losses."""
 
-from rushlight.core.nn import functional, init, utils
+from rushlight.core.nn import functional, init, parameter, utils
 from rushlight.core.nn.containers import (
     ModuleDict,
     ModuleList,
@@ -71,6 +71,6 @@ __all__ = [
     "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "ReLU",
     "Sequential", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Tanh", "Transformer",
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "utils",
+    "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "parameter", "utils",
     *_criteria, *_folding, *_nonlinear, *_pooling,
 ]  # fmt: skip

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from rushlight.core import ops
 from rushlight.core.backends import Generator
 from rushlight.core.functional.creation import eye
 from rushlight.core.tensor import autograd
-from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 _GAINS = {
-    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
-    "relu": math.sqrt(2.0),
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+                     "conv_transpose2d", "conv_transpose3d", "sigmoid"), 1.0),
+    "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75,
 }  # fmt: skip
 
 
@@ -172,3 +175,46 @@ def default_(weight: Tensor, bias: Tensor | None) -> None:
     uniform_(weight, -bound, bound)
     if bias is not None:
         uniform_(bias, -bound, bound)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The identity of a convolution, (out, in, ...): each group passes as many channels as it can.
+
+    ValueError for other numbers of dims than 3 to 5, or groups that do not divide the outputs.
+    """
+    out, inside, *taps = tensor.shape if tensor.ndim in (3, 4, 5) else (0, 0)
+    if not out or out % groups:
+        raise ValueError(f"dirac_: a tensor of shape {tensor.shape} with {groups} groups; it must "
+                         "have 3 to 5 dims, and outputs that the groups divide")  # fmt: skip
+    values = np.zeros(tensor.shape, np.float32)
+    for row in range(out):
+        if row % (out // groups) < inside:
+            values[(row, row % (out // groups), *(n // 2 for n in taps))] = 1
+    return _write(tensor, from_numpy(values))
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Orthogonal rows or columns of norm `gain`, of the dims after the first (Saxe et al., 2014).
+
+    Drawn on cpu, whatever the device of the tensor.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: a tensor of shape {tensor.shape} needs two dims")
+    rows, cols = tensor.shape[0], math.prod(tensor.shape[1:])
+    draw = ops.randn((max(rows, cols), min(rows, cols)), generator=generator).numpy()
+    q, r = np.linalg.qr(draw)
+    q = q * np.sign(np.diag(r))
+    found = np.ascontiguousarray((q.T if rows < cols else q).reshape(tensor.shape) * gain)
+    return _write(tensor, from_numpy(found.astype(np.float32)))
+
+
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
+    """Normal numbers, of which a share `sparsity` of each column is zero (Martens, 2010)."""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_: a tensor of shape {tensor.shape} is no matrix")
+    normal_(tensor, 0.0, std, generator)
+    order = ops.rand(tensor.shape, device=tensor.device, generator=generator).argsort(0).argsort(0)
+    kept = order >= math.ceil(sparsity * tensor.shape[0])
+    return _write(tensor, tensor.detach() * kept.to(tensor.dtype))

@@ -70,7 +70,8 @@ from rushlight.models import pipeline, quantize
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
-    nn, nn.functional, nn.init, nn.utils, optim, optim.lr_scheduler, utils, utils.data, autograd,
+    nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
+    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, autograd,
     special, cuda,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.tensor.", ".").replace(".core.", ".")] = _module

@@ -10,7 +10,8 @@ import pytest
 
 import rushlight as rl
 
-MODULES = ("nn nn.functional nn.init nn.utils optim optim.lr_scheduler utils utils.data autograd "
+MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
+           "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
            "special cuda").split()  # fmt: skip
 
 

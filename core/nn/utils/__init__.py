@@ -1,39 +1,102 @@
-"""Operations of training loops on all parameters: clipping gradients."""
+"""Operations on all parameters: clipping gradients, vectors of them; parametrizations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from rushlight.core import ops
 from rushlight.core.functional.pieces import stack
+from rushlight.core.nn.module import Module, layers_on
+from rushlight.core.nn.utils import parametrizations, parametrize, rnn
+from rushlight.core.nn.utils.parametrizations import old_weight_norm as weight_norm
+from rushlight.core.nn.utils.parametrizations import remove_weight_norm, spectral_norm
+from rushlight.core.nn.utils.parametrize import remove_parametrizations as remove_spectral_norm
+from rushlight.core.ops.join import cat
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+    "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm",
+    "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters",
+    "weight_norm",
+]  # fmt: skip
 
-def clip_grad_norm_(
-    parameters: Iterable[Tensor] | Tensor, max_norm: float, norm_type: float = 2.0
-) -> Tensor:
-    """Scale all gradients in place so that their total norm is at most `max_norm`.
 
-    Returns the total norm before scaling (Pascanu et al., 2013). Nothing is read back.
-    """
-    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    grads = [p.grad for p in given if p.grad is not None]
-    if not grads:
+def get_total_norm(
+    tensors: Iterable[Tensor] | Tensor, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The norm of all tensors together. error_if_nonfinite reads it; RuntimeError if it is not."""
+    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not given:
         return ops.zeros(())
     with autograd.no_grad():
-        norms = stack([g.detach().norm(norm_type).float() for g in grads])
-        total = norms.norm(norm_type)
-        scale = (max_norm / (total + 1e-6)).clamp(max=1.0)
-        for g in grads:
-            g.detach().mul_(scale.to(g.dtype))
+        total = stack([t.detach().norm(norm_type).float() for t in given]).norm(norm_type)
+    if error_if_nonfinite and not bool(total.isfinite()):
+        raise RuntimeError(f"the total norm of order {norm_type} of the gradients is not finite")
     return total
 
 
-def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -> None:
+def clip_grads_with_norm_(
+    parameters: Iterable[Tensor] | Tensor, max_norm: float, total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:  # fmt: skip
+    """Scale all gradients by max_norm / total_norm where that is below one."""
+    with autograd.no_grad():
+        scale = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+        for p in [parameters] if isinstance(parameters, Tensor) else parameters:
+            if p.grad is not None:
+                p.grad.detach().mul_(scale.to(p.grad.dtype))
+
+
+def clip_grad_norm_(
+    parameters: Iterable[Tensor] | Tensor, max_norm: float, norm_type: float = 2.0,
+    error_if_nonfinite: bool = False, foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Scale all gradients in place so that their total norm is at most `max_norm`.
+
+    Returns the total norm before scaling (Pascanu et al., 2013). Nothing is read back unless
+    error_if_nonfinite is set.
+    """
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    grads = [p.grad for p in given if p.grad is not None]
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    if grads:
+        clip_grads_with_norm_(given, max_norm, total)
+    return total
+
+
+def clip_grad_value_(
+    parameters: Iterable[Tensor] | Tensor, clip_value: float, foreach: bool | None = None
+) -> None:
     """Limit every element of the gradients to [-clip_value, clip_value], in place."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
         for p in given:
             if p.grad is not None:
                 p.grad.detach().clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All elements of the parameters in one vector, with history."""
+    return cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the elements of a vector over the parameters, in order. ValueError for a wrong size."""
+    given = list(parameters)
+    count = sum(p.numel() for p in given)
+    if vec.shape != (count,):
+        raise ValueError(f"vector_to_parameters: vec is {vec.shape}; it must be ({count},)")
+    with autograd.no_grad():
+        for p, part in zip(given, vec.detach().split([p.numel() for p in given]), strict=True):
+            p.copy_(part.reshape(p.shape))
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+    """A module whose parameters have memory but no particular values."""
+    device = kwargs.pop("device", "cpu")
+    with layers_on("meta"):
+        return module_cls(*args, **kwargs).to_empty(device=device)

@@ -313,3 +313,23 @@ def test_a_file_that_is_cut_off(name: str) -> None:
     for end in range(1, len(content), 97):
         with pytest.raises(rl.FormatError):
             rl.load(BytesSource(content[:end], "m.pt"))
+
+
+def test_nested_checkpoints_are_saved_and_loaded(tmp_path: Path) -> None:
+    net = rl.nn.Linear(3, 2)
+    optimizer = rl.optim.AdamW(net.parameters())
+    net(rl.ones(1, 3)).sum().backward()
+    optimizer.step()
+    rest = {"epoch": 3, "best": [1.5, None, (True, "x")]}
+    kinds = {n: rl.ones(2, 3, dtype=n).transpose(0, 1) for n in ("bfloat16", "uint8", "bool")}
+    state = {"model": net.state_dict(), "optim": optimizer.state_dict(), "kinds": kinds, **rest}
+    rl.save(state, tmp_path / "all.pt")
+    found = rl.load(tmp_path / "all.pt", map_location="cpu")
+    assert {n: found[n] for n in rest} == rest
+    assert found["model"]["weight"].tolist() == net.weight.tolist()
+    for name, tensor in kinds.items():
+        assert found["kinds"][name].dtype is tensor.dtype and rl.equal(found["kinds"][name], tensor)
+    rl.optim.AdamW(net.parameters()).load_state_dict(found["optim"])
+    with pytest.raises(TypeError, match="save: 'fn' is a builtin_function_or_method, not a Tensor"):
+        rl.save({"fn": print}, tmp_path / "no.pt")
+    assert not (tmp_path / "no.pt").exists()

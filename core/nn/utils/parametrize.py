@@ -1,0 +1,163 @@
+"""Parametrizations: an attribute of a module that is computed from other parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rushlight.core.nn.containers import ModuleDict, ModuleList
+from rushlight.core.nn.module import Module
+from rushlight.core.nn.parameter import Parameter
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
+
+_cache: list[dict[int, Tensor]] = []
+
+
+class ParametrizationList(ModuleList[Module]):
+    """The functions of one attribute, in order, and what the first is given: `original`.
+
+    Where the last function's right_inverse gives several tensors, they are original0, original1...
+    """
+
+    def __init__(self, modules: Sequence[Module], original: Tensor) -> None:
+        super().__init__(modules)
+        self.needs = original.requires_grad
+        self.is_tensor = True
+        value = self._inverse(original)
+        self.is_tensor = isinstance(value, Tensor)
+        given = (value,) if isinstance(value, Tensor) else tuple(value)
+        for name, tensor in zip(self._names(len(given)), given, strict=True):
+            if isinstance(original, Parameter):
+                setattr(self, name, Parameter(tensor.detach(), self.needs))
+            else:
+                self.register_buffer(name, tensor.detach())
+
+    def _names(self, count: int) -> list[str]:
+        return ["original"] if self.is_tensor else [f"original{i}" for i in range(count)]
+
+    def _inverse(self, value: Any) -> Any:
+        with autograd.no_grad():
+            for module in reversed(list(self)):
+                if hasattr(module, "right_inverse"):
+                    value = module.right_inverse(value)
+        return value
+
+    def _originals(self) -> list[Tensor]:
+        own = self._own_parameters() + self._own_buffers()
+        return [t for n, t in own if n.startswith("original")]
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Write what gives `value` into the originals."""
+        found = self._inverse(value)
+        given = (found,) if isinstance(found, Tensor) else tuple(found)
+        with autograd.no_grad():
+            for original, tensor in zip(self._originals(), given, strict=True):
+                original.copy_(tensor)
+
+    def forward(self) -> Tensor:
+        """The attribute's value."""
+        first, *others = list(self)
+        out: Tensor = first(*self._originals())
+        for module in others:
+            out = module(out)
+        return out
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Compute each parametrized attribute once within this context."""
+    _cache.append({})
+    try:
+        yield
+    finally:
+        _cache.pop()
+
+
+def _property(name: str) -> property:
+    def read(module: Any) -> Tensor:
+        held = module.parametrizations[name]
+        if not _cache:
+            out: Tensor = held()
+            return out
+        if id(held) not in _cache[-1]:
+            _cache[-1][id(held)] = held()
+        return _cache[-1][id(held)]
+
+    def write(module: Any, value: Tensor) -> None:
+        module.parametrizations[name].right_inverse(value)
+
+    return property(read, write)
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Make `module.tensor_name` the result of `parametrization`, a module, of the original tensor.
+
+    Assigning the attribute needs its method right_inverse. ValueError for an attribute that is no
+    parameter or buffer, or (unless `unsafe`) a result of another shape or dtype.
+    """
+    if is_parametrized(module, tensor_name):
+        held: Any = module.parametrizations[tensor_name]  # type: ignore[attr-defined]
+        before = getattr(module, tensor_name)
+        held.append(parametrization)
+        if hasattr(parametrization, "right_inverse"):
+            held.right_inverse(before)
+        return module
+    original = vars(module).get(tensor_name)
+    if not isinstance(original, Tensor):
+        raise ValueError(
+            f"register_parametrization: {type(module).__name__} has no parameter or buffer "
+            f"{tensor_name!r}"
+        )
+    held = ParametrizationList([parametrization], original)
+    with autograd.no_grad():
+        made = held()
+    if not unsafe and (made.shape, made.dtype) != (original.shape, original.dtype):
+        raise ValueError(
+            f"register_parametrization: {tensor_name!r} is {original.shape} of "
+            f"{original.dtype.name}, its parametrization {made.shape} of {made.dtype.name}; "
+            "unsafe=True allows it"
+        )
+    delattr(module, tensor_name)
+    plain = type(module)
+    if "parametrizations" not in vars(module):
+        name = f"Parametrized{plain.__name__}"
+        object.__setattr__(module, "__class__", type(name, (plain,), {"_plain": plain}))
+        vars(module)["parametrizations"] = ModuleDict()
+    setattr(type(module), tensor_name, _property(tensor_name))
+    module.parametrizations.__setitem__(tensor_name, held)  # type: ignore[attr-defined]
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether an attribute of the module, or this one, is parametrized."""
+    held = vars(module).get("parametrizations")
+    return held is not None and (tensor_name is None or tensor_name in held)
+
+
+def remove_parametrizations(
+    module: Module, tensor_name: str, leave_parametrized: bool = True
+) -> Module:
+    """Make the attribute a parameter again: its present value, or else the original tensor."""
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"remove_parametrizations: {tensor_name!r} is not parametrized")
+    table: Any = vars(module)["parametrizations"]
+    held = table[tensor_name]
+    if not leave_parametrized and not held.is_tensor:
+        raise ValueError("remove_parametrizations: there are several original tensors")
+    with autograd.no_grad():
+        value = held().detach() if leave_parametrized else held.original
+    learned = bool(held._own_parameters())
+    del table[tensor_name]
+    delattr(type(module), tensor_name)
+    if learned:
+        setattr(module, tensor_name, Parameter(value.detach(), held.needs))
+    else:
+        module.register_buffer(tensor_name, value.detach())
+    if not len(table):
+        delattr(module, "parametrizations")
+        object.__setattr__(module, "__class__", type(module)._plain)  # type: ignore[attr-defined]
+    return module
