@@ -144,6 +144,7 @@ DIV = Op("div", infer=_infer, grads=(
 floor_divide = binary("floor_divide", np.floor_divide,
                       {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
                       "The largest integer <= a / b; an integer divided by zero gives 0.",
+                      rule(lambda c, g: g.zeros_like()), rule(lambda c, g: g.zeros_like()),
                       bools=_CONVERT, also=("__floordiv__",))  # fmt: skip
 remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    "a - b * floor(a / b), with the sign of b.",
@@ -298,7 +299,4 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
         raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     # The value is converted to the dtype of x, so that no element of x loses digits.
     values = numbers("masked_fill", (value, x))
-    out = _select(mask, *converted("masked_fill", values, x.dtype, x.device))
-    if out.shape != x.shape:
-        raise ValueError(f"masked_fill: mask is {mask.shape}, which does not expand to {x.shape}")
-    return out
+    return _select(mask, *converted("masked_fill", values, x.dtype, x.device))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.basis.dtype import DType, as_dtype, int32, int64
+from rushlight.core.basis.dtype import DType, as_dtype, float64, int32, int64, result_type
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.functional.reductions import mean, std, var
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import TensorLike, is_tensor
-from rushlight.core.ops.creation import full, zeros
+from rushlight.core.ops.creation import arange, full, zeros
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.reduce import Dims, ValuesIndices, amax, amin, sum
@@ -203,18 +203,22 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinM
 
 @public
 def var_mean(
-    x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
-    """(variance, mean) over `dim`."""
-    return var(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(variance, mean) over `dim`; see `var`."""
+    found = var(x, dim, unbiased, keepdim, correction=correction)
+    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
 def std_mean(
-    x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
-    """(standard deviation, mean) over `dim`."""
-    return std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(standard deviation, mean) over `dim`; see `var`."""
+    found = std(x, dim, unbiased, keepdim, correction=correction)
+    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
@@ -226,6 +230,7 @@ def cov(
     """Covariances of the rows of x (variables, observations)."""
     if x.ndim > 2:
         raise ValueError(f"cov: x is {x.shape}; it must have at most 2 dims")
+    x = x if x.dtype.is_floating_point else x.to("float32")
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     weights = None
     for given in (fweights, aweights):
@@ -236,13 +241,13 @@ def cov(
         centred = rows - rows.mean(1, True)
         found = centred @ centred.T / max(count, 0)
     else:
-        weights = weights.to(rows.dtype)
+        weights = weights.to(result_type((rows.dtype, 2), (weights.dtype, 2)))
         total = weights.sum()
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
         found = (centred * weights) @ centred.T / count.clamp(min=0)
-    result: Tensor = found.reshape() if x.ndim < 2 else found
+    result: Tensor = found.reshape() if rows.shape[0] == 1 else found
     return result
 
 
@@ -267,6 +272,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise ValueError("bincount: x has negative numbers")
     count = max(minlength, int(x.amax().item()) + 1 if x.numel() else 0)
     ones = x.ones_like(dtype=int64) if weights is None else weights
+    if not ones.dtype.is_floating_point and weights is not None:
+        ones = ones.to(float64)
     return zeros(count, dtype=ones.dtype, device=x.device).index_add(0, x.to(int64), ones)
 
 
@@ -339,49 +346,63 @@ def isin(
     return ~found if invert else found
 
 
-def _counted(
-    flat: Tensor, starts: Tensor, inverse: bool, counts: bool, at: Tensor | None, shape: Any
-) -> Any:
+def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
+    """Rows (n, k) without those equal to the one before; `at` is where each row came from."""
+    n = rows.shape[0]
+    one = full((min(1, n),), True, dtype="bool", device=rows.device)
+    starts = cat([one, (rows[1:] != rows[:-1]).any(1)])
     group = starts.to(int64).cumsum(0) - 1
     first = starts.nonzero().reshape(-1)
-    found: list[Tensor] = [flat[first]]
+    found: list[Tensor] = [rows[first]]
     if inverse:
         own = group if at is None else zeros(
-            len(group), dtype=int64, device=flat.device).scatter(0, at, group)  # fmt: skip
+            n, dtype=int64, device=rows.device).scatter(0, at, group)  # fmt: skip
         found.append(own.reshape(*shape))
     if counts:
-        n = full((1,), len(group), dtype=int64, device=flat.device)
-        ends = cat([first, n])
+        ends = cat([first, full((1,), n, dtype=int64, device=rows.device)])
         found.append(ends[1:] - ends[:-1])
+    return found
+
+
+def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
+    if dim is None:
+        rows, shape = x.reshape(x.numel(), 1), x.shape
+    else:
+        d = normalize_dim("unique", dim, x.shape)
+        moved = x.transpose(0, d)
+        shape = (x.shape[d],)
+        rows = moved.reshape(x.shape[d], x.numel() // max(x.shape[d], 1))
+    at = None
+    if ordered:
+        at = arange(rows.shape[0], device=x.device)
+        for column in reversed(rows.unbind(1)):  # stable, so the first column decides
+            at = at[column[at].argsort(0)]
+        rows = rows[at]
+    found = _grouped(rows.detach(), at, inverse, counts, shape)
+    if dim is None:
+        found[0] = found[0].reshape(-1)
+    else:
+        found[0] = found[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
     return found[0] if len(found) == 1 else tuple(found)
 
 
 @public
 @method()
 def unique_consecutive(
-    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The elements of flat x without repetitions in a row; reads how many there are."""
-    if dim is not None:
-        raise ValueError(f"unique_consecutive: dim={dim} is not supported; supported: None")
-    flat = x.reshape(-1)
-    one = full((min(1, flat.numel()),), True, dtype="bool", device=x.device)
-    starts = cat([one, flat[1:] != flat[:-1]])
-    return _counted(flat, starts, return_inverse, return_counts, None, x.shape)
+    """The elements of flat x, or slices of `dim`, without repetitions in a row; reads how many."""
+    return _unique(x, False, return_inverse, return_counts, dim)
 
 
 @public
 @method()
 def unique(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-    dim: None = None,
+    dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The different elements of x in order; optionally where each went, and how often it occurs."""
-    if dim is not None:
-        raise ValueError(f"unique: dim={dim} is not supported; supported: None")
-    flat = x.reshape(-1)
-    at = flat.argsort(0)
-    flat = flat[at]
-    one = full((min(1, flat.numel()),), True, dtype="bool", device=x.device)
-    starts = cat([one, flat[1:] != flat[:-1]])
-    return _counted(flat, starts, return_inverse, return_counts, at, x.shape)
+    """The different elements of x, or slices of `dim`, in order; reads how many there are.
+
+    Optionally also where each went, and how often it occurs.
+    """
+    return _unique(x, True, return_inverse, return_counts, dim)
