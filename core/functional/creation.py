@@ -67,7 +67,7 @@ def linspace(
     device: Device | str = "cpu",
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values evenly spaced from `start` to `end` (numbers or 0-d tensors), both included."""
+    """`steps` values evenly spaced from `start` to `end` (numbers, 0-d tensors), both included."""
     if requires_grad:
         return linspace(start, end, steps, dtype=dtype, device=device).requires_grad_()
     start, end = (v.item() if is_tensor(v) else v for v in (start, end))  # type: ignore[attr-defined]

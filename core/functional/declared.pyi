@@ -4,6 +4,9 @@ from rushlight.core.functional.array.diagonals import (
     diag as _op_diag, diag_embed as _op_diag_embed, diagflat as _op_diagflat, diagonal as
     _op_diagonal, diagonal_scatter as _op_diagonal_scatter, trace as _op_trace, vander as _op_vander
 )
+from rushlight.core.functional.array.distinct import (
+    unique as _op_unique, unique_consecutive as _op_unique_consecutive
+)
 from rushlight.core.functional.array.joining import (
     dsplit as _op_dsplit, hsplit as _op_hsplit, split_with_sizes as _op_split_with_sizes,
     tensor_split as _op_tensor_split, tile as _op_tile, vsplit as _op_vsplit
@@ -118,8 +121,7 @@ from rushlight.core.functional.math.statistics import (
     aminmax as _op_aminmax, bincount as _op_bincount, corrcoef as _op_corrcoef, count_nonzero as
     _op_count_nonzero, cov as _op_cov, histc as _op_histc, kthvalue as _op_kthvalue, median as
     _op_median, mode as _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as
-    _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile, unique as _op_unique,
-    unique_consecutive as _op_unique_consecutive
+    _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile
 )
 from rushlight.core.functional.picking import (
     masked_select as _op_masked_select, masked_select_async as _op_masked_select_async, max as
@@ -143,8 +145,8 @@ from rushlight.core.functional.special.errors import (
     erfc as _op_erfc, erfinv as _op_erfinv
 )
 from rushlight.core.functional.special.gamma import (
-    _polygamma as _op__polygamma, digamma as _op_digamma, igamma as _op_igamma, igammac as
-    _op_igammac, lgamma as _op_lgamma, mvlgamma as _op_mvlgamma
+    digamma as _op_digamma, igamma as _op_igamma, igammac as _op_igammac, lgamma as _op_lgamma,
+    mvlgamma as _op_mvlgamma, polygamma as _op_polygamma
 )
 from rushlight.core.ops.binary import (
     _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
@@ -202,6 +204,9 @@ from rushlight.core.ops.unary import (
 from rushlight.core.functional.array.diagonals import (
     diag, diag_embed, diagflat, diagonal, diagonal_scatter, trace, tril_indices, triu_indices,
     vander
+)
+from rushlight.core.functional.array.distinct import (
+    unique, unique_consecutive
 )
 from rushlight.core.functional.array.joining import (
     atleast_1d, atleast_2d, atleast_3d, block_diag, cartesian_prod, column_stack, combinations,
@@ -263,8 +268,7 @@ from rushlight.core.functional.math.special import (
 )
 from rushlight.core.functional.math.statistics import (
     aminmax, bincount, bucketize, corrcoef, count_nonzero, cov, histc, isin, kthvalue, median, mode,
-    nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, unique,
-    unique_consecutive, var_mean
+    nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, var_mean
 )
 from rushlight.core.functional.network.activations import (
     celu, cosine_similarity, pairwise_distance, prelu, selu, threshold
@@ -813,7 +817,7 @@ class Declared(Meta):
     ones_like = _op_ones_like
     outer = _op_outer
     permute = _op_permute
-    polygamma = _op__polygamma
+    polygamma = _op_polygamma
     polygamma_ = _op_polygamma_
     positive = _op_positive
     pow = _op_pow

@@ -298,5 +298,6 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     if mask.dtype is not bool_:
         raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     # The value is converted to the dtype of x, so that no element of x loses digits.
+    broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))
     return _select(mask, *converted("masked_fill", values, x.dtype, x.device))

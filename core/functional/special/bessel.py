@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rushlight.core.functional.derived import derived, numbers_like, polynomial
+from rushlight.core.functional.special.series import numbers_like, polynomial
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import method, public, special
+from rushlight.core.ops.derived import derived
 from rushlight.core.ops.unary import abs, cos, exp, isinf, log, sign, sin, sqrt
 
 if TYPE_CHECKING:

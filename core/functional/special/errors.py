@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rushlight.core.functional.derived import derived
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, public, special
+from rushlight.core.ops.derived import derived
 from rushlight.core.ops.unary import abs, erf, exp, isinf, log, log1p, sign, sqrt
 
 if TYPE_CHECKING:

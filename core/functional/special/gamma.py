@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rushlight.core.functional.derived import derived, half_line, numbers_like, polynomial
+from rushlight.core.functional.special.series import half_line, numbers_like, polynomial
 from rushlight.core.ops.binary import where
-from rushlight.core.ops.common import TensorLike
+from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.declare import method, public, special
+from rushlight.core.ops.derived import derived
 from rushlight.core.ops.unary import abs, exp, floor, isinf, isnan, log, log1p, round, sin, tan
 
 if TYPE_CHECKING:
@@ -100,9 +101,12 @@ def _trigamma(x: Tensor) -> Tensor:
 
 
 @public
-@special("polygamma")
-def polygamma(n: int, x: Tensor) -> Tensor:
-    """The n-th derivative of `digamma`."""
+@method()
+@special()
+def polygamma(n: Any, x: Any) -> Tensor:
+    """The n-th derivative of `digamma` at the tensor x; the tensor may come first."""
+    if is_tensor(n):
+        n, x = x, n
     if n < 0:
         raise ValueError(f"polygamma: n is {n}; it must not be negative")
     if n == 0:
@@ -114,12 +118,6 @@ def polygamma(n: int, x: Tensor) -> Tensor:
         return (-1.0) ** (n + 1) * math.factorial(n) * _zeta(x.ones_like() * (n + 1), x)
 
     return derived("polygamma", value, (lambda x, out: polygamma(n + 1, x),), x)
-
-
-@method("polygamma")
-def _polygamma(x: Tensor, n: int) -> Tensor:
-    """The n-th derivative of `digamma`."""
-    return polygamma(n, x)
 
 
 @public

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.functional.derived import derived
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.declare import special
+from rushlight.core.ops.derived import derived
 from rushlight.core.ops.unary import trunc
 
 if TYPE_CHECKING:

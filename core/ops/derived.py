@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import HOST
 from rushlight.core.basis.dtype import float64
-from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.reduce import widened
 from rushlight.core.tensor import autograd
@@ -58,27 +56,3 @@ def derived(
         two = (x, tensors[1] if len(tensors) > 1 else None)
         DERIVED.record(out, two, {"slopes": (*slopes, None)})
     return out
-
-
-def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """c0 + x (c1 + x (c2 + ...))."""
-    out: Tensor = x * coefficients[-1] + (coefficients[-2] if coefficients[1:] else 0)
-    for c in coefficients[-3::-1]:
-        out = out * x + c
-    return out
-
-
-def numbers_like(x: Tensor, values: Sequence[float]) -> Tensor:
-    """The numbers along a new last dim, in the dtype and on the device of x."""
-    return of_data(list(values), dtype=x.dtype, device=x.device)
-
-
-def half_line(step: float = 0.1, low: float = -3.5, high: float = 7.0) -> list[tuple[float, float]]:
-    """Places and weights of the double exponential rule for integrals from 0 to infinity of
-    functions that decay like exp(-w) (Takahasi and Mori, 1974)."""
-    found = []
-    for i in range(round((high - low) / step) + 1):
-        t = low + i * step
-        w = math.exp(t - math.exp(-t))
-        found.append((w, step * w * (1 + math.exp(-t))))
-    return found
