@@ -144,7 +144,6 @@ DIV = Op("div", infer=_infer, grads=(
 floor_divide = binary("floor_divide", np.floor_divide,
                       {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
                       "The largest integer <= a / b; an integer divided by zero gives 0.",
-                      rule(lambda c, g: g.zeros_like()), rule(lambda c, g: g.zeros_like()),
                       bools=_CONVERT, also=("__floordiv__",))  # fmt: skip
 remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    "a - b * floor(a / b), with the sign of b.",
@@ -207,7 +206,9 @@ def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """a / b elementwise; integers give float32 unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode == "floor":
-        return floor_divide(a, b)
+        found, exact = floor_divide(a, b), div(a, b)
+        # The quotient keeps the graph, with gradient zero, as in torch.
+        return where(found == found, found, exact) if exact.requires_grad else found
     if rounding_mode not in (None, "trunc"):
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'

@@ -614,7 +614,7 @@ movement("as_strided", lambda x, shape, strides, offset: np.array(
          [x.reshape(-1)[offset + sum(i * s for i, s in zip(at, strides, strict=True))]
           for at in np.ndindex(*shape)], x.dtype).reshape(shape),
          ((3, 5), {"shape": (2, 4), "strides": (5, 2), "offset": 1}),
-         ((3, 5), {"shape": (0, 2), "strides": (1, 1), "offset": 0}),
+         ((0, 3), {"shape": (0, 2), "strides": (1, 1), "offset": 0}),
          ((), {"shape": (2,), "strides": (0,), "offset": 0}), layouts=("plain",))  # fmt: skip
 movement("unfold_backward", _loop_unfold_backward, ((3, 2, 3), {"length": 9, **_UNFOLD}),
          ((3, 0, 3), {"length": 9, **_UNFOLD}),

@@ -115,7 +115,8 @@ def polygamma(n: Any, x: Any) -> Tensor:
     def value(x: Tensor) -> Tensor:
         if n == 1:
             return _trigamma(x)
-        return (-1.0) ** (n + 1) * math.factorial(n) * _zeta(x.ones_like() * (n + 1), x)
+        found: Tensor = _zeta(x.ones_like() * (n + 1), x) * (-1.0) ** (n + 1)
+        return found * math.factorial(n)
 
     return derived("polygamma", value, (lambda x, out: polygamma(n + 1, x),), x)
 
