@@ -139,7 +139,8 @@ def scatter(
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     source: Tensor = src  # type: ignore[assignment]
     if x.ndim == 0 and index.ndim == source.ndim == 0:
-        return scatter(x.reshape(1), dim, index.reshape(1), source.reshape(1)).reshape()
+        one = x.reshape(1), dim, index.reshape(1), source.reshape(1)
+        return scatter(*one, reduce=reduce).reshape()
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise ValueError(f"scatter: reduce is {reduce!r}; supported: add, multiply")
