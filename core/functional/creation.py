@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
-from rushlight.core.ops.common import Scalar
+from rushlight.core.ops.common import Scalar, is_tensor
 from rushlight.core.ops.creation import arange, empty, full
 from rushlight.core.ops.declare import method, public
 
@@ -18,29 +18,43 @@ if TYPE_CHECKING:
 
 @public
 @method()
-def full_like(x: Tensor, fill_value: Scalar, *, dtype: DType | str | None = None) -> Tensor:
-    """A tensor of one value with the shape, device and (unless given) dtype of `x`."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=x.device)
+def full_like(
+    x: Tensor, fill_value: Scalar, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of one value with the shape and (unless given) dtype and device of `x`."""
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype,
+                device=x.device if device is None else device,
+                requires_grad=requires_grad)  # fmt: skip
 
 
 @public
 @method()
-def zeros_like(x: Tensor, *, dtype: DType | str | None = None) -> Tensor:
-    """Zeros with the shape, device and (unless given) dtype of `x`."""
-    return full_like(x, 0, dtype=dtype)
+def zeros_like(
+    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros with the shape and (unless given) dtype and device of `x`."""
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @public
 @method()
-def ones_like(x: Tensor, *, dtype: DType | str | None = None) -> Tensor:
-    """Ones with the shape, device and (unless given) dtype of `x`."""
-    return full_like(x, 1, dtype=dtype)
+def ones_like(
+    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones with the shape and (unless given) dtype and device of `x`."""
+    return full_like(x, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @public
-def empty_like(x: Tensor, *, dtype: DType | str | None = None) -> Tensor:
-    """A tensor to write to, with the shape, device and (unless given) dtype of `x`."""
-    return full_like(x, 0, dtype=dtype)
+def empty_like(
+    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to write to, with the shape and (unless given) dtype and device of `x`."""
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @public
@@ -51,8 +65,12 @@ def linspace(
     *,
     dtype: DType | str = float32,
     device: Device | str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values evenly spaced from `start` to `end`, both included."""
+    """`steps` values evenly spaced from `start` to `end` (numbers, 0-d tensors), both included."""
+    if requires_grad:
+        return linspace(start, end, steps, dtype=dtype, device=device).requires_grad_()
+    start, end = (v.item() if is_tensor(v) else v for v in (start, end))  # type: ignore[attr-defined]
     if steps < 0:
         raise ValueError(f"linspace: steps is {steps}; it must not be negative")
     gap = (end - start) / (steps - 1) if steps > 1 else 0.0
@@ -75,11 +93,13 @@ def eye(
     *,
     dtype: DType | str = float32,
     device: Device | str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix of zeros; m defaults to n."""
     rows = arange(n, device=device).unsqueeze(1)
     cols = arange(n if m is None else m, device=device)
-    return (rows == cols).to(dtype)
+    found = (rows == cols).to(dtype)
+    return found.requires_grad_() if requires_grad else found
 
 
 @public

@@ -4,6 +4,9 @@ from rushlight.core.functional.array.diagonals import (
     diag as _op_diag, diag_embed as _op_diag_embed, diagflat as _op_diagflat, diagonal as
     _op_diagonal, diagonal_scatter as _op_diagonal_scatter, trace as _op_trace, vander as _op_vander
 )
+from rushlight.core.functional.array.distinct import (
+    unique as _op_unique, unique_consecutive as _op_unique_consecutive
+)
 from rushlight.core.functional.array.joining import (
     dsplit as _op_dsplit, hsplit as _op_hsplit, split_with_sizes as _op_split_with_sizes,
     tensor_split as _op_tensor_split, tile as _op_tile, vsplit as _op_vsplit
@@ -15,11 +18,21 @@ from rushlight.core.functional.array.moving import (
     reshape_as as _op_reshape_as, rot90 as _op_rot90, sum_to_size as _op_sum_to_size, type_as as
     _op_type_as, view_as as _op_view_as
 )
+from rushlight.core.functional.array.reducing import (
+    index_reduce as _op_index_reduce, scatter_reduce as _op_scatter_reduce
+)
 from rushlight.core.functional.array.selecting import (
     argwhere as _op_argwhere, fill as _op_fill, index_copy as _op_index_copy, index_fill as
     _op_index_fill, index_put as _op_index_put, masked_scatter as _op_masked_scatter, msort as
     _op_msort, put as _op_put, select as _op_select, select_scatter as _op_select_scatter,
     slice_scatter as _op_slice_scatter, take as _op_take, take_along_dim as _op_take_along_dim
+)
+from rushlight.core.functional.array.views import (
+    as_strided_ as _op_as_strided_, as_strided_scatter as _op_as_strided_scatter, narrow_copy as
+    _op_narrow_copy, new_empty_strided as _op_new_empty_strided, resize_ as _op_resize_, resize_as_
+    as _op_resize_as_, slice as _op_slice, squeeze_ as _op_squeeze_, swapaxes_ as _op_swapaxes_,
+    swapdims_ as _op_swapdims_, t_ as _op_t_, transpose_ as _op_transpose_, unsqueeze_ as
+    _op_unsqueeze_
 )
 from rushlight.core.functional.clamping import (
     clamp as _op_clamp, clamp_ as _op_clamp_
@@ -27,6 +40,11 @@ from rushlight.core.functional.clamping import (
 from rushlight.core.functional.creation import (
     full_like as _op_full_like, ones_like as _op_ones_like, tril as _op_tril, triu as _op_triu,
     zeros_like as _op_zeros_like
+)
+from rushlight.core.functional.drawing import (
+    bernoulli as _op_bernoulli, bernoulli_ as _op_bernoulli_, cauchy_ as _op_cauchy_, exponential_
+    as _op_exponential_, geometric_ as _op_geometric_, log_normal_ as _op_log_normal_, multinomial
+    as _op_multinomial, normal_ as _op_normal_, random_ as _op_random_, uniform_ as _op_uniform_
 )
 from rushlight.core.functional.inplace import (
     abs_ as _op_abs_, absolute_ as _op_absolute_, acos_ as _op_acos_, acosh_ as _op_acosh_, addbmm_
@@ -38,26 +56,38 @@ from rushlight.core.functional.inplace import (
     bitwise_left_shift_ as _op_bitwise_left_shift_, bitwise_not_ as _op_bitwise_not_, bitwise_or_ as
     _op_bitwise_or_, bitwise_right_shift_ as _op_bitwise_right_shift_, bitwise_xor_ as
     _op_bitwise_xor_, ceil_ as _op_ceil_, clamp_max_ as _op_clamp_max_, clamp_min_ as
-    _op_clamp_min_, clip_ as _op_clip_, copysign_ as _op_copysign_, cos_ as _op_cos_, cosh_ as
-    _op_cosh_, cumprod_ as _op_cumprod_, cumsum_ as _op_cumsum_, deg2rad_ as _op_deg2rad_, divide_
-    as _op_divide_, eq_ as _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_, exp2_ as _op_exp2_, exp_
-    as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, floor_ as _op_floor_, floor_divide_ as
-    _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, gcd_ as _op_gcd_, ge_ as _op_ge_, gt_
-    as _op_gt_, heaviside_ as _op_heaviside_, hypot_ as _op_hypot_, index_add_ as _op_index_add_,
-    index_copy_ as _op_index_copy_, index_fill_ as _op_index_fill_, index_put_ as _op_index_put_,
-    lcm_ as _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as _op_lerp_, log10_ as
+    _op_clamp_min_, clip_ as _op_clip_, conj_physical_ as _op_conj_physical_, copysign_ as
+    _op_copysign_, cos_ as _op_cos_, cosh_ as _op_cosh_, cumprod_ as _op_cumprod_, cumsum_ as
+    _op_cumsum_, deg2rad_ as _op_deg2rad_, digamma_ as _op_digamma_, divide_ as _op_divide_, eq_ as
+    _op_eq_, erf_ as _op_erf_, erfc_ as _op_erfc_, erfinv_ as _op_erfinv_, exp2_ as _op_exp2_, exp_
+    as _op_exp_, expm1_ as _op_expm1_, fix_ as _op_fix_, float_power_ as _op_float_power_, floor_ as
+    _op_floor_, floor_divide_ as _op_floor_divide_, fmod_ as _op_fmod_, frac_ as _op_frac_, gcd_ as
+    _op_gcd_, ge_ as _op_ge_, greater_ as _op_greater_, greater_equal_ as _op_greater_equal_, gt_ as
+    _op_gt_, heaviside_ as _op_heaviside_, hypot_ as _op_hypot_, i0_ as _op_i0_, igamma_ as
+    _op_igamma_, igammac_ as _op_igammac_, index_add_ as _op_index_add_, index_copy_ as
+    _op_index_copy_, index_fill_ as _op_index_fill_, index_put_ as _op_index_put_, index_reduce_ as
+    _op_index_reduce_, lcm_ as _op_lcm_, ldexp_ as _op_ldexp_, le_ as _op_le_, lerp_ as _op_lerp_,
+    less_ as _op_less_, less_equal_ as _op_less_equal_, lgamma_ as _op_lgamma_, log10_ as
     _op_log10_, log1p_ as _op_log1p_, log2_ as _op_log2_, log_ as _op_log_, logical_and_ as
     _op_logical_and_, logical_not_ as _op_logical_not_, logical_or_ as _op_logical_or_, logical_xor_
     as _op_logical_xor_, logit_ as _op_logit_, lt_ as _op_lt_, masked_fill_ as _op_masked_fill_,
-    masked_scatter_ as _op_masked_scatter_, multiply_ as _op_multiply_, nan_to_num_ as
-    _op_nan_to_num_, ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_, pow_ as _op_pow_,
-    put_ as _op_put_, rad2deg_ as _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_ as _op_relu_,
-    remainder_ as _op_remainder_, round_ as _op_round_, rsqrt_ as _op_rsqrt_, scatter_ as
-    _op_scatter_, scatter_add_ as _op_scatter_add_, sgn_ as _op_sgn_, sigmoid_ as _op_sigmoid_,
-    sign_ as _op_sign_, sin_ as _op_sin_, sinc_ as _op_sinc_, sinh_ as _op_sinh_, sqrt_ as
-    _op_sqrt_, square_ as _op_square_, subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as
-    _op_tanh_, tril_ as _op_tril_, triu_ as _op_triu_, true_divide_ as _op_true_divide_, trunc_ as
-    _op_trunc_, xlogy_ as _op_xlogy_
+    masked_scatter_ as _op_masked_scatter_, multiply_ as _op_multiply_, mvlgamma_ as _op_mvlgamma_,
+    nan_to_num_ as _op_nan_to_num_, ne_ as _op_ne_, neg_ as _op_neg_, negative_ as _op_negative_,
+    nextafter_ as _op_nextafter_, not_equal_ as _op_not_equal_, polygamma_ as _op_polygamma_, pow_
+    as _op_pow_, put_ as _op_put_, rad2deg_ as _op_rad2deg_, reciprocal_ as _op_reciprocal_, relu_
+    as _op_relu_, remainder_ as _op_remainder_, renorm_ as _op_renorm_, round_ as _op_round_, rsqrt_
+    as _op_rsqrt_, scatter_ as _op_scatter_, scatter_add_ as _op_scatter_add_, scatter_reduce_ as
+    _op_scatter_reduce_, sgn_ as _op_sgn_, sigmoid_ as _op_sigmoid_, sign_ as _op_sign_, sin_ as
+    _op_sin_, sinc_ as _op_sinc_, sinh_ as _op_sinh_, sqrt_ as _op_sqrt_, square_ as _op_square_,
+    subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as
+    _op_triu_, true_divide_ as _op_true_divide_, trunc_ as _op_trunc_, xlogy_ as _op_xlogy_
+)
+from rushlight.core.functional.math.floats import (
+    conj_physical as _op_conj_physical, frexp as _op_frexp, is_nonzero as _op_is_nonzero, nextafter
+    as _op_nextafter, nonzero_static as _op_nonzero_static, renorm as _op_renorm
+)
+from rushlight.core.functional.math.histograms import (
+    histogram as _op_histogram
 )
 from rushlight.core.functional.math.integers import (
     bitwise_left_shift as _op_bitwise_left_shift, bitwise_right_shift as _op_bitwise_right_shift,
@@ -85,14 +115,13 @@ from rushlight.core.functional.math.scans import (
     logcumsumexp as _op_logcumsumexp
 )
 from rushlight.core.functional.math.special import (
-    erfc as _op_erfc, sgn as _op_sgn
+    sgn as _op_sgn
 )
 from rushlight.core.functional.math.statistics import (
     aminmax as _op_aminmax, bincount as _op_bincount, corrcoef as _op_corrcoef, count_nonzero as
     _op_count_nonzero, cov as _op_cov, histc as _op_histc, kthvalue as _op_kthvalue, median as
     _op_median, mode as _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as
-    _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile, unique as _op_unique,
-    unique_consecutive as _op_unique_consecutive
+    _op_nanquantile, nansum as _op_nansum, quantile as _op_quantile
 )
 from rushlight.core.functional.picking import (
     masked_select as _op_masked_select, masked_select_async as _op_masked_select_async, max as
@@ -108,6 +137,16 @@ from rushlight.core.functional.reductions import (
 )
 from rushlight.core.functional.shapes import (
     broadcast_to as _op_broadcast_to, flatten as _op_flatten, t as _op_t, unflatten as _op_unflatten
+)
+from rushlight.core.functional.special.bessel import (
+    i0 as _op_i0
+)
+from rushlight.core.functional.special.errors import (
+    erfc as _op_erfc, erfinv as _op_erfinv
+)
+from rushlight.core.functional.special.gamma import (
+    digamma as _op_digamma, igamma as _op_igamma, igammac as _op_igammac, lgamma as _op_lgamma,
+    mvlgamma as _op_mvlgamma, polygamma as _op_polygamma
 )
 from rushlight.core.ops.binary import (
     _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
@@ -145,6 +184,9 @@ from rushlight.core.ops.reduce import (
 from rushlight.core.ops.sort import (
     argsort as _op_argsort, topk as _op_topk
 )
+from rushlight.core.ops.strided import (
+    as_strided as _op_as_strided
+)
 from rushlight.core.ops.subscript import (
     getitem as _op_getitem, setitem as _op_setitem
 )
@@ -163,6 +205,9 @@ from rushlight.core.functional.array.diagonals import (
     diag, diag_embed, diagflat, diagonal, diagonal_scatter, trace, tril_indices, triu_indices,
     vander
 )
+from rushlight.core.functional.array.distinct import (
+    unique, unique_consecutive
+)
 from rushlight.core.functional.array.joining import (
     atleast_1d, atleast_2d, atleast_3d, block_diag, cartesian_prod, column_stack, combinations,
     dsplit, dstack, hsplit, hstack, meshgrid, split_with_sizes, tensor_split, tile, vsplit, vstack
@@ -170,9 +215,18 @@ from rushlight.core.functional.array.joining import (
 from rushlight.core.functional.array.moving import (
     adjoint, broadcast_shapes, fliplr, flipud, logspace, movedim, ravel, rot90, scalar_tensor
 )
+from rushlight.core.functional.array.reducing import (
+    index_reduce, scatter_reduce
+)
 from rushlight.core.functional.array.selecting import (
     argwhere, fill, index_copy, index_fill, index_put, masked_scatter, msort, put, select,
     select_scatter, slice_scatter, take, take_along_dim
+)
+from rushlight.core.functional.array.views import (
+    alias_copy, as_strided_copy, as_strided_scatter, detach_copy, diagonal_copy, empty_permuted,
+    empty_strided, expand_copy, narrow_copy, permute_copy, resize_as_, select_copy, slice,
+    slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy,
+    unbind_copy, unfold_copy, unsqueeze_copy, view_copy
 )
 from rushlight.core.functional.clamping import (
     clamp, clamp_
@@ -182,6 +236,16 @@ from rushlight.core.functional.convolution import (
 )
 from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
+)
+from rushlight.core.functional.drawing import (
+    bernoulli, multinomial, normal, randint_like
+)
+from rushlight.core.functional.math.floats import (
+    conj_physical, constant_pad_nd, frexp, is_nonzero, nextafter, nonzero_static, renorm,
+    unravel_index
+)
+from rushlight.core.functional.math.histograms import (
+    gradient, histogram, histogramdd
 )
 from rushlight.core.functional.math.integers import (
     bitwise_left_shift, bitwise_right_shift, gcd, lcm
@@ -200,12 +264,11 @@ from rushlight.core.functional.math.scans import (
     cummax, cummin, cumprod, cumulative_trapezoid, diff, logcumsumexp, trapezoid
 )
 from rushlight.core.functional.math.special import (
-    erfc, sgn
+    sgn
 )
 from rushlight.core.functional.math.statistics import (
     aminmax, bincount, bucketize, corrcoef, count_nonzero, cov, histc, isin, kthvalue, median, mode,
-    nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, unique,
-    unique_consecutive, var_mean
+    nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, var_mean
 )
 from rushlight.core.functional.network.activations import (
     celu, cosine_similarity, pairwise_distance, prelu, selu, threshold
@@ -238,6 +301,15 @@ from rushlight.core.functional.reductions import (
 )
 from rushlight.core.functional.shapes import (
     broadcast_tensors, broadcast_to, flatten, t, unflatten
+)
+from rushlight.core.functional.special.bessel import (
+    i0
+)
+from rushlight.core.functional.special.errors import (
+    erfc, erfinv
+)
+from rushlight.core.functional.special.gamma import (
+    digamma, igamma, igammac, lgamma, mvlgamma, polygamma
 )
 from rushlight.core.ops.attention import (
     attention
@@ -285,6 +357,9 @@ from rushlight.core.ops.reduce import (
 from rushlight.core.ops.sort import (
     argsort, topk
 )
+from rushlight.core.ops.strided import (
+    as_strided
+)
 from rushlight.core.ops.unary import (
     abs, acos, asin, atan, bitwise_not, cast, ceil, clone, contiguous, cos, cosh, erf, exp, expm1,
     floor, gelu, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, neg, reciprocal,
@@ -293,48 +368,58 @@ from rushlight.core.ops.unary import (
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_",
-    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax",
-    "amin", "aminmax", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere", "asin", "asinh", "atan",
-    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d",
-    "avg_pool2d", "baddbmm", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "alias_copy", "all",
+    "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos", "arccosh", "arcsin",
+    "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
+    "as_strided", "as_strided_copy", "as_strided_scatter", "asin", "asinh", "atan", "atan2",
+    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d", "avg_pool2d",
+    "baddbmm", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "broadcast_shapes",
     "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cast", "cat", "cdist",
     "ceil", "celu", "chain_matmul", "channel_shuffle", "chunk", "clamp", "clamp_", "clamp_max",
-    "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate",
-    "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "copy_",
-    "copysign", "corrcoef", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity",
-    "count_nonzero", "cov", "cross", "ctc_loss", "cummax", "cummin", "cumprod", "cumsum",
-    "cumulative_trapezoid", "custom_op", "deg2rad", "diag", "diag_embed", "diagflat", "diagonal",
-    "diagonal_scatter", "diff", "dist", "div", "div_", "divide", "dot", "dropout", "dsplit",
-    "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like", "eq", "equal", "erf",
-    "erfc", "exp", "exp2", "expand", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip",
-    "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
-    "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "greater", "greater_equal", "gt",
-    "heaviside", "hinge_embedding_loss", "histc", "hsplit", "hstack", "hypot", "index_add",
-    "index_copy", "index_fill", "index_put", "index_select", "inner", "isclose", "isfinite", "isin",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue", "layer_norm",
-    "lcm", "ldexp", "le", "lerp", "less", "less_equal", "linear", "linear_experts", "linspace",
-    "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
-    "lt", "margin_ranking_loss", "masked_fill", "masked_scatter", "masked_select",
-    "masked_select_async", "matmul", "matrix_power", "max", "max_pool1d", "max_pool2d",
-    "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode",
-    "moveaxis", "movedim", "msort", "mul", "mul_", "multiply", "mv", "nan_to_num", "nanmean",
-    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero",
-    "nonzero_async", "norm", "not_equal", "ones", "ones_like", "outer", "pad", "pairwise_distance",
-    "permute", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "positive", "pow", "prelu",
-    "prod", "put", "quantile", "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like",
-    "randperm", "ravel", "reciprocal", "relu", "remainder", "repeat", "repeat_interleave",
-    "reshape", "rms_norm", "roll", "rope", "rot90", "round", "row_stack", "rsqrt", "rsub",
-    "scalar_tensor", "scatter", "scatter_add", "searchsorted", "select", "select_scatter", "selu",
-    "sgn", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice_scatter", "softmax",
-    "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean",
-    "sub", "sub_", "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan",
-    "tanh", "tensor_split", "tensordot", "threshold", "tile", "topk", "trace", "transpose",
-    "trapezoid", "trapz", "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices",
-    "true_divide", "trunc", "unbind", "unflatten", "unfold", "unique", "unique_consecutive",
-    "unsqueeze", "vander", "var", "var_mean", "vdot", "view", "vsplit", "vstack", "where", "xlogy",
+    "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate", "conj",
+    "conj_physical", "constant_pad_nd", "contiguous", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "copy_", "copysign", "corrcoef", "cos", "cosh",
+    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "ctc_loss",
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op", "deg2rad",
+    "detach_copy", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_copy",
+    "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot", "dropout",
+    "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
+    "empty_permuted", "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",
+    "expand", "expand_copy", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip", "fliplr",
+    "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp",
+    "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "gradient", "greater",
+    "greater_equal", "gt", "heaviside", "hinge_embedding_loss", "histc", "histogram", "histogramdd",
+    "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "index_add", "index_copy", "index_fill",
+    "index_put", "index_reduce", "index_select", "inner", "is_nonzero", "isclose", "isfinite",
+    "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue",
+    "layer_norm", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linear",
+    "linear_experts", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logit", "logspace", "logsumexp", "lt", "margin_ranking_loss", "masked_fill", "masked_scatter",
+    "masked_select", "masked_select_async", "matmul", "matrix_power", "max", "max_pool1d",
+    "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm",
+    "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "multinomial", "multiply", "mv",
+    "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow",
+    "narrow_copy", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_async",
+    "nonzero_static", "norm", "normal", "not_equal", "ones", "ones_like", "outer", "pad",
+    "pairwise_distance", "permute", "permute_copy", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "polygamma", "positive", "pow", "prelu", "prod", "put", "quantile",
+    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat", "repeat_interleave",
+    "reshape", "resize_as_", "resolve_conj", "resolve_neg", "rms_norm", "roll", "rope", "rot90",
+    "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add",
+    "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter", "selu", "sgn",
+    "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice", "slice_copy",
+    "slice_scatter", "softmax", "sort", "split", "split_copy", "split_with_sizes",
+    "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy", "stack", "std",
+    "std_mean", "sub", "sub_", "subtract", "sum", "swapaxes", "swapdims", "t", "t_copy", "take",
+    "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "threshold", "tile", "topk",
+    "trace", "transpose", "transpose_copy", "trapezoid", "trapz", "tril", "tril_indices",
+    "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unbind_copy",
+    "unflatten", "unfold", "unfold_copy", "unique", "unique_consecutive", "unravel_index",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy",
+    "vander", "var", "var_mean", "vdot", "view", "view_copy", "vsplit", "vstack", "where", "xlogy",
     "zero_", "zeros", "zeros_like"
 ]
 absolute = abs
@@ -348,6 +433,7 @@ arctanh = atanh
 clip = clamp
 concat = cat
 concatenate = cat
+conj = conj_physical
 divide = div
 fix = trunc
 ger = outer
@@ -359,12 +445,18 @@ moveaxis = movedim
 multiply = mul
 negative = neg
 not_equal = ne
+real = conj_physical
+resolve_conj = conj_physical
+resolve_neg = conj_physical
 row_stack = vstack
 subtract = sub
 swapaxes = transpose
 swapdims = transpose
 trapz = trapezoid
 true_divide = div
+unsafe_chunk = chunk
+unsafe_split = split
+unsafe_split_with_sizes = split_with_sizes
 
 from rushlight.core.tensor.op import Meta
 
@@ -454,6 +546,9 @@ class Declared(Meta):
     argmin = _op_argmin
     argsort = _op_argsort
     argwhere = _op_argwhere
+    as_strided = _op_as_strided
+    as_strided_ = _op_as_strided_
+    as_strided_scatter = _op_as_strided_scatter
     asin = _op_asin
     asin_ = _op_asin_
     asinh = _op_asinh
@@ -466,6 +561,8 @@ class Declared(Meta):
     atanh_ = _op_atanh_
     baddbmm = _op_baddbmm
     baddbmm_ = _op_baddbmm_
+    bernoulli = _op_bernoulli
+    bernoulli_ = _op_bernoulli_
     bincount = _op_bincount
     bitwise_and = _op_bitwise_and
     bitwise_and_ = _op_bitwise_and_
@@ -481,6 +578,7 @@ class Declared(Meta):
     bitwise_xor_ = _op_bitwise_xor_
     bmm = _op_bmm
     broadcast_to = _op_broadcast_to
+    cauchy_ = _op_cauchy_
     ceil = _op_ceil
     ceil_ = _op_ceil_
     chunk = _op_chunk
@@ -493,6 +591,9 @@ class Declared(Meta):
     clip = _op_clamp
     clip_ = _op_clip_
     clone = _op_clone
+    conj = _op_conj_physical
+    conj_physical = _op_conj_physical
+    conj_physical_ = _op_conj_physical_
     contiguous = _op_contiguous
     copy_ = _op_copy_
     copysign = _op_copysign
@@ -519,6 +620,8 @@ class Declared(Meta):
     diagonal = _op_diagonal
     diagonal_scatter = _op_diagonal_scatter
     diff = _op_diff
+    digamma = _op_digamma
+    digamma_ = _op_digamma_
     dist = _op_dist
     div = _op_div
     div_ = _op_div_
@@ -533,6 +636,8 @@ class Declared(Meta):
     erf_ = _op_erf_
     erfc = _op_erfc
     erfc_ = _op_erfc_
+    erfinv = _op_erfinv
+    erfinv_ = _op_erfinv_
     exp = _op_exp
     exp2 = _op_exp2
     exp2_ = _op_exp2_
@@ -541,6 +646,7 @@ class Declared(Meta):
     expand_as = _op_expand_as
     expm1 = _op_expm1
     expm1_ = _op_expm1_
+    exponential_ = _op_exponential_
     fill = _op_fill
     fill_ = _op_fill_
     fix = _op_trunc
@@ -550,6 +656,7 @@ class Declared(Meta):
     fliplr = _op_fliplr
     flipud = _op_flipud
     float_power = _op_float_power
+    float_power_ = _op_float_power_
     floor = _op_floor
     floor_ = _op_floor_
     floor_divide = _op_floor_divide
@@ -560,6 +667,7 @@ class Declared(Meta):
     fmod_ = _op_fmod_
     frac = _op_frac
     frac_ = _op_frac_
+    frexp = _op_frexp
     full_like = _op_full_like
     gather = _op_gather
     gcd = _op_gcd
@@ -567,17 +675,27 @@ class Declared(Meta):
     ge = _op_ge
     ge_ = _op_ge_
     gelu = _op_gelu
+    geometric_ = _op_geometric_
     ger = _op_outer
     greater = _op_gt
+    greater_ = _op_greater_
     greater_equal = _op_ge
+    greater_equal_ = _op_greater_equal_
     gt = _op_gt
     gt_ = _op_gt_
     heaviside = _op_heaviside
     heaviside_ = _op_heaviside_
     histc = _op_histc
+    histogram = _op_histogram
     hsplit = _op_hsplit
     hypot = _op_hypot
     hypot_ = _op_hypot_
+    i0 = _op_i0
+    i0_ = _op_i0_
+    igamma = _op_igamma
+    igamma_ = _op_igamma_
+    igammac = _op_igammac
+    igammac_ = _op_igammac_
     index_add = _op_index_add
     index_add_ = _op_index_add_
     index_copy = _op_index_copy
@@ -586,8 +704,11 @@ class Declared(Meta):
     index_fill_ = _op_index_fill_
     index_put = _op_index_put
     index_put_ = _op_index_put_
+    index_reduce = _op_index_reduce
+    index_reduce_ = _op_index_reduce_
     index_select = _op_index_select
     inner = _op_inner
+    is_nonzero = _op_is_nonzero
     isclose = _op_isclose
     isfinite = _op_isfinite
     isinf = _op_isinf
@@ -606,7 +727,11 @@ class Declared(Meta):
     lerp = _op_lerp
     lerp_ = _op_lerp_
     less = _op_lt
+    less_ = _op_less_
     less_equal = _op_le
+    less_equal_ = _op_less_equal_
+    lgamma = _op_lgamma
+    lgamma_ = _op_lgamma_
     log = _op_log
     log10 = _op_log10
     log10_ = _op_log10_
@@ -615,6 +740,7 @@ class Declared(Meta):
     log2 = _op_log2
     log2_ = _op_log2_
     log_ = _op_log_
+    log_normal_ = _op_log_normal_
     log_softmax = _op_log_softmax
     logaddexp = _op_logaddexp
     logaddexp2 = _op_logaddexp2
@@ -653,9 +779,12 @@ class Declared(Meta):
     msort = _op_msort
     mul = _op_mul
     mul_ = _op_mul_
+    multinomial = _op_multinomial
     multiply = _op_mul
     multiply_ = _op_multiply_
     mv = _op_mv
+    mvlgamma = _op_mvlgamma
+    mvlgamma_ = _op_mvlgamma_
     nan_to_num = _op_nan_to_num
     nan_to_num_ = _op_nan_to_num_
     nanmean = _op_nanmean
@@ -663,6 +792,7 @@ class Declared(Meta):
     nanquantile = _op_nanquantile
     nansum = _op_nansum
     narrow = _op_narrow
+    narrow_copy = _op_narrow_copy
     ne = _op_ne
     ne_ = _op_ne_
     neg = _op_neg
@@ -670,17 +800,25 @@ class Declared(Meta):
     negative = _op_neg
     negative_ = _op_negative_
     new_empty = _op_new_empty
+    new_empty_strided = _op_new_empty_strided
     new_full = _op_new_full
     new_ones = _op_new_ones
     new_tensor = _op_new_tensor
     new_zeros = _op_new_zeros
+    nextafter = _op_nextafter
+    nextafter_ = _op_nextafter_
     nonzero = _op_nonzero
     nonzero_async = _op_nonzero_async
+    nonzero_static = _op_nonzero_static
     norm = _op_norm
+    normal_ = _op_normal_
     not_equal = _op_ne
+    not_equal_ = _op_not_equal_
     ones_like = _op_ones_like
     outer = _op_outer
     permute = _op_permute
+    polygamma = _op_polygamma
+    polygamma_ = _op_polygamma_
     positive = _op_positive
     pow = _op_pow
     pow_ = _op_pow_
@@ -690,17 +828,25 @@ class Declared(Meta):
     quantile = _op_quantile
     rad2deg = _op_rad2deg
     rad2deg_ = _op_rad2deg_
+    random_ = _op_random_
     ravel = _op_ravel
+    real = _op_conj_physical
     reciprocal = _op_reciprocal
     reciprocal_ = _op_reciprocal_
     relu = _op_relu
     relu_ = _op_relu_
     remainder = _op_remainder
     remainder_ = _op_remainder_
+    renorm = _op_renorm
+    renorm_ = _op_renorm_
     repeat = _op_repeat
     repeat_interleave = _op_repeat_interleave
     reshape = _op_reshape
     reshape_as = _op_reshape_as
+    resize_ = _op_resize_
+    resize_as_ = _op_resize_as_
+    resolve_conj = _op_conj_physical
+    resolve_neg = _op_conj_physical
     roll = _op_roll
     rot90 = _op_rot90
     round = _op_round
@@ -712,6 +858,8 @@ class Declared(Meta):
     scatter_ = _op_scatter_
     scatter_add = _op_scatter_add
     scatter_add_ = _op_scatter_add_
+    scatter_reduce = _op_scatter_reduce
+    scatter_reduce_ = _op_scatter_reduce_
     select = _op_select
     select_scatter = _op_select_scatter
     sgn = _op_sgn
@@ -728,6 +876,7 @@ class Declared(Meta):
     sinc_ = _op_sinc_
     sinh = _op_sinh
     sinh_ = _op_sinh_
+    slice = _op_slice
     slice_scatter = _op_slice_scatter
     softmax = _op_softmax
     sort = _op_sort
@@ -738,6 +887,7 @@ class Declared(Meta):
     square = _op_square
     square_ = _op_square_
     squeeze = _op_squeeze
+    squeeze_ = _op_squeeze_
     std = _op_std
     sub = _op_sub
     sub_ = _op_sub_
@@ -746,8 +896,11 @@ class Declared(Meta):
     sum = _op_sum
     sum_to_size = _op_sum_to_size
     swapaxes = _op_transpose
+    swapaxes_ = _op_swapaxes_
     swapdims = _op_transpose
+    swapdims_ = _op_swapdims_
     t = _op_t
+    t_ = _op_t_
     take = _op_take
     take_along_dim = _op_take_along_dim
     tan = _op_tan
@@ -759,6 +912,7 @@ class Declared(Meta):
     topk = _op_topk
     trace = _op_trace
     transpose = _op_transpose
+    transpose_ = _op_transpose_
     tril = _op_tril
     tril_ = _op_tril_
     triu = _op_triu
@@ -771,9 +925,14 @@ class Declared(Meta):
     unbind = _op_unbind
     unflatten = _op_unflatten
     unfold = _op_unfold
+    uniform_ = _op_uniform_
     unique = _op_unique
     unique_consecutive = _op_unique_consecutive
+    unsafe_chunk = _op_chunk
+    unsafe_split = _op_split
+    unsafe_split_with_sizes = _op_split_with_sizes
     unsqueeze = _op_unsqueeze
+    unsqueeze_ = _op_unsqueeze_
     vander = _op_vander
     var = _op_var
     vdot = _op_vdot

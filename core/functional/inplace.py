@@ -25,10 +25,14 @@ NAMES = """
     deg2rad rad2deg frac sgn copysign fmod lerp addcmul addcdiv nan_to_num heaviside true_divide
     ldexp addmm addmv addr baddbmm addbmm tril triu index_fill cumprod masked_fill
     scatter scatter_add index_add clip clamp_min clamp_max gcd lcm index_copy index_put
+    lgamma digamma igamma igammac polygamma mvlgamma erfinv i0
+    float_power nextafter renorm conj_physical scatter_reduce index_reduce arctan2 greater
+    greater_equal less less_equal not_equal clip
     masked_scatter put bitwise_left_shift bitwise_right_shift
 """
 for _file in ("creation", "clamping", "math.integers", "math.matrices", "math.pointwise",
-              "math.scans", "math.special", "array.selecting"):  # fmt: skip
+              "math.scans", "math.special", "array.selecting", "special.gamma",
+              "special.errors", "special.bessel", "math.floats", "array.reducing"):  # fmt: skip
     import_module(f"rushlight.core.functional.{_file}")  # they declare what is named above
 import_module("rushlight.core.ops")
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.binary import maximum, minimum
+from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.indexing import nonzero_async
 from rushlight.core.ops.reduce import ValuesIndices, amax, amin, argmax, argmin
@@ -18,24 +20,34 @@ if TYPE_CHECKING:
 
 
 @overload
-def max(x: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+def max(x: Tensor, dim: Tensor | None = None, keepdim: bool = False) -> Tensor: ...
 @overload
 def max(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
 @public
 @method()
-def max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """The largest element; with `dim`, (values, indices) along it; the first of equal ones."""
+def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The largest element; with `dim`, (values, indices) along it; the first of equal ones.
+
+    A tensor in the place of `dim`: `maximum` of both.
+    """
+    if is_tensor(dim):
+        return maximum(x, dim)
     return amax(x) if dim is None else _picked(argmax, x, dim, keepdim)
 
 
 @overload
-def min(x: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+def min(x: Tensor, dim: Tensor | None = None, keepdim: bool = False) -> Tensor: ...
 @overload
 def min(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
 @public
 @method()
-def min(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """The smallest element; with `dim`, (values, indices) along it; the first of equal ones."""
+def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | ValuesIndices:
+    """The smallest element; with `dim`, (values, indices) along it; the first of equal ones.
+
+    A tensor in the place of `dim`: `minimum` of both.
+    """
+    if is_tensor(dim):
+        return minimum(x, dim)
     return amin(x) if dim is None else _picked(argmin, x, dim, keepdim)
 
 

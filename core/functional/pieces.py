@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.layout import as_shape, normalize_dim
-from rushlight.core.ops.creation import sizes
+from rushlight.core.ops.creation import arange, sizes
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.movement import dim_of, expand, narrow, reshape, squeeze, unsqueeze
@@ -99,8 +99,33 @@ def repeat(x: Tensor, *repeats: Any) -> Tensor:
 
 @public
 @method()
-def repeat_interleave(x: Tensor, repeats: int, dim: int) -> Tensor:
-    """Every element of `dim` repeated `repeats` times in place."""
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *,
+    output_size: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Every element of `dim` (of flat x without it) repeated `repeats` times in place.
+
+    repeats: a number, or a tensor of one for each element, which is read. Without it x holds the
+    numbers, and the indices 0, 1, ... are repeated.
+    """
+    if repeats is None:
+        return repeat_interleave(arange(len(x), device=x.device), x, 0)
+    if dim is None:
+        x, dim = x.reshape(x.numel()), 0
+    if not isinstance(repeats, int):
+        times = repeats.tolist()
+        if isinstance(times, list) and len(times) != 1:
+            d = dim_of("repeat_interleave", dim, x)
+            if len(times) != x.shape[d]:
+                raise ValueError(
+                    f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
+                )
+            at = [i for i, n in enumerate(times) for _ in range(n)]
+            return x.index_select(d, x.from_host(at))
+        repeats = times[0] if isinstance(times, list) else times
+    assert isinstance(repeats, int)
+    if x.ndim == 0:
+        x = x.reshape(1)
     d = dim_of("repeat_interleave", dim, x)
     if repeats < 0:
         raise ValueError(f"repeat_interleave: repeats is {repeats}; it must not be negative")

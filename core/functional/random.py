@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.backends import Device, Generator
-from rushlight.core.basis.dtype import uint32
+from rushlight.core.basis.dtype import DType, uint32
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.random import rand, randint, randn
 
@@ -21,15 +21,23 @@ def randperm(n: int, *, device: Device | str = "cpu", generator: Generator | Non
 
 
 @public
-def rand_like(x: Tensor) -> Tensor:
-    """Uniform numbers in [0, 1) with the shape, dtype and device of `x`."""
-    return rand(x.shape, dtype=x.dtype, device=x.device)
+def rand_like(
+    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Uniform numbers in [0, 1) with the shape and, unless given, dtype and device of `x`."""
+    return rand(x.shape, dtype=dtype or x.dtype, device=device or x.device, generator=generator,
+                requires_grad=requires_grad)  # fmt: skip
 
 
 @public
-def randn_like(x: Tensor) -> Tensor:
-    """Normal numbers with the shape, dtype and device of `x`."""
-    return randn(x.shape, dtype=x.dtype, device=x.device)
+def randn_like(
+    x: Tensor, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normal numbers with the shape and, unless given, dtype and device of `x`."""
+    return randn(x.shape, dtype=dtype or x.dtype, device=device or x.device, generator=generator,
+                 requires_grad=requires_grad)  # fmt: skip
 
 
 @public

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -35,23 +35,38 @@ def _mean_input(name: str, x: Tensor) -> Tensor:
 
 @public
 @method()
-def mean(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Mean over `dim`; nan over no elements. TypeError for integers."""
+def mean(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | str | None = None
+) -> Tensor:
+    """Mean over `dim`; nan over no elements. TypeError for integers without a `dtype`."""
+    x = x if dtype is None else x.to(as_dtype(dtype))
     dims = dims_of("mean", dim, _mean_input("mean", x))
     return (SUM(widened(x), dim=dims, keepdim=keepdim) / count_of(x, dims)).to(x.dtype)
 
 
 @public
 @method()
-def var(x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """Variance over `dim`, the squared deviations divided by count - correction."""
-    return _var(_mean_input("var", x), dim, correction, keepdim).to(x.dtype)
+def var(
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Variance over `dim`, the squared deviations divided by count - correction.
+
+    correction: 1 by default, 0 for `unbiased=False`, which may also stand in the place of `dim`.
+    """
+    return _var(_mean_input("var", x), dim, unbiased, correction, keepdim).to(x.dtype)
 
 
-def _var(x: Tensor, dim: Dims, correction: int, keepdim: bool) -> Tensor:
+def _var(
+    x: Tensor, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool
+) -> Tensor:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError("var: give unbiased or correction, not both")
+    less = correction if correction is not None else 0 if unbiased is False else 1
     dims = dims_of("var", dim, x)
-    count = count_of(x, dims) - correction
-    count = count if count > 0 else 0
+    count = max(count_of(x, dims) - less, 0)
     wide = widened(x)
     total = SUM(square(wide - mean(wide, dims, True)), dim=dims, keepdim=keepdim)
     return total / count
@@ -59,9 +74,12 @@ def _var(x: Tensor, dim: Dims, correction: int, keepdim: bool) -> Tensor:
 
 @public
 @method()
-def std(x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
+def std(
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
     """Standard deviation over `dim`: the square root of `var`."""
-    return _root(_var(_mean_input("std", x), dim, correction, keepdim), 2).to(x.dtype)
+    return _root(_var(_mean_input("std", x), dim, unbiased, correction, keepdim), 2).to(x.dtype)
 
 
 def _root(x: Tensor, p: float) -> Tensor:
@@ -75,11 +93,18 @@ def _root(x: Tensor, p: float) -> Tensor:
 
 @public
 @method()
-def norm(x: Tensor, p: float = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def norm(
+    x: Tensor, p: float | str | None = 2, dim: Dims = None, keepdim: bool = False, *,
+    dtype: DType | str | None = None,
+) -> Tensor:  # fmt: skip
     """The p-norm of the elements over `dim`: (sum |x|^p)^(1/p).
 
-    p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements.
+    p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2.
     """
+    x = x if dtype is None else x.to(as_dtype(dtype))
+    p = 2 if p is None or p == "fro" else p
+    if isinstance(p, str):
+        raise ValueError(f'norm: p is {p!r}; supported: numbers and "fro"')
     x = floating("norm", x)
     if math.isinf(p):
         return (amax if p > 0 else amin)(abs(x), dim, keepdim)
@@ -106,9 +131,13 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 @public
 @method()
-def prod(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def prod(
+    x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | str | None = None
+) -> Tensor:
     """Product along `dim`, or of all elements; integers and booleans give int64."""
-    if not x.dtype.is_floating_point:
+    if dtype is not None:
+        x = x.to(as_dtype(dtype))
+    elif not x.dtype.is_floating_point:
         x = x.to(int64)
     if dim is None:
         flat = prod(x.reshape(-1), 0)

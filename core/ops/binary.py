@@ -206,7 +206,9 @@ def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """a / b elementwise; integers give float32 unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode == "floor":
-        return floor_divide(a, b)
+        found, exact = floor_divide(a, b), div(a, b)
+        # The quotient keeps the graph, with gradient zero, as in torch.
+        return where(found == found, found, exact) if exact.requires_grad else found
     if rounding_mode not in (None, "trunc"):
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'
@@ -297,8 +299,6 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     if mask.dtype is not bool_:
         raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     # The value is converted to the dtype of x, so that no element of x loses digits.
+    broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))
-    out = _select(mask, *converted("masked_fill", values, x.dtype, x.device))
-    if out.shape != x.shape:
-        raise ValueError(f"masked_fill: mask is {mask.shape}, which does not expand to {x.shape}")
-    return out
+    return _select(mask, *converted("masked_fill", values, x.dtype, x.device))

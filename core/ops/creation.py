@@ -10,7 +10,7 @@ from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, float32, int64, of_scalar
 from rushlight.core.basis.layout import Layout, as_shape
-from rushlight.core.ops.common import FULL, Scalar, check_fits
+from rushlight.core.ops.common import FULL, Scalar, check_fits, is_tensor
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Meta, Op
 
@@ -78,9 +78,15 @@ def ones(
 
 
 @public
-def empty(*size: Any, dtype: DType | str = float32, device: Device | str = "cpu") -> Tensor:
+def empty(
+    *size: Any,
+    dtype: DType | str = float32,
+    device: Device | str = "cpu",
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor of shape `size` to write to; it holds zeros, so old memory never shows."""
-    return full(sizes("empty", size), 0, dtype=dtype, device=device)
+    shape = sizes("empty", size)
+    return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @public
@@ -91,6 +97,7 @@ def arange(
     *,
     dtype: DType | str | None = None,
     device: Device | str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """start, start + step, ... below `end`; one bound alone is the end, and the start is zero.
 
@@ -99,12 +106,18 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    given: list[Any] = [start, end, step]
+    start, end, step = (v.item() if is_tensor(v) else v for v in given)
+    found = None if dtype is None else as_dtype(dtype)
+    if found is not None and not found.is_floating_point:
+        start, end, step = int(start), int(end), int(step)  # as torch does first
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step {step} does not lead from {start} to {end}")
     whole = all(isinstance(v, int) for v in (start, end, step))
-    found = (int64 if whole else float32) if dtype is None else as_dtype(dtype)
+    found = (int64 if whole else float32) if found is None else found
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if whole:
         for bound in (start, start + max(count - 1, 0) * step):
             check_fits("arange", bound, int64)
-    return ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=found)
+    out = ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=found)
+    return out.requires_grad_() if requires_grad else out

@@ -120,21 +120,31 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     if x.ndim == 0 and index.ndim < 2:
         row = gather(x.reshape(1), dim, index.reshape(index.numel()))
         return row.reshape(*index.shape)
+    if not index.numel() and index.ndim != x.ndim:
+        return x.reshape(-1)[:0].reshape(*index.shape)
     return GATHER(x, index, dim=_fits("gather", x, dim, index, None))
 
 
 @public
 @method()
-def scatter(x: Tensor, dim: int, index: Tensor, src: TensorLike) -> Tensor:
+def scatter(
+    x: Tensor, dim: int, index: Tensor, src: TensorLike, *, reduce: str | None = None
+) -> Tensor:
     """A copy of `x` with out[index[i][j]][j] = src[i][j] for dim 0, and so on.
 
-    For a repeated index the last value wins on cpu. `src` may be a number.
+    For a repeated index the last value wins on cpu. `src` may be a number. reduce: "add" or
+    "multiply" combines the values instead.
     """
     if not is_tensor(src):
         src = full(index.shape, src, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     source: Tensor = src  # type: ignore[assignment]
     if x.ndim == 0 and index.ndim == source.ndim == 0:
-        return scatter(x.reshape(1), dim, index.reshape(1), source.reshape(1)).reshape()
+        one = x.reshape(1), dim, index.reshape(1), source.reshape(1)
+        return scatter(*one, reduce=reduce).reshape()
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise ValueError(f"scatter: reduce is {reduce!r}; supported: add, multiply")
+        return x.scatter_reduce(dim, index, source, "sum" if reduce == "add" else "prod")
     d = _fits("scatter", x, dim, index, source)
     return SCATTER(x, index, _front(source, index.shape).to(x.dtype), dim=d)
 
@@ -154,6 +164,9 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The elements of `dim` at the positions `index` (1-d integers), in its order."""
     d = normalize_dim("index_select", dim, x.shape)
+    if x.ndim == 0 and index.numel() == 1:
+        return index_select(x.reshape(1), 0, index.reshape(1)).reshape()
+    index = index.reshape(1) if index.ndim == 0 else index
     if _integers("index_select", index).ndim != 1 or x.ndim == 0:
         raise ValueError(f"index_select: index {index.shape} must be 1-d, x {x.shape} not 0-d")
     return INDEX_SELECT(x, index, dim=d)
@@ -161,11 +174,14 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @public
 @method()
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """A copy of `x` with element k of `source` along `dim` added to element index[k]."""
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """A copy of `x` with alpha times element k of `source` in `dim` added to element index[k]."""
     d = normalize_dim("index_add", dim, x.shape)
+    source = source if alpha == 1 else source * alpha
     if x.ndim == 0:
-        raise ValueError("index_add: x is 0-d and has no dim to index")
+        one = index_add(x.reshape(1), 0, index.reshape(-1), source.reshape(-1))
+        return one.reshape()
+    index = index.reshape(1) if index.ndim == 0 else index
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if _integers("index_add", index).ndim != 1 or source.shape != want:
         raise ValueError(f"index_add: source is {source.shape}; it must be {want}")
@@ -182,11 +198,14 @@ def embedding(weight: Tensor, index: Tensor) -> Tensor:
 
 @public
 @method()
-def nonzero(x: Tensor) -> Tensor:
+def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     """Indices (count, ndim), int64, of the elements that are not zero, in row-major order.
 
+    as_tuple: a 1-d tensor for each dim instead; a 0-d x counts as 1-d.
     The shape depends on the values, so they are read; `nonzero_async` reads them without blocking.
     """
+    if as_tuple:
+        return nonzero(x.reshape(1) if x.ndim == 0 else x).unbind(1)
     return x.from_host(np.argwhere(x.detach().host_values()))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
-from rushlight.core.ops.binary import DIV
-from rushlight.core.ops.common import Scalar, TensorLike, constant, is_tensor, modular, numbers
+from rushlight.core.ops.binary import DIV, div
+from rushlight.core.ops.common import TensorLike, constant, is_tensor, modular, numbers
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.subscript import ASSIGN, whole
 from rushlight.core.tensor.op import REGISTRY, Op
@@ -50,8 +50,12 @@ def copy_(x: Tensor, source: Tensor) -> Tensor:
 
 @public
 @method()
-def fill_(x: Tensor, value: Scalar) -> Tensor:
-    """Write one value over all of `x`."""
+def fill_(x: Tensor, value: TensorLike) -> Tensor:
+    """Write one value, a number or a 0-d tensor, over all of `x`."""
+    if is_tensor(value):
+        if value.ndim:  # type: ignore[union-attr]
+            raise ValueError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
+        return copy_(x, value)  # type: ignore[arg-type]
     (plain,) = numbers("fill_", (value,))
     filled = constant(plain, x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
     return ASSIGN.inplace(x, filled, **whole(x.shape))
@@ -107,8 +111,10 @@ def mul_(x: Tensor, other: TensorLike) -> Tensor:
 
 @public
 @method("div_", "__itruediv__")
-def div_(x: Tensor, other: TensorLike) -> Tensor:
-    """x /= other; `x` must be floating point."""
+def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
+    """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
+    if rounding_mode is not None:
+        return copy_(x, div(x, _value("div_", x, other), rounding_mode=rounding_mode))
     if not x.dtype.is_floating_point:
         raise TypeError(f"div_: the quotient does not fit in place into {x.dtype.name}")
     return _write(DIV, x, other)

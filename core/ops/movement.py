@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -222,7 +223,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 @method()
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A view of `length` elements of one dim from `start` on."""
-    d = dim_of("narrow", dim, x)
+    d, start = dim_of("narrow", dim, x), operator.index(start)
     begin = start + x.shape[d] if start < 0 else start
     if begin < 0 or length < 0 or begin + length > x.shape[d]:
         raise IndexError(
@@ -247,6 +248,8 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
 
     Windows start `step` apart and take every `dilation`-th element. ValueError if none fits.
     """
+    if x.ndim == 0 and size == 1 and step > 0:
+        return x.reshape(1)
     d = dim_of("unfold", dim, x)
     if min(size, step, dilation) < 1 or (size - 1) * dilation >= x.shape[d]:
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -35,24 +36,24 @@ LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_g
 @public
 @network
 @method()
-def softmax(x: Tensor, dim: int = -1) -> Tensor:
+def softmax(x: Tensor, dim: int = -1, *, dtype: DType | str | None = None) -> Tensor:
     """exp(x) along `dim`, scaled to sum to one; same shape and dtype as `x`.
 
     Subtracts the row maximum first, so large inputs do not overflow. A row that is all -inf gives
     nan, as in PyTorch. Raises IndexError if `dim` is not a dim of `x`.
     """
     d = normalize_dim("softmax", dim, x.shape)
-    x = floating("softmax", x)
+    x = floating("softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).softmax(0).reshape() if x.ndim == 0 else SOFTMAX(x, dim=d)
 
 
 @public
 @network
 @method()
-def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+def log_softmax(x: Tensor, dim: int = -1, *, dtype: DType | str | None = None) -> Tensor:
     """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
     d = normalize_dim("log_softmax", dim, x.shape)
-    x = floating("log_softmax", x)
+    x = floating("log_softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
 
 

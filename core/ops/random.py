@@ -92,17 +92,20 @@ def randn(
 @public
 def randint(
     low: int,
-    high: int,
-    size: tuple[int, ...] | list[int],
+    high: Any = None,
+    size: Any = None,
     *,
     dtype: DType | str = int64,
     device: Device | str = "cpu",
     generator: Generator | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Integers low <= n < high: one word per element, scaled by a 32 x 32 bit product.
+    """Integers low <= n < high, low 0 by default: a word each, scaled by a 32 x 32 bit product.
 
     ValueError if high <= low, the range is over 2**32, or the dtype does not hold it.
     """
+    if size is None:  # randint(high, size)
+        low, high, size = 0, low, high
     if not 0 < high - low <= 2**32:
         raise ValueError(f"randint: [{low}, {high}) must hold 1 to 2**32 numbers")
     shape = sizes("randint", (tuple(size),))
@@ -111,4 +114,5 @@ def randint(
         held = np.iinfo(found.numpy)
         if low < held.min or high - 1 > held.max:
             raise ValueError(f"randint: [{low}, {high}) does not fit {found.name}")
-    return _draw(RANDINT, shape, 1, found, device, generator, low=low, high=high)
+    out = _draw(RANDINT, shape, 1, found, device, generator, low=low, high=high)
+    return out.requires_grad_() if requires_grad else out

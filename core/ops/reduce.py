@@ -172,9 +172,11 @@ CUMSUM = Op("cumsum", infer=_infer_cumsum, grads=(rule(_cumsum_grad),))
 
 @public
 @method()
-def cumsum(x: Tensor, dim: int) -> Tensor:
+def cumsum(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
     """Running sums along `dim`; same shape; integers and booleans give int64."""
-    if not x.dtype.is_floating_point:
+    if dtype is not None:
+        x = x.to(as_dtype(dtype))
+    elif not x.dtype.is_floating_point:
         x = x.to(int64)
     d = normalize_dim("cumsum", dim, x.shape)
     return x.clone() if x.ndim == 0 else CUMSUM(x, dim=d)

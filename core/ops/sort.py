@@ -41,7 +41,9 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, **kw: Any) -> Te
 
 @public
 @method()
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> ValuesIndices:
+def topk(
+    x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesIndices:
     """The `k` largest (or smallest) along `dim` in order, (values, indices); ties: lowest index.
 
     Raises ValueError if `dim` has fewer than `k` elements.

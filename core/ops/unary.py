@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,10 @@ def unary(
     )  # fmt: skip
 
     def call(x: Tensor) -> Tensor:
+        if not cast and x.dtype is bool_ and name == "square":
+            return op(x.to("int64"))
+        if not cast and x.dtype is bool_ and name == "sign":
+            return x.clone()
         if not cast and x.dtype is bool_:
             raise TypeError(
                 f"{name}: bool is not supported; convert with .long() or .float() first"
@@ -147,14 +152,20 @@ trunc = unary(
     rule(_zero),
     cast=False,
 )
-round = unary(
-    "round",
-    special.whole(np.rint),
-    {"f": "round(a)", "i": "a", "u": "a"},
-    "The nearest integer, halves to even.",
-    rule(_zero),
-    cast=False,
-)
+_round = unary("round", special.whole(np.rint), {"f": "round(a)", "i": "a", "u": "a"},
+               "The nearest integer.", rule(_zero), cast=False, private=True)  # fmt: skip
+
+
+@public
+@method()
+def round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest integer, halves to even, or multiple of 10 ** -decimals. Elementwise."""
+    if decimals == 0 or not x.dtype.is_floating_point:
+        return _round(x)
+    scale = 10.0 ** builtins.abs(decimals)
+    found: Tensor = _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+    return found
+
 
 exp = unary("exp", np.exp, "exp_f(a)", "e ** x.", rule(lambda c, g, y: g * y, OUT))
 expm1 = unary(

@@ -34,7 +34,7 @@ def _cpu(x: Tensor) -> Tensor:
 
 
 def _as(dtype: _d.DType) -> Callable[[Tensor], Tensor]:
-    def call(x: Tensor) -> Tensor:
+    def call(x: Tensor, memory_format: Any = None) -> Tensor:
         return x.to(dtype)
 
     call.__doc__ = f"The elements as {dtype.name}; the tensor itself if that is its dtype."
@@ -47,12 +47,13 @@ class Methods(Declared):
     __slots__ = ()
 
     cpu = _cpu
-    T, mT = property(_reversed), property(_swapped)
+    T, mT, mH, H = (property(_reversed), *[property(_swapped)] * 3)
 
     # Conversions to another dtype.
     double, half, bfloat16 = _as(_d.float64), _as(_d.float16), _as(_d.bfloat16)
     long, short = _as(_d.int64), _as(_d.int16)
     float, int, bool = _as(_d.float32), _as(_d.int32), _as(_d.bool_)
+    byte, char = _as(_d.uint8), _as(_d.int8)
 
     def dim(self) -> builtins.int:
         """Number of dims."""

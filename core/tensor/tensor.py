@@ -218,8 +218,8 @@ class Tensor(Reading):
         return self.dtype.nbytes(self.numel())
 
     def to(
-        self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
-        copy: bool = False,
+        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
+        non_blocking: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         """This tensor in another dtype, on another device, or both; itself where nothing changes.
 
@@ -232,12 +232,17 @@ class Tensor(Reading):
         which nothing moves silently; ValueError for a last dim that is no whole number of blocks,
         and for NaN and infinity.
         """
-        if copy:
-            made = self.to(*args, dtype=dtype, device=device)
-            return made.clone() if made is self else made
-        if len(args) == 1 and args[0] is self.dtype and dtype is device is None:
+        if len(args) == 1 and args[0] is self.dtype and dtype is device is None and not copy:
             return self
+        flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
+        if copy or any(flags[1:]):
+            found = self.to(
+                *(a for a in args if not isinstance(a, bool)), dtype=dtype, device=device
+            )
+            return found.clone() if found is self else found
         for a in args:
+            if isinstance(a, bool) or a is None:
+                continue
             if isinstance(a, Tensor):
                 dtype, device = a.dtype, a.device
             elif isinstance(a, Device):

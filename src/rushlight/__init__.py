@@ -1,8 +1,11 @@
 """Rushlight: tensors, models and weights, natively and in the browser tab."""
 
 import sys as _sys
+from difflib import get_close_matches as _near
 from math import e, inf, nan, pi
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
@@ -89,3 +92,10 @@ __all__ = [
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
 ]  # fmt: skip
+
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: _Any) -> _Any:
+        """A name that is not there: AttributeError with those that are near."""
+        near = ", ".join(_near(name, __all__, 3))
+        raise AttributeError(f"rushlight has no {name}" + (f"; near: {near}" if near else ""))

@@ -131,6 +131,24 @@ ELSEWHERE = {
         ("dropout", "gumbel_softmax", "rand_like", "randn_like", "randperm"), "ops/test_random.py"
     ),
     **dict.fromkeys(("gated_delta_rule", "wkv"), "ops/test_recurrence.py"),
-    "float_power": "test_torch_names.py",
+    **dict.fromkeys(("float_power", "float_power_"), "test_torch_names.py"),
+    **dict.fromkeys(
+        (
+            "bernoulli",
+            "bernoulli_",
+            "cauchy_",
+            "exponential_",
+            "geometric_",
+            "log_normal_",
+            "multinomial",
+            "normal",
+            "normal_",
+            "randint_like",
+            "random_",
+            "slice",
+            "uniform_",
+        ),
+        "ops/test_drawing.py",
+    ),
     "masked_select_async": "tensor/test_async_reads.py",
 }

@@ -610,6 +610,12 @@ _UNFOLD = {"dim": 0, "size": 3, "step": 2, "dilation": 2}
 movement("unfold", _loop_unfold, ((9, 2), _UNFOLD), ((9, 0), _UNFOLD),
          ((7,), {"dim": 0, "size": 2, "step": 1, "dilation": 1}),
          without={"0-d": "there is no dim to unfold"})  # fmt: skip
+movement("as_strided", lambda x, shape, strides, offset: np.array(
+         [x.reshape(-1)[offset + sum(i * s for i, s in zip(at, strides, strict=True))]
+          for at in np.ndindex(*shape)], x.dtype).reshape(shape),
+         ((3, 5), {"shape": (2, 4), "strides": (5, 2), "offset": 1}),
+         ((0, 3), {"shape": (0, 2), "strides": (1, 1), "offset": 0}),
+         ((), {"shape": (2,), "strides": (0,), "offset": 0}), layouts=("plain",))  # fmt: skip
 movement("unfold_backward", _loop_unfold_backward, ((3, 2, 3), {"length": 9, **_UNFOLD}),
          ((3, 0, 3), {"length": 9, **_UNFOLD}),
          ((6, 2), {"length": 7, "dim": 0, "size": 2, "step": 1, "dilation": 1}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,8 @@ def test_names_of_torch() -> None:
     assert rl.finfo(rl.bfloat16).eps == 2**-7 and rl.finfo("float32").max == np.finfo("f4").max
     assert rl.finfo(rl.bfloat16).max == 3.3895313892515355e38
     assert rl.tensor([2.0]).float_power(2).dtype is rl.float64
+    x: Any = rl.tensor([3.0], dtype=rl.float64)
+    assert x.float_power_(2).tolist() == [9.0]
     with pytest.raises(TypeError, match="finfo: int8 is not a floating dtype; use iinfo"):
         rl.finfo(rl.int8)
 

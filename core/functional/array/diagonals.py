@@ -12,6 +12,7 @@ from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.strided import AS_STRIDED
 
 if TYPE_CHECKING:
     from rushlight.core.backends import Device
@@ -25,21 +26,17 @@ def _length(n: int, m: int, offset: int) -> int:
 @public
 @method()
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of the diagonals of two dims as the last dim; `offset` > 0 is above the main one.
-
-    Unlike torch's it does not share memory with x.
-    """
+    """A view of the diagonals of two dims as the last dim; `offset` > 0 is above the main one."""
     a, b = (normalize_dim("diagonal", d, x.shape) for d in (dim1, dim2))
-    if a == b:
-        raise ValueError(f"diagonal: dims {dim1} and {dim2} must differ")
+    if a == b or x.ndim < 2:
+        raise ValueError(f"diagonal: dims {dim1} and {dim2} of {x.shape} must be two")
     rest = [d for d in range(x.ndim) if d not in (a, b)]
-    n, m = x.shape[a], x.shape[b]
-    count = _length(n, m, offset)
-    shape = [x.shape[d] for d in rest]
-    flat = x.permute(*rest, a, b).reshape(*shape, n * m)
-    first = max(offset, 0) + max(-offset, 0) * m
-    at = arange(count, device=x.device) * (m + 1) + first
-    return flat.index_select(len(rest), at)
+    count, steps = _length(x.shape[a], x.shape[b], offset), x.layout.strides
+    first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if count else 0
+    return AS_STRIDED(
+        x, shape=(*(x.shape[d] for d in rest), count),
+        strides=(*(steps[d] for d in rest), steps[a] + steps[b]), offset=x.layout.offset + first,
+    )  # fmt: skip
 
 
 @public

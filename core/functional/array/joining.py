@@ -122,7 +122,7 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
     ways = (_with_replacement if with_replacement else _combinations)(range(x.numel()), r)
     index = [list(way) for way in ways]
     if not index or not r:
-        return zeros(0, r, dtype=x.dtype, device=x.device) if r else x[:0]
+        return x[:0].unsqueeze(1).expand(0, r) if r else x[:0]
     return x[of_data(index, dtype=int64, device=x.device)]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.dtype import DType, as_dtype, float32
+from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
 from rushlight.core.basis.layout import broadcast_shapes as _broadcast
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.functional.creation import of_data
+from rushlight.core.functional.creation import linspace, of_data
 from rushlight.core.ops.creation import empty, full, ones, sizes, zeros
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import expand, flip, permute, transpose
@@ -110,10 +110,12 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     """Sums over the dims that broadcasting `size` to x's shape would add or expand."""
     shape = sizes("sum_to_size", size)
+    if x.shape == shape != ():
+        return x
     if len(shape) > x.ndim:
         raise ValueError(f"sum_to_size: {shape} has more dims than {x.shape}")
     more = x.ndim - len(shape)
-    x = x.sum(list(range(more))) if more else x
+    x = x.sum(list(range(more))) if more or not shape else x
     dims = [d for d, n in enumerate(shape) if n == 1 and x.shape[d] != 1]
     x = x.sum(dims, True) if dims else x
     if x.shape != shape:
@@ -176,18 +178,27 @@ def new_tensor(
 
 @public
 def scalar_tensor(
-    s: float, *, dtype: DType | str = float32, device: Device | str = "cpu"
+    s: float,
+    *,
+    dtype: DType | str = float32,
+    device: Device | str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """A 0-d tensor of a number."""
-    return full((), s, dtype=dtype, device=device)
+    return full((), s, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @public
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    device: Device | str = "cpu", requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """base ** linspace(start, end, steps)."""
-    from rushlight.core.functional.creation import linspace
-
-    return base ** linspace(start, end, steps, dtype=dtype, device=device)
+    """base ** linspace(start, end, steps), as torch rounds it for integers."""
+    found = as_dtype(dtype)
+    start, end = (v.item() if hasattr(v, "item") else v for v in (start, end))
+    if not found.is_floating_point:
+        start, end = int(start), int(end)
+    wide = found if found.is_floating_point else float64
+    there = device if found.is_floating_point else "cpu"
+    out = (base ** linspace(start, end, steps, dtype=wide, device=there)).to(found).to(device)
+    return out.requires_grad_() if requires_grad else out

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import int64
-from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.basis.layout import broadcast_shapes, normalize_dim
 from rushlight.core.functional.creation import full_like
 from rushlight.core.functional.picking import sort
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import TensorLike, is_tensor
+from rushlight.core.ops.creation import zeros
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.indexing import nonzero
 from rushlight.core.ops.subscript import setitem
@@ -66,8 +67,14 @@ def _key(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Any]:
 def index_fill(x: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
     """A copy of x with `value` at the positions `index` along `dim`."""
     if x.ndim == 0:
-        return full_like(x, 0) + value
-    _, key = _key("index_fill", x, dim, index)
+        return index_fill(x.reshape(1), 0, index, value).reshape()
+    d, key = _key("index_fill", x, dim, index)
+    if is_tensor(value) and value.requires_grad:  # type: ignore[union-attr]
+        # A mask, so that a repeated index counts the value's gradient once.
+        mask = zeros(x.shape[d], dtype="bool", device=x.device)
+        setitem(mask, index.reshape(-1), True)
+        shape = [-1 if k == d else 1 for k in range(x.ndim)]
+        return where(mask.reshape(*shape), value, x).to(x.dtype)
     out = x.clone()
     setitem(out, key, value)
     return out
@@ -106,7 +113,8 @@ def index_put(x: Tensor, indices: Any, values: TensorLike, accumulate: bool = Fa
 @method()
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of x whose elements where `mask` holds are those of `source` in order."""
-    mask = mask.expand(*x.shape)
+    shape = broadcast_shapes("masked_scatter", mask.shape, x.shape)
+    mask, x = mask.expand(*shape), x.expand(*shape)
     place = mask.reshape(-1).to(int64).cumsum(0) - 1
     flat = source.reshape(-1)
     if flat.numel() == 0:
@@ -138,21 +146,21 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     if dim is None:
         return x.reshape(-1).gather(0, indices.reshape(-1))
     d = normalize_dim("take_along_dim", dim, x.shape)
-    from rushlight.core.basis.layout import broadcast_shapes
-
     a, b = [*x.shape], [*indices.shape]
     a[d] = b[d] = 1
     shape = list(broadcast_shapes("take_along_dim", tuple(a), tuple(b)))
     wide, at = [*shape], [*shape]
     wide[d], at[d] = x.shape[d], indices.shape[d]
-    return x.expand(*wide).gather(d, indices.expand(*at))
+    at_ = indices.expand(*at)
+    return x.expand(*wide).gather(d, where(at_ < 0, at_ + x.shape[d], at_))
 
 
 @public
 @method()
 def argwhere(x: Tensor) -> Tensor:
     """`nonzero` under NumPy's name."""
-    return nonzero(x)
+    found: Tensor = nonzero(x)
+    return found
 
 
 @public
@@ -168,7 +176,7 @@ def fill(x: Tensor, value: TensorLike) -> Tensor:
     """A tensor of one value with the shape and dtype of x."""
     if is_tensor(value):
         return value.to(x.dtype).expand(*x.shape).clone()  # type: ignore[union-attr]
-    return full_like(x, value)  # type: ignore[arg-type]
+    return x.masked_fill(x.ones_like(dtype="bool"), value)
 
 
 @network

@@ -92,6 +92,11 @@ def inner(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _added(x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    if not product.dtype.is_floating_point and not x.dtype.is_floating_point:
+        if product.dtype.name == "bool":  # sums of truths are truths
+            beta, alpha = bool(beta), bool(alpha)
+            return (x & bool(beta)) | (product & bool(alpha))
+        beta, alpha = int(beta), int(alpha)
     product = product if alpha == 1 else product * alpha
     if beta == 0:  # nan and inf in x do not count
         return product.expand(*product.shape)
@@ -155,6 +160,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
         left = [normalize_dim("tensordot", d, a.shape) for d in left]
         right = [normalize_dim("tensordot", d, b.shape) for d in right]
+    if len(left) == len(right):
+        for i, j in zip(left, right, strict=True):  # a dim of size one is summed over, as in torch
+            if a.shape[i] == 1 != b.shape[j]:
+                b = b.sum(j, keepdim=True)
+            elif b.shape[j] == 1 != a.shape[i]:
+                a = a.sum(i, keepdim=True)
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
         raise ValueError(f"tensordot: dims {left} of {a.shape} and {right} of {b.shape} differ")
     free_a = [d for d in range(a.ndim) if d not in left]

@@ -106,6 +106,8 @@ def diff(
     d = normalize_dim("diff", dim, x.shape)
     if x.ndim == 0:
         raise ValueError("diff: x is 0-d and has no neighbours")
+    if n == 0:
+        return x.clone()
     parts = [t for t in (prepend, x, append) if t is not None]
     x = cat([t.to(x.dtype) for t in parts], d) if len(parts) > 1 else x
     for _ in range(min(n, x.shape[d])):

@@ -19,7 +19,6 @@ from rushlight.core.functional.math.pointwise import (
     xlogy,
 )
 from rushlight.core.ops.binary import div, ge, gt, le, lt, mul, ne, sub
-from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import also, method, public, special
 from rushlight.core.ops.movement import transpose
 from rushlight.core.ops.norm import log_softmax, softmax
@@ -54,14 +53,6 @@ for _fn in (erf, expm1, log1p, round, exp2, sinc, logit, xlogy, softmax, log_sof
     special()(_fn)
 
 
-@public
-@method()
-@special()
-def erfc(x: Tensor) -> Tensor:
-    """1 - erf(x); far above zero this loses the digits that 1 swallows."""
-    return 1 - floating("erfc", x).erf()
-
-
 @special()
 def xlog1py(x: Tensor, other: Tensor) -> Tensor:
     """x * log(1 + other), zero where x is zero."""
@@ -72,12 +63,6 @@ def xlog1py(x: Tensor, other: Tensor) -> Tensor:
 def entr(x: Tensor) -> Tensor:
     """-x * log(x): zero at zero, -inf below."""
     return (-xlogy(x, x)).masked_fill(x < 0, -math.inf)
-
-
-@special()
-def ndtr(x: Tensor) -> Tensor:
-    """The area under the standard normal density up to x."""
-    return (floating("ndtr", x) * math.sqrt(0.5)).erf() * 0.5 + 0.5
 
 
 @public

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.core.basis.dtype import DType, as_dtype, int32, int64
+from rushlight.core.basis.dtype import DType, as_dtype, float64, int32, int64, result_type
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.functional.reductions import mean, std, var
@@ -13,7 +13,6 @@ from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import full, zeros
 from rushlight.core.ops.declare import method, public
-from rushlight.core.ops.join import cat
 from rushlight.core.ops.reduce import Dims, ValuesIndices, amax, amin, sum
 from rushlight.core.ops.unary import isnan
 
@@ -203,18 +202,22 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinM
 
 @public
 def var_mean(
-    x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
-    """(variance, mean) over `dim`."""
-    return var(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(variance, mean) over `dim`; see `var`."""
+    found = var(x, dim, unbiased, keepdim, correction=correction)
+    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
 def std_mean(
-    x: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
-    """(standard deviation, mean) over `dim`."""
-    return std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+    x: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(standard deviation, mean) over `dim`; see `var`."""
+    found = std(x, dim, unbiased, keepdim, correction=correction)
+    return found, mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @public
@@ -226,6 +229,7 @@ def cov(
     """Covariances of the rows of x (variables, observations)."""
     if x.ndim > 2:
         raise ValueError(f"cov: x is {x.shape}; it must have at most 2 dims")
+    x = x if x.dtype.is_floating_point else x.to("float32")
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     weights = None
     for given in (fweights, aweights):
@@ -236,13 +240,13 @@ def cov(
         centred = rows - rows.mean(1, True)
         found = centred @ centred.T / max(count, 0)
     else:
-        weights = weights.to(rows.dtype)
+        weights = weights.to(result_type((rows.dtype, 2), (weights.dtype, 2)))
         total = weights.sum()
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
         found = (centred * weights) @ centred.T / count.clamp(min=0)
-    result: Tensor = found.reshape() if x.ndim < 2 else found
+    result: Tensor = found.reshape() if rows.shape[0] == 1 else found
     return result
 
 
@@ -267,6 +271,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise ValueError("bincount: x has negative numbers")
     count = max(minlength, int(x.amax().item()) + 1 if x.numel() else 0)
     ones = x.ones_like(dtype=int64) if weights is None else weights
+    if not ones.dtype.is_floating_point and weights is not None:
+        ones = ones.to(float64)
     return zeros(count, dtype=ones.dtype, device=x.device).index_add(0, x.to(int64), ones)
 
 
@@ -337,51 +343,3 @@ def isin(
     x, among = (_tensor(v, given) for v in (elements, test_elements))
     found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
     return ~found if invert else found
-
-
-def _counted(
-    flat: Tensor, starts: Tensor, inverse: bool, counts: bool, at: Tensor | None, shape: Any
-) -> Any:
-    group = starts.to(int64).cumsum(0) - 1
-    first = starts.nonzero().reshape(-1)
-    found: list[Tensor] = [flat[first]]
-    if inverse:
-        own = group if at is None else zeros(
-            len(group), dtype=int64, device=flat.device).scatter(0, at, group)  # fmt: skip
-        found.append(own.reshape(*shape))
-    if counts:
-        n = full((1,), len(group), dtype=int64, device=flat.device)
-        ends = cat([first, n])
-        found.append(ends[1:] - ends[:-1])
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-@public
-@method()
-def unique_consecutive(
-    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: None = None
-) -> Any:
-    """The elements of flat x without repetitions in a row; reads how many there are."""
-    if dim is not None:
-        raise ValueError(f"unique_consecutive: dim={dim} is not supported; supported: None")
-    flat = x.reshape(-1)
-    one = full((min(1, flat.numel()),), True, dtype="bool", device=x.device)
-    starts = cat([one, flat[1:] != flat[:-1]])
-    return _counted(flat, starts, return_inverse, return_counts, None, x.shape)
-
-
-@public
-@method()
-def unique(
-    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-    dim: None = None,
-) -> Any:  # fmt: skip
-    """The different elements of x in order; optionally where each went, and how often it occurs."""
-    if dim is not None:
-        raise ValueError(f"unique: dim={dim} is not supported; supported: None")
-    flat = x.reshape(-1)
-    at = flat.argsort(0)
-    flat = flat[at]
-    one = full((min(1, flat.numel()),), True, dtype="bool", device=x.device)
-    starts = cat([one, flat[1:] != flat[:-1]])
-    return _counted(flat, starts, return_inverse, return_counts, at, x.shape)

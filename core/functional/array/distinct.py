@@ -1,0 +1,76 @@
+"""The different elements of a tensor, or slices of a dim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.creation import arange, full, zeros
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.join import cat
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
+    """Rows (n, k) without those equal to the one before; `at` is where each row came from."""
+    n = rows.shape[0]
+    one = full((min(1, n),), True, dtype="bool", device=rows.device)
+    starts = cat([one, (rows[1:] != rows[:-1]).any(1)])
+    group = starts.to(int64).cumsum(0) - 1
+    first = starts.nonzero().reshape(-1)
+    found: list[Tensor] = [rows[first]]
+    if inverse:
+        own = group if at is None else zeros(
+            n, dtype=int64, device=rows.device).scatter(0, at, group)  # fmt: skip
+        found.append(own.reshape(*shape))
+    if counts:
+        ends = cat([first, full((1,), n, dtype=int64, device=rows.device)])
+        found.append(ends[1:] - ends[:-1])
+    return found
+
+
+def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
+    if dim is None:
+        rows, shape = x.reshape(x.numel(), 1), x.shape
+    else:
+        d = normalize_dim("unique", dim, x.shape)
+        moved = x.transpose(0, d)
+        shape = (x.shape[d],)
+        rows = moved.reshape(x.shape[d], x.numel() // max(x.shape[d], 1))
+    at = None
+    if ordered:
+        at = arange(rows.shape[0], device=x.device)
+        for column in reversed(rows.unbind(1)):  # stable, so the first column decides
+            at = at[column[at].argsort(0)]
+        rows = rows[at]
+    found = _grouped(rows.detach(), at, inverse, counts, shape)
+    if dim is None:
+        found[0] = found[0].reshape(-1)
+    else:
+        found[0] = found[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@public
+@method()
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The elements of flat x, or slices of `dim`, without repetitions in a row; reads how many."""
+    return _unique(x, False, return_inverse, return_counts, dim)
+
+
+@public
+@method()
+def unique(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The different elements of x, or slices of `dim`, in order; reads how many there are.
+
+    Optionally also where each went, and how often it occurs.
+    """
+    return _unique(x, True, return_inverse, return_counts, dim)

@@ -1,0 +1,74 @@
+"""torch's ways of calling, for every declared function: second names of arguments, and `out=`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from rushlight.core.ops.common import is_tensor
+from rushlight.core.ops.inplace import copy_
+from rushlight.core.tensor import autograd
+
+# An argument's other names: of the first one, of the second one, of the one that is named so here.
+_FIRST, _SECOND = ("input", "self", "x"), ("other", "exponent", "tensor2", "vec2", "b")
+_NAMES = {"axis": ("dim", "dims"), "keepdims": ("keepdim",), "dims": ("dim", "repeats"),
+          "dim": ("dims",)}  # fmt: skip
+_IGNORED = ("layout", "pin_memory", "memory_format")  # they change no number
+_SEVERAL = ("dims", "size", "shape", "repeats", "axis")  # a list in place of the rest of arguments
+
+
+def _write(name: str, out: Any, value: Any) -> Any:
+    """`value` written to `out`, which takes its shape; several results to several tensors."""
+    if not is_tensor(out):
+        for target, part in zip(out, value, strict=True):
+            _write(name, target, part)
+        return type(value)(*out) if hasattr(value, "_fields") else out
+    if out.requires_grad or (value.requires_grad and autograd.is_grad_enabled()):
+        raise RuntimeError(f"{name}: out= is not differentiated; call it under no_grad, or without")
+    if value.dtype.category > out.dtype.category:
+        raise TypeError(f"{name}: {value.dtype.name} does not fit out={out.dtype.name}")
+    if value.device is not out.device:
+        raise ValueError(f"{name}: the result is on {value.device}, out= on {out.device}")
+    if value.shape == out.shape:
+        copy_(out, value)
+    else:
+        out.set_(value.to(out.dtype).clone())
+    return out
+
+
+def called(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with torch's second names of its arguments and with `out=`."""
+    code = fn.__code__
+    count = code.co_argcount
+    names = code.co_varnames[: count + code.co_kwonlyargcount]
+    more, rest = bool(code.co_flags & 4), bool(code.co_flags & 8)
+    if "out" in names or (rest and not more and count == 0):
+        return fn
+    known: dict[str, str] = {}
+    for others, place in ((_FIRST, 0), (_SECOND, 1)):
+        if count > place:
+            known.update(dict.fromkeys(others, names[place]))
+    for other, real in _NAMES.items():
+        for name in set(real) & set(names):
+            known[other] = name
+    known = {other: name for other, name in known.items() if other not in names}
+
+    @wraps(fn)
+    def call(*args: Any, **options: Any) -> Any:
+        if not options:
+            return fn(*args)
+        out = options.pop("out", None)
+        for name in [n for n in options if n in _IGNORED and n not in names]:
+            del options[name]
+        for name in [n for n in options if n in known and known[n] not in options]:
+            options[known[name]] = options.pop(name)
+        if more:
+            first = [options.pop(n) for n in names[len(args) : count] if n in options]
+            for name in [n for n in options if n in _SEVERAL and n not in names]:
+                first.append(options.pop(name))
+            args = (*args, *first)
+        value = fn(*args, **options)
+        return value if out is None else _write(fn.__name__, out, value)
+
+    return call

@@ -1,0 +1,173 @@
+"""Random numbers of several distributions, written over tensors or drawn by probabilities."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.backends import Generator
+from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.functional.math.statistics import searchsorted
+from rushlight.core.ops.common import is_tensor
+from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.inplace import copy_
+from rushlight.core.ops.random import rand, randint, randn
+from rushlight.core.ops.sort import topk
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _check(name: str, good: bool, said: str) -> None:
+    if not good:
+        raise ValueError(f"{name}: {said}")
+
+
+def _drawn(name: str, x: Tensor, generator: Generator | None) -> Tensor:
+    """Uniform numbers in [0, 1) for the elements of x; TypeError if it is not floating."""
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype")
+    dtype = float64 if x.dtype is float64 else float32
+    return rand(x.shape, dtype=dtype, device=x.device, generator=generator)
+
+
+@method()
+def uniform_(
+    x: Tensor, *bounds: float, generator: Generator | None = None, **named: float
+) -> Tensor:
+    """Uniform numbers in [from, to), by default [0, 1), written over x."""
+    low, high = (*bounds, *(0.0, 1.0)[len(bounds) :])
+    low, high = named.pop("from", low), named.pop("to", high)
+    _check("uniform_", low <= high and not named, f"from {low}, to {high}, {sorted(named)}")
+    return copy_(x, _drawn("uniform_", x, generator) * (high - low) + low)
+
+
+@method()
+def normal_(
+    x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Normal numbers written over x."""
+    _check("normal_", std >= 0, f"std is {std}; it must not be negative")
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"normal_: {x.dtype.name} is not a floating dtype")
+    return copy_(
+        x, randn(x.shape, dtype=x.dtype, device=x.device, generator=generator) * std + mean
+    )
+
+
+@method()
+def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Numbers of density lambd exp(-lambd x) written over x."""
+    _check("exponential_", lambd > 0, f"lambd is {lambd}; it must be positive")
+    return copy_(x, -(-_drawn("exponential_", x, generator)).log1p() / lambd)
+
+
+@method()
+def cauchy_(
+    x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Numbers of the Cauchy distribution written over x."""
+    _check("cauchy_", sigma > 0, f"sigma is {sigma}; it must be positive")
+    turn = (_drawn("cauchy_", x, generator) - 0.5) * math.pi
+    return copy_(x, turn.tan() * sigma + median)
+
+
+@method()
+def log_normal_(
+    x: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """exp of normal numbers written over x."""
+    _check("log_normal_", std > 0, f"std is {std}; it must be positive")
+    _drawn("log_normal_", x.reshape(-1)[:0], generator)
+    return copy_(x, normal_(x.detach().clone(), mean, std, generator=generator).exp())
+
+
+@method()
+def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """How many trials of probability p the first success takes, 1 or more, written over x."""
+    _check("geometric_", 0 < p < 1, f"p is {p}; it must be between 0 and 1")
+    u = rand(x.shape, device=x.device, generator=generator)
+    return copy_(x, ((-u).log1p() / math.log1p(-p)).floor() + 1)
+
+
+@method()
+def random_(x: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
+    """Integers written over x: below one bound, or from the first up to the second."""
+    most = {"f": 2**24, "b": 2}.get(x.dtype.kind, 2 ** min(8 * x.dtype.itemsize - 1, 31))
+    low, high = bounds if len(bounds) == 2 else (0, bounds[0] if bounds else most)
+    return copy_(x, randint(low, high, x.shape, device=x.device, generator=generator))
+
+
+@method()
+def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p (a number or a tensor), else 0, written over x."""
+    return copy_(x, rand(x.shape, device=x.device, generator=generator) < p)
+
+
+@public
+@method()
+def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability in x, or `p`, else 0; the dtype of x."""
+    if not x.dtype.is_floating_point and p is None:
+        raise TypeError(f"bernoulli: {x.dtype.name} is not a floating dtype")
+    drawn = rand(x.shape, device=x.device, generator=generator)
+    return (drawn < (x.detach() if p is None else p)).to(x.dtype)
+
+
+@public
+@method()
+def multinomial(
+    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Indices (..., num_samples) drawn from weights (..., n), without repetition by default.
+
+    Without repetition: the largest of log(weight) plus Gumbel noise (Gumbel, 1954).
+    """
+    _check(
+        "multinomial",
+        x.ndim in (1, 2) and num_samples > 0,
+        f"x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a positive number",
+    )
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"multinomial: {x.dtype.name} is not a floating dtype")
+    x = x.detach()
+    if replacement:
+        ends = x.cumsum(-1)
+        shape = (*x.shape[:-1], num_samples)
+        drawn = rand(shape, dtype=ends.dtype, device=x.device, generator=generator)
+        return searchsorted(ends, drawn * ends[..., -1:], right=True).clamp(max=x.shape[-1] - 1)
+    _check(
+        "multinomial",
+        num_samples <= x.shape[-1],
+        f"num_samples {num_samples} of {x.shape[-1]} without replacement",
+    )
+    noise = -(-_drawn("multinomial", x, generator).clamp(min=1e-38).log()).log()
+    return topk(x.log() + noise.to(x.dtype), num_samples, -1).indices
+
+
+@public
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
+    dtype: DType | str = float32, device: Any = "cpu", requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Normal numbers with a mean and deviation that are numbers, then of `size`, or tensors."""
+    like = next((v for v in (mean, std) if is_tensor(v)), None)
+    if like is None:
+        drawn = randn(size, dtype=dtype, device=device, generator=generator)
+    else:
+        shape = (like + (mean if std is like else std)).shape
+        drawn = randn(shape, dtype=like.dtype, device=like.device, generator=generator)
+    found: Tensor = drawn * std + mean
+    return found.requires_grad_() if requires_grad else found
+
+
+@public
+def randint_like(
+    x: Tensor, low: int, high: int | None = None, *, dtype: DType | str | None = None,
+    device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Integers low <= n < high (or 0 <= n < low) with the shape, dtype and device of x."""
+    low, high = (0, low) if high is None else (low, high)
+    found = as_dtype(x.dtype if dtype is None else dtype)
+    out = randint(low, high, x.shape, device=device or x.device, generator=generator).to(found)
+    return out.requires_grad_() if requires_grad else out

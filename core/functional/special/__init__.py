@@ -1,0 +1,1 @@
+"""Special functions: gamma and zeta, error functions, Bessel functions, polynomials."""
