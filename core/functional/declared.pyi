@@ -178,7 +178,7 @@ from rushlight.core.functional.clamping import (
     clamp, clamp_
 )
 from rushlight.core.functional.convolution import (
-    conv1d
+    conv1d, conv3d, conv_transpose1d, conv_transpose3d
 )
 from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
@@ -214,15 +214,17 @@ from rushlight.core.functional.network.folding import (
     channel_shuffle, pixel_shuffle, pixel_unshuffle
 )
 from rushlight.core.functional.network.layers import (
-    conv3d, conv_transpose1d, embedding_bag
+    embedding_bag
 )
 from rushlight.core.functional.network.losses import (
     cosine_embedding_loss, ctc_loss, hinge_embedding_loss, kl_div, margin_ranking_loss,
     poisson_nll_loss, triplet_margin_loss
 )
 from rushlight.core.functional.network.pooling import (
-    adaptive_avg_pool1d, adaptive_max_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d,
-    max_pool3d
+    adaptive_avg_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d, max_pool3d
+)
+from rushlight.core.functional.network.unpooling import (
+    adaptive_max_pool1d
 )
 from rushlight.core.functional.picking import (
     masked_select, masked_select_async, max, min, sort
@@ -302,26 +304,26 @@ __all__ = [
     "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cast", "cat", "cdist",
     "ceil", "celu", "chain_matmul", "channel_shuffle", "chunk", "clamp", "clamp_", "clamp_max",
     "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate",
-    "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "copy_",
-    "copysign", "corrcoef", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity",
-    "count_nonzero", "cov", "cross", "ctc_loss", "cummax", "cummin", "cumprod", "cumsum",
-    "cumulative_trapezoid", "custom_op", "deg2rad", "diag", "diag_embed", "diagflat", "diagonal",
-    "diagonal_scatter", "diff", "dist", "div", "div_", "divide", "dot", "dropout", "dsplit",
-    "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like", "eq", "equal", "erf",
-    "erfc", "exp", "exp2", "expand", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip",
-    "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
-    "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "greater", "greater_equal", "gt",
-    "heaviside", "hinge_embedding_loss", "histc", "hsplit", "hstack", "hypot", "index_add",
-    "index_copy", "index_fill", "index_put", "index_select", "inner", "isclose", "isfinite", "isin",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue", "layer_norm",
-    "lcm", "ldexp", "le", "lerp", "less", "less_equal", "linear", "linear_experts", "linspace",
-    "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
-    "lt", "margin_ranking_loss", "masked_fill", "masked_scatter", "masked_select",
-    "masked_select_async", "matmul", "matrix_power", "max", "max_pool1d", "max_pool2d",
-    "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode",
-    "moveaxis", "movedim", "msort", "mul", "mul_", "multiply", "mv", "nan_to_num", "nanmean",
-    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero",
+    "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "copy_", "copysign", "corrcoef", "cos", "cosh", "cosine_embedding_loss",
+    "cosine_similarity", "count_nonzero", "cov", "cross", "ctc_loss", "cummax", "cummin", "cumprod",
+    "cumsum", "cumulative_trapezoid", "custom_op", "deg2rad", "diag", "diag_embed", "diagflat",
+    "diagonal", "diagonal_scatter", "diff", "dist", "div", "div_", "divide", "dot", "dropout",
+    "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like", "eq",
+    "equal", "erf", "erfc", "exp", "exp2", "expand", "expm1", "eye", "fill", "fill_", "fix",
+    "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "frac", "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "greater",
+    "greater_equal", "gt", "heaviside", "hinge_embedding_loss", "histc", "hsplit", "hstack",
+    "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_select", "inner",
+    "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div",
+    "kron", "kthvalue", "layer_norm", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "linear",
+    "linear_experts", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logit", "logspace", "logsumexp", "lt", "margin_ranking_loss", "masked_fill", "masked_scatter",
+    "masked_select", "masked_select_async", "matmul", "matrix_power", "max", "max_pool1d",
+    "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm",
+    "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "multiply", "mv", "nan_to_num",
+    "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero",
     "nonzero_async", "norm", "not_equal", "ones", "ones_like", "outer", "pad", "pairwise_distance",
     "permute", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "positive", "pow", "prelu",
     "prod", "put", "quantile", "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like",
