@@ -37,6 +37,8 @@ CAT = Op("cat", infer=_infer_cat, joint=rule(_cat_grad))
 @public
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along `dim`; the other sizes must agree; promoted dtype."""
+    if isinstance(tensors, Meta) or not isinstance(dim, int):
+        raise TypeError("cat: takes a list or tuple of tensors and a dim: cat([a, b], dim)")
     if not tensors:
         raise ShapeError("cat: no tensors to join")
     # As in torch, an empty 1-d tensor is ignored.

@@ -77,7 +77,8 @@ def _smooth(n: int, out: int, factor: float | None, corners: bool, mode: str) ->
         weights = np.maximum(1 - t, 0.0)
     weights = np.where((j >= low) & (j < high), weights, 0.0)
     total = weights.sum(1, keepdims=True)
-    return weights / np.where(total != 0, total, 1.0)
+    found: np.ndarray = weights / np.where(total != 0, total, 1.0)
+    return found
 
 
 def resampled(
@@ -212,7 +213,7 @@ def grid_sample(
 
     if mode == "bicubic":
         (y0, ty), (x0, tx) = ((p.detach().floor(), p - p.detach().floor()) for p in raw)
-        total = None
+        total: Tensor | None = None
         for i, wy in enumerate(_cubic(ty)):
             for j, wx in enumerate(_cubic(tx)):
                 places = [
@@ -228,11 +229,11 @@ def grid_sample(
         return picked([p.detach().round() for p in at])
     low = [p.detach().floor() for p in at]
     share = [(p - q).unsqueeze(1) for p, q in zip(at, low, strict=True)]
-    total: Tensor | None = None
+    blended: Tensor | None = None
     for corner in itertools.product((0, 1), repeat=rank):
         part = picked([q + k for q, k in zip(low, corner, strict=True)])
         for s, k in zip(share, corner, strict=True):
             part = part * (s if k else 1 - s)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+        blended = part if blended is None else blended + part
+    assert blended is not None
+    return blended
