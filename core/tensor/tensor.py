@@ -235,7 +235,7 @@ class Tensor(Reading):
                 dtype, device = a.dtype, a.device
             elif isinstance(a, Device):
                 device = a
-            elif isinstance(a, str) and a.partition(":")[0] in KINDS:
+            elif isinstance(a, str) and a.partition(":")[0] in (*KINDS, "cuda", "mps"):
                 device = a
             else:
                 dtype = a

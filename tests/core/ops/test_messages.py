@@ -243,6 +243,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         "conv2d: stride is 0;",
     ),
+    (lambda: X.to("cuda:0"), ValueError, "'cuda:0'"),
     (
         lambda: rl.conv2d(X, X),
         ValueError,
