@@ -36,6 +36,14 @@ class SizeError(RushlightError, ValueError):
     """A shape has more elements than a view, or an operand of a kernel, may have."""
 
 
+class ShapeError(ValueError, RuntimeError):
+    """Shapes or sizes that do not fit each other; a RuntimeError too, as in torch."""
+
+
+class TypeMismatch(TypeError, RuntimeError):
+    """Dtypes that do not fit each other; a RuntimeError too, as in torch."""
+
+
 class FormatError(RushlightError, ValueError):
     """A file from outside does not follow its format; names the file part and the value."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rushlight.core.basis.errors import SizeError
+from rushlight.core.basis.errors import ShapeError, SizeError
 
 Shape = tuple[int, ...]
 # The most elements of a view or of an empty tensor, a size of zero counted as one. Other tensors
@@ -194,7 +194,7 @@ def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
         for i, size in enumerate(shape, ndim - len(shape)):
             if size != 1:
                 if out[i] not in (1, size):
-                    raise ValueError(
+                    raise ShapeError(
                         f"{op}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
                         f"dim {i} is {out[i]} in one and {size} in another"
                     )
@@ -223,7 +223,7 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, shape: Shape) -> tu
     dims = list(dim) if isinstance(dim, Sequence) else [dim]
     found = sorted(normalize_dim(op, d, shape) for d in dims)
     if len(set(found)) != len(found):
-        raise ValueError(f"{op}: dims {tuple(dims)} name a dim twice for shape {shape}")
+        raise ShapeError(f"{op}: dims {tuple(dims)} name a dim twice for shape {shape}")
     return tuple(d for d in found if d < len(shape))
 
 
@@ -251,12 +251,12 @@ def infer_shape(op: str, numel: int, shape: Sequence[int]) -> Shape:
     out = list(found)
     holes = [i for i, n in enumerate(out) if n == -1]
     if len(holes) > 1 or any(n < -1 for n in out):
-        raise ValueError(f"{op}: shape {tuple(shape)} may have one -1 and no other negative size")
+        raise ShapeError(f"{op}: shape {tuple(shape)} may have one -1 and no other negative size")
     if holes:
         rest = math.prod(n for n in out if n != -1)
         if rest == 0 or numel % rest:
-            raise ValueError(f"{op}: {numel} elements do not fit shape {tuple(shape)}")
+            raise ShapeError(f"{op}: {numel} elements do not fit shape {tuple(shape)}")
         out[holes[0]] = numel // rest
     if math.prod(out) != numel:
-        raise ValueError(f"{op}: {numel} elements do not fit shape {tuple(shape)}")
+        raise ShapeError(f"{op}: {numel} elements do not fit shape {tuple(shape)}")
     return tuple(out)

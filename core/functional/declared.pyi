@@ -232,7 +232,7 @@ from rushlight.core.functional.clamping import (
     clamp, clamp_
 )
 from rushlight.core.functional.convolution import (
-    conv1d
+    conv1d, conv3d, conv_transpose1d, conv_transpose3d
 )
 from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
@@ -277,15 +277,17 @@ from rushlight.core.functional.network.folding import (
     channel_shuffle, pixel_shuffle, pixel_unshuffle
 )
 from rushlight.core.functional.network.layers import (
-    conv3d, conv_transpose1d, embedding_bag
+    embedding_bag
 )
 from rushlight.core.functional.network.losses import (
     cosine_embedding_loss, ctc_loss, hinge_embedding_loss, kl_div, margin_ranking_loss,
     poisson_nll_loss, triplet_margin_loss
 )
 from rushlight.core.functional.network.pooling import (
-    adaptive_avg_pool1d, adaptive_max_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d,
-    max_pool3d
+    adaptive_avg_pool1d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d, max_pool3d
+)
+from rushlight.core.functional.network.unpooling import (
+    adaptive_max_pool1d
 )
 from rushlight.core.functional.picking import (
     masked_select, masked_select_async, max, min, sort
@@ -379,10 +381,10 @@ __all__ = [
     "ceil", "celu", "chain_matmul", "channel_shuffle", "chunk", "clamp", "clamp_", "clamp_max",
     "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate", "conj",
     "conj_physical", "constant_pad_nd", "contiguous", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "copy_", "copysign", "corrcoef", "cos", "cosh",
-    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "ctc_loss",
-    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op", "deg2rad",
-    "detach_copy", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_copy",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copy_", "copysign", "corrcoef",
+    "cos", "cosh", "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross",
+    "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op",
+    "deg2rad", "detach_copy", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_copy",
     "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot", "dropout",
     "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
     "empty_permuted", "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.declare import network
 
@@ -24,7 +25,7 @@ def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
 def _check_same(name: str, input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
         # torch broadcasts with a warning, which is nearly always a mistake.
-        raise ValueError(f"{name}: input is {input.shape}, target {target.shape}; reshape one")
+        raise ShapeError(f"{name}: input is {input.shape}, target {target.shape}; reshape one")
 
 
 @network
@@ -66,11 +67,11 @@ def binary_cross_entropy_with_logits(
 def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
     """The dim of the classes; checks that `target` has one integer per remaining position."""
     if input.ndim == 0:
-        raise ValueError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
+        raise ShapeError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
     dim = 0 if input.ndim == 1 else 1
     want = input.shape[:dim] + input.shape[dim + 1 :]
     if target.dtype.kind not in "ui" or target.shape != want:
-        raise ValueError(
+        raise ShapeError(
             f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
             f"must hold class indices of shape {want}"
         )
@@ -79,7 +80,7 @@ def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
 
 def _check_weight(name: str, weight: Tensor | None, classes: int) -> None:
     if weight is not None and weight.shape != (classes,):
-        raise ValueError(f"{name}: weight is {weight.shape}; there are {classes} classes")
+        raise ShapeError(f"{name}: weight is {weight.shape}; there are {classes} classes")
 
 
 @network
@@ -133,7 +134,7 @@ def cross_entropy(
     that were used, for probabilities by the number of positions.
     """
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
+        raise ShapeError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
     _check_reduction("cross_entropy", reduction)
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and input.ndim:

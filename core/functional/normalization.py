@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.declare import network
 from rushlight.core.ops.norm import layer_norm
 from rushlight.core.tensor import autograd
@@ -26,7 +27,7 @@ def group_norm(
     do not divide the channels.
     """
     if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
-        raise ValueError(f"group_norm: {num_groups} groups do not divide dim 1 of {input.shape}")
+        raise ShapeError(f"group_norm: {num_groups} groups do not divide dim 1 of {input.shape}")
     size = input.numel() // max(input.shape[0] * num_groups, 1)
     rows = input.reshape(input.shape[0], num_groups, size)
     out = layer_norm(rows, size, eps=eps).reshape(*input.shape)
@@ -54,12 +55,12 @@ def batch_norm(
     running values otherwise.
     """
     if input.ndim < 2:
-        raise ValueError(f"batch_norm: input is {input.shape}; it must be (n, channels, ...)")
+        raise ShapeError(f"batch_norm: input is {input.shape}; it must be (n, channels, ...)")
     if training:
         dims = (0, *range(2, input.ndim))
         count = input.numel() // max(input.shape[1], 1)
         if count < 2:
-            raise ValueError(f"batch_norm: {input.shape} gives one value per channel to train on")
+            raise ShapeError(f"batch_norm: {input.shape} gives one value per channel to train on")
         mean = input.mean(dims, True)
         var = (input - mean).square().mean(dims, True)
         with autograd.no_grad():
@@ -71,7 +72,7 @@ def batch_norm(
                     flat = now.detach().reshape(-1).to(running.dtype)
                     running.mul_(1 - momentum).add_(flat * (momentum * scale))
     elif running_mean is None or running_var is None:
-        raise ValueError("batch_norm: running values are missing; only training can omit them")
+        raise ShapeError("batch_norm: running values are missing; only training can omit them")
     else:
         mean, var = _per_channel(input, running_mean), _per_channel(input, running_var)
     scale_ = (var + eps).rsqrt()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rushlight.core import ops
-from rushlight.core.functional.convolution import conv1d
+from rushlight.core.functional.convolution import conv1d, conv3d, conv_transpose1d
 from rushlight.core.functional.network.folding import pad
-from rushlight.core.functional.network.layers import conv3d, conv_transpose1d, same_pads
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.parameter import parameter
+from rushlight.core.ops.conv import same_pads
 from rushlight.core.tensor.tensor import Tensor
 
 Size = int | tuple[int, ...]

@@ -156,6 +156,6 @@ class EmbeddingBag(_Rows):
         """Integers (n, k), or (count,) with offsets (n,) -> (n, embedding_dim)."""
         _limit(self, input)
         return embedding_bag(
-            input, self.weight, offsets, self.mode, per_sample_weights, self.include_last_offset,
-            self.padding_idx,
+            input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset, padding_idx=self.padding_idx,
         )  # fmt: skip

@@ -4,7 +4,7 @@ from rushlight.core.functional.array.selecting import (
     one_hot
 )
 from rushlight.core.functional.convolution import (
-    conv1d
+    conv1d, conv3d, conv_transpose1d, conv_transpose3d
 )
 from rushlight.core.functional.lookup import (
     embedding
@@ -13,32 +13,41 @@ from rushlight.core.functional.losses import (
     binary_cross_entropy_with_logits, cross_entropy, l1_loss, mse_loss, nll_loss
 )
 from rushlight.core.functional.network.activations import (
-    bilinear, celu, cosine_similarity, elu, glu, gumbel_softmax, hardshrink, hardsigmoid, hardswish,
-    hardtanh, leaky_relu, logsigmoid, mish, pairwise_distance, prelu, relu6, rrelu,
-    scaled_dot_product_attention, selu, softmin, softplus, softshrink, softsign, tanhshrink,
-    threshold
+    bilinear, celu, celu_, cosine_similarity, elu, elu_, glu, gumbel_softmax, hardshrink,
+    hardsigmoid, hardswish, hardtanh, hardtanh_, leaky_relu, leaky_relu_, logsigmoid, mish,
+    pairwise_distance, pdist, prelu, relu6, relu_, rrelu, rrelu_, scaled_dot_product_attention,
+    selu, selu_, softmin, softplus, softshrink, softsign, tanhshrink, threshold, threshold_
+)
+from rushlight.core.functional.network.attention import (
+    multi_head_attention_forward
 )
 from rushlight.core.functional.network.folding import (
     channel_shuffle, fold, interpolate, pad, pixel_shuffle, pixel_unshuffle, unfold, upsample,
     upsample_bilinear, upsample_nearest
 )
 from rushlight.core.functional.network.layers import (
-    alpha_dropout, conv3d, conv_transpose1d, dropout1d, dropout2d, dropout3d, embedding_bag,
+    alpha_dropout, dropout1d, dropout2d, dropout3d, embedding_bag, feature_alpha_dropout,
     instance_norm, local_response_norm
 )
 from rushlight.core.functional.network.losses import (
     binary_cross_entropy, cosine_embedding_loss, ctc_loss, gaussian_nll_loss, hinge_embedding_loss,
-    huber_loss, kl_div, margin_ranking_loss, multi_margin_loss, multilabel_margin_loss,
-    multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss,
-    triplet_margin_loss, triplet_margin_with_distance_loss
+    huber_loss, kl_div, linear_cross_entropy, margin_ranking_loss, multi_margin_loss,
+    multilabel_margin_loss, multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss,
+    soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss
 )
 from rushlight.core.functional.network.pooling import (
-    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
-    adaptive_max_pool2d, adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, lp_pool1d,
-    lp_pool2d, max_pool1d, max_pool2d, max_pool3d
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d,
+    avg_pool3d, lp_pool1d, lp_pool2d, lp_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d,
+    max_pool2d_with_indices, max_pool3d, max_pool3d_with_indices
 )
 from rushlight.core.functional.network.resampling import (
     affine_grid, grid_sample
+)
+from rushlight.core.functional.network.unpooling import (
+    adaptive_max_pool1d, adaptive_max_pool1d_with_indices, adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices, adaptive_max_pool3d, adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d,
+    fractional_max_pool3d_with_indices, max_unpool1d, max_unpool2d, max_unpool3d
 )
 from rushlight.core.functional.normalization import (
     batch_norm, group_norm
@@ -73,22 +82,28 @@ from rushlight.core.ops.unary import (
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
-    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "causal_conv1d", "celu", "channel_shuffle", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "cosine_embedding_loss",
-    "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d",
-    "dropout3d", "elu", "embedding", "embedding_bag", "fold", "gated_delta_rule",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "affine_grid", "alpha_dropout",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "causal_conv1d", "celu", "celu_", "channel_shuffle",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout",
+    "dropout1d", "dropout2d", "dropout3d", "elu", "elu_", "embedding", "embedding_bag",
+    "feature_alpha_dropout", "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "gated_delta_rule",
     "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "gumbel_softmax", "hardshrink",
-    "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm",
-    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "linear_experts",
-    "linear_recurrence", "local_response_norm", "log_softmax", "logsigmoid", "lp_pool1d",
-    "lp_pool2d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "mish",
-    "mse_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
-    "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "pixel_shuffle",
-    "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6", "rms_norm", "rrelu",
-    "scaled_dot_product_attention", "selective_scan", "selu", "sigmoid", "silu", "smooth_l1_loss",
-    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
-    "tanhshrink", "threshold", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
-    "upsample", "upsample_bilinear", "upsample_nearest", "wkv"
+    "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "hinge_embedding_loss", "huber_loss",
+    "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_",
+    "linear", "linear_cross_entropy", "linear_experts", "linear_recurrence", "local_response_norm",
+    "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss",
+    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
+    "pdist", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6",
+    "relu_", "rms_norm", "rrelu", "rrelu_", "scaled_dot_product_attention", "selective_scan",
+    "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin",
+    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold", "upsample",
+    "upsample_bilinear", "upsample_nearest", "wkv"
 ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.matmul import check_width
+from rushlight.core.ops.movement import pad
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 Pair = tuple[int, int]
-Size = int | tuple[int, ...]
+Size = int | Sequence[int]
 
 
 def _out(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
@@ -107,53 +111,82 @@ CONV2D_WEIGHT: Op = Op(
 def pair_of(name: str, what: str, value: Size, least: int) -> Pair:
     """An option for two dims, passed as one or two ints of at least `least`."""
     pair = (value, value) if isinstance(value, int) else tuple(value)
+    pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2 or any(not isinstance(n, int) or n < least for n in pair):
         raise ValueError(f"{name}: {what} is {value!r}; it must be one or two ints >= {least}")
     return pair[0], pair[1]
 
 
+def same_pads(
+    name: str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: str
+) -> list[int]:
+    """What `pad` takes so that sizes keep ("same"), or nothing ("valid"); ValueError otherwise."""
+    if padding == "valid":
+        return [0] * (2 * len(kernel))
+    if padding != "same" or any(s != 1 for s in stride):
+        raise ValueError(
+            f"{name}: padding {padding!r} with stride {tuple(stride)} is not supported; supported: "
+            'numbers, "valid", and "same" with stride 1'
+        )
+    totals = [d * (k - 1) for k, d in zip(reversed(kernel), reversed(dilation), strict=True)]
+    return [p for total in totals for p in (total // 2, total - total // 2)]
+
+
+def batched(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, rank: int) -> Tensor:
+    """(n, c, ...) of an input with or without n; checks what a convolution of `rank` dims takes."""
+    if weight.ndim != rank + 2 or x.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(
+            f"{name}: input is {x.shape} and weight {weight.shape}; they must have {rank + 1} or "
+            f"{rank + 2} dims and {rank + 2} dims"
+        )
+    for what, t in (("weight", weight), ("bias", bias)):
+        if t is not None and t.dtype is not x.dtype:
+            check_width(name, x, what, t)
+    return x if x.ndim == rank + 2 else x.unsqueeze(0)
+
+
 @public
 @network
 def conv2d(
-    x: Tensor,
+    input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Size = 1,
-    padding: Size = 0,
+    padding: Size | str = 0,
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of (n, c, h, w) with (out, c / groups, kh, kw): (n, out, oh, ow).
+    """Cross-correlation of (n, c, h, w) or (c, h, w) with (out, c / groups, kh, kw).
 
-    `padding` zeros surround x; taps are `dilation` apart; channels are split into `groups`.
-    Raises ValueError naming the shapes that do not fit.
+    `padding` zeros surround the input, or "same" or "valid"; taps are `dilation` apart; channels
+    are split into `groups`. Raises ShapeError naming the shapes that do not fit.
     """
-    stride, padding = (
-        pair_of("conv2d", "stride", stride, 1),
-        pair_of("conv2d", "padding", padding, 0),
-    )
+    x = batched("conv2d", input, weight, bias, 2)
+    stride = pair_of("conv2d", "stride", stride, 1)
     dilation = pair_of("conv2d", "dilation", dilation, 1)
-    if x.ndim != 4 or weight.ndim != 4:
-        raise ValueError(f"conv2d: x {x.shape} and weight {weight.shape} must have 4 dims")
+    if isinstance(padding, str):
+        before = same_pads("conv2d", weight.shape[2:], stride, dilation, padding)
+        x, padding = pad(x, before) if any(before) else x, 0
+    padding = pair_of("conv2d", "padding", padding, 0)
     if groups < 1 or x.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
-        raise ValueError(
+        raise ShapeError(
             f"conv2d: x {x.shape} has {x.shape[1]} channels, weight {weight.shape} with "
             f"groups={groups} takes {weight.shape[1] * groups}"
         )
     if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(f"conv2d: bias is {bias.shape}; it must be {weight.shape[:1]}")
+        raise ShapeError(f"conv2d: bias is {bias.shape}; it must be {weight.shape[:1]}")
     for i in range(2):
         if _out(x.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i]) < 1:
-            raise ValueError(f"conv2d: weight {weight.shape} is larger than padded x {x.shape}")
-    dtype = x.dtype
-    return CONV2D(x, weight.to(dtype), None if bias is None else bias.to(dtype), stride=stride,
-                  padding=padding, dilation=dilation, groups=groups)  # fmt: skip
+            raise ShapeError(f"conv2d: weight {weight.shape} is larger than padded x {x.shape}")
+    weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
+    out = CONV2D(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return out if input.ndim == 4 else out.squeeze(0)
 
 
 @public
 @network
 def conv_transpose2d(
-    x: Tensor,
+    input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Size = 1,
@@ -163,6 +196,7 @@ def conv_transpose2d(
     dilation: Size = 1,
 ) -> Tensor:
     """The gradient of conv2d to its input as a layer: (n, c, h, w), (c, out / groups, kh, kw)."""
+    x = batched("conv_transpose2d", input, weight, bias, 2)
     s, p = (
         pair_of("conv_transpose2d", "stride", stride, 1),
         pair_of("conv_transpose2d", "padding", padding, 0),
@@ -171,16 +205,20 @@ def conv_transpose2d(
         pair_of("conv_transpose2d", "dilation", dilation, 1),
         pair_of("conv_transpose2d", "output_padding", output_padding, 0),
     )
-    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
-        raise ValueError(f"conv_transpose2d: x {x.shape} and weight {weight.shape} do not fit")
+    if groups < 1 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
+        raise ShapeError(
+            f"conv_transpose2d: input {x.shape} has {x.shape[1]} channels, weight {weight.shape} "
+            f"with groups={groups} takes {weight.shape[0]}"
+        )
     h, w = (
         (x.shape[2 + i] - 1) * s[i] - 2 * p[i] + d[i] * (weight.shape[2 + i] - 1) + extra[i] + 1
         for i in range(2)
     )
     if any(e >= max(s[i], d[i]) for i, e in enumerate(extra)) or min(h, w) < 1:
-        raise ValueError(
+        raise ShapeError(
             f"conv_transpose2d: output size ({h}, {w}) or output_padding {extra} does not fit"
         )
-    out = CONV2D_INPUT(x, weight.to(x.dtype), size=(h, w), stride=s, padding=p, dilation=d,
-                       groups=groups)  # fmt: skip
-    return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+    weight = weight.to(x.dtype)
+    out = CONV2D_INPUT(x, weight, size=(h, w), stride=s, padding=p, dilation=d, groups=groups)
+    out = out if bias is None else out + bias.reshape(1, -1, 1, 1)
+    return out if input.ndim == 4 else out.squeeze(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, result_type
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
@@ -38,7 +39,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     dim is removed. Raises ValueError with both shapes if the inner sizes differ.
     """
     if a.ndim == 0 or b.ndim == 0:
-        raise ValueError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
     dtype = result_type((a.dtype, 2), (b.dtype, 2))
     a, b = a.to(dtype), b.to(dtype)
     if a.ndim == 1 or b.ndim == 1:
@@ -46,7 +47,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         out = out.squeeze(-2) if a.ndim == 1 else out
         return owned(out.squeeze(-1) if b.ndim == 1 else out)
     if a.shape[-1] != b.shape[-2]:
-        raise ValueError(
+        raise ShapeError(
             f"matmul: {a.shape} @ {b.shape}: the last dim of the first is {a.shape[-1]}, the "
             f"one before the last of the second {b.shape[-2]}; they must be equal"
         )
@@ -117,25 +118,56 @@ def check_float(name: str, **tensors: Any) -> None:
             raise TypeError(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
 
 
+def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
+    """Raise TypeMismatch for tensors of two dtypes, of which one is float64 or not floating.
+
+    Narrower floating dtypes are how weights are stored, and are computed with as they are.
+    """
+    a, b = x.dtype, t.dtype
+    if a.kind != "f" or b.kind not in "fq" or "float64" in (a.name, b.name):
+        raise TypeMismatch(
+            f"{name}: input is {x.dtype.name}, {label} is {t.dtype.name}; they must have one dtype "
+            f"(input.to({t.dtype.name!r}))"
+        )
+
+
+def _check_tensors(name: str, **values: Any) -> None:
+    for label, value in values.items():
+        if not isinstance(value, Meta):
+            raise TypeError(
+                f"{name}: {label} is {type(value).__name__}; it must be a Tensor (make one with "
+                "rl.tensor(...) or rl.from_numpy(...))"
+            )
+
+
 @public
 @network
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias: (..., k), (n, k), (n,) -> (..., n), in the dtype of x.
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (..., k), (n, k), (n,) -> (..., n), in the dtype of the input.
 
-    The weight may be of any storage dtype; it is used as stored.
+    The weight may be of any narrow floating or quantized dtype; it is used as stored. A weight
+    (k,) gives (...). float64 and integers go with their own dtype only.
     """
-    if bias is not None or x.dtype.kind != "f" or weight.dtype.kind not in "fq":
-        check_float("linear", x=x, weight=weight, bias=bias)
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+    x = input
+    if not (isinstance(x, Meta) and isinstance(weight, Meta)):
+        _check_tensors("linear", input=input, weight=weight)
+    if x.dtype is not weight.dtype or bias is not None:
+        for label, t in (("weight", weight), ("bias", bias)):
+            if t is not None and t.dtype is not x.dtype:
+                check_width("linear", x, label, t)
+    if weight.ndim not in (1, 2) or x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
         have = x.shape[-1] if x.ndim else "no"
-        takes = weight.shape[1] if weight.ndim == 2 else "(out, in) features"
-        raise ValueError(
+        takes = weight.shape[-1] if weight.ndim in (1, 2) else "(out, in) features"
+        raise ShapeError(
             f"linear: x has {have} features in its last dim, weight {weight.shape} takes {takes}; "
             f"x is {x.shape}"
         )
-    if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(f"linear: bias is {bias.shape}; weight {weight.shape} wants "
-                         f"{weight.shape[:1]}")  # fmt: skip
+    if bias is not None and bias.shape != weight.shape[:-1]:
+        raise ShapeError(f"linear: bias is {bias.shape}; weight {weight.shape} wants "
+                         f"{weight.shape[:-1]}")  # fmt: skip
+    if weight.ndim == 1 or x.dtype.kind != "f":
+        out = matmul(x, weight.t())
+        return out if bias is None else out + bias
     return LINEAR(x, weight, bias)
 
 
@@ -143,5 +175,5 @@ def linear_t(grad: Tensor, weight: Tensor) -> Tensor:
     """grad @ weight: (..., n), (n, k) -> (..., k); the gradient of `linear` to its input."""
     check_float("linear_t", grad=grad, weight=weight)
     if weight.ndim != 2 or grad.ndim == 0 or grad.shape[-1] != weight.shape[0]:
-        raise ValueError(f"linear_t: {grad.shape} @ {weight.shape} does not fit")
+        raise ShapeError(f"linear_t: {grad.shape} @ {weight.shape} does not fit")
     return LINEAR_T(grad, weight)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ContextDecorator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rushlight.core.jit import capture
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.op import Context, Op
     from rushlight.core.tensor.storage import Storage
     from rushlight.core.tensor.tensor import Tensor
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
@@ -41,24 +44,27 @@ def needs_gradient(*tensors: Tensor | None) -> bool:
     return is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-def set_grad_enabled(enabled: bool) -> None:
-    """Switch recording on or off for this thread."""
-    if capture.active and enabled != _mode.enabled:
-        capture.grad_mode_switched(enabled)
-    _mode.enabled = enabled
+def set_grad_enabled(mode: bool) -> GradMode:
+    """Switch recording on or off for this thread; as a context manager, until its end."""
+    if capture.active and mode != _mode.enabled:
+        capture.grad_mode_switched(mode)
+    before, _mode.enabled = _mode.enabled, mode
+    return GradMode(mode, before)
 
 
 class GradMode(ContextDecorator):
     """Context manager and decorator that switches recording for this thread."""
 
-    def __init__(self, enabled: bool) -> None:
+    def __init__(self, enabled: bool, before: bool | None = None) -> None:
         self.enabled = enabled
+        self._switched = before  # the mode before this object switched it, if it did
         self._before: list[bool] = []
 
     def __enter__(self) -> None:
         if capture.active and self.enabled != _mode.enabled:
             capture.grad_mode_switched(self.enabled)
-        self._before.append(_mode.enabled)
+        self._before.append(_mode.enabled if self._switched is None else self._switched)
+        self._switched = None
         _mode.enabled = self.enabled
 
     def __exit__(self, *error: object) -> None:
@@ -69,14 +75,34 @@ class GradMode(ContextDecorator):
         return GradMode(self.enabled)
 
 
-def no_grad() -> GradMode:
-    """Context manager and decorator: nothing inside is recorded for backward (this thread)."""
-    return GradMode(False)
+@overload
+def no_grad(function: None = None) -> GradMode: ...
+@overload
+def no_grad(function: F) -> F: ...
+def no_grad(function: Any = None) -> Any:
+    """Context manager and decorator: nothing inside is recorded for backward (this thread).
+
+    The decorator may stand without parentheses.
+    """
+    return GradMode(False) if function is None else GradMode(False)(function)
 
 
-def enable_grad() -> GradMode:
+@overload
+def enable_grad(function: None = None) -> GradMode: ...
+@overload
+def enable_grad(function: F) -> F: ...
+def enable_grad(function: Any = None) -> Any:
     """Context manager and decorator: record inside, also within `no_grad` (this thread)."""
-    return GradMode(True)
+    return GradMode(True) if function is None else GradMode(True)(function)
+
+
+@overload
+def inference_mode(mode: bool = True) -> GradMode: ...
+@overload
+def inference_mode(mode: F) -> F: ...
+def inference_mode(mode: Any = True) -> Any:
+    """`no_grad` under the name for inference; inference_mode(False) records."""
+    return GradMode(not mode) if isinstance(mode, bool) else GradMode(False)(mode)
 
 
 class _Dying(threading.local):
@@ -284,39 +310,55 @@ def backward(
     *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    inputs: Tensor | Iterable[Tensor] | None = None,
 ) -> None:
-    """Add to `.grad` of every leaf that `tensors` were computed from.
+    """Add to `.grad` of every leaf that `tensors` were computed from, or only of `inputs`.
 
     grads: one gradient per tensor, of its shape; None for a scalar means one. create_graph records
     the pass itself, for second derivatives; retain_graph (default: create_graph) keeps the saved
     values. Raises RuntimeError where a saved value was modified in place or freed.
     """
-    _sweep(tensors, grads, None, retain_graph, create_graph)
+    if inputs is None:
+        _sweep(tensors, grads, None, retain_graph, create_graph)
+        return
+    wanted = _needing("backward", inputs)
+    if not wanted:
+        raise RuntimeError("backward: inputs is empty; leave it out to reach every leaf")
+    found = _sweep(tensors, grads, wanted, retain_graph, create_graph)
+    with GradMode(create_graph):
+        for t in wanted:
+            part = found.get(id(edge_of(t)))
+            if part is not None:
+                _accumulate(t, part)
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    outputs: Tensor | Iterable[Tensor],
+    inputs: Tensor | Iterable[Tensor],
+    grad_outputs: Tensor | Iterable[Tensor | None] | None = None,
     *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the sum of `outputs` with respect to `inputs`, without touching `.grad`.
 
     One per input, of its shape; None where an input was not used and `allow_unused` is true,
-    else RuntimeError. `only_inputs` changes nothing.
+    else RuntimeError. materialize_grads gives zeros instead of None. `only_inputs` changes
+    nothing.
     """
     outs: list[Tensor] = _listed(outputs)
-    wanted: list[Tensor] = _listed(inputs)
+    wanted = _needing("grad", inputs)
     seeds = None if grad_outputs is None else _listed(grad_outputs)
-    for i, t in enumerate(wanted):
-        if not t.requires_grad:
-            raise RuntimeError(f"grad: input {i} of shape {t.shape} does not require grad")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: materialize_grads=True is not compatible with allow_unused=False")
     found = _sweep(outs, seeds, wanted, retain_graph, create_graph)
     result = [found.get(id(edge_of(t))) for t in wanted]
+    if materialize_grads:
+        return tuple(t.detach().zeros_like() if g is None else g
+                     for t, g in zip(wanted, result, strict=True))  # fmt: skip
     if not allow_unused and any(g is None for g in result):
         i = next(i for i, g in enumerate(result) if g is None)
         raise RuntimeError(
@@ -327,7 +369,16 @@ def grad(
 
 
 def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    return [value] if value is None or hasattr(value, "storage") else list(value)
+
+
+def _needing(name: str, inputs: Any) -> list[Tensor]:
+    """The inputs, one or several; RuntimeError for one that needs no gradient."""
+    wanted: list[Tensor] = _listed(inputs)
+    for i, t in enumerate(wanted):
+        if not t.requires_grad:
+            raise RuntimeError(f"{name}: input {i} of shape {t.shape} does not require grad")
+    return wanted
 
 
 def _sweep(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -13,7 +13,7 @@ from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
-from rushlight.core.basis.errors import BlockingReadError, CaptureError
+from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, op
@@ -121,6 +121,12 @@ class Tensor(Reading):
     def grad(self, value: Tensor | None) -> None:
         if capture.active:
             capture.grad_used(self)
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad: {type(value).__name__} is neither a Tensor nor None")
+            if (value.shape, value.device) != (self.shape, self.device):
+                raise ShapeError(f"grad: {value.shape} on {value.device} does not fit the tensor, "
+                                 f"{self.shape} on {self.device}")  # fmt: skip
         self._grad = value
 
     @property
@@ -173,12 +179,15 @@ class Tensor(Reading):
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
+        inputs: Tensor | Iterable[Tensor] | None = None,
     ) -> None:
         """Add to `.grad` of every leaf that this tensor was computed from.
 
         gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
         """
-        autograd.backward([self], [gradient], retain_graph=retain_graph, create_graph=create_graph)
+        autograd.backward(
+            [self], [gradient], retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
+        )
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -247,7 +256,7 @@ class Tensor(Reading):
                 dtype, device = a.dtype, a.device
             elif isinstance(a, Device):
                 device = a
-            elif isinstance(a, str) and a.partition(":")[0] in KINDS:
+            elif isinstance(a, str) and a.partition(":")[0] in (*KINDS, "cuda", "mps"):
                 device = a
             else:
                 dtype = a

@@ -64,7 +64,13 @@ from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
 from rushlight.core.tensor import autograd
-from rushlight.core.tensor.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from rushlight.core.tensor.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
@@ -84,8 +90,10 @@ __all__ = [
     "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
     "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
-    "get_linear_mode", "get_num_threads", "half", "iinfo", "inf", "int", "int16", "int32", "int64",
-    "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed", "models", "nan",
+    "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
+    "inference_mode", "int", "int16", "int32",
+    "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed",
+    "models", "nan",
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",

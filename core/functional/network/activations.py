@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import maximum, where
-from rushlight.core.ops.common import floating
+from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.norm import softmax
 from rushlight.core.ops.random import rand
-from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, sigmoid, tanh
+from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, relu, sigmoid, tanh
 
 if TYPE_CHECKING:
     from rushlight.core.backends import Generator
+    from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -36,6 +41,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 @network
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x, and weight * x below zero; one weight, or one per channel (dim 1)."""
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.ndim > 1 or weight.numel() not in (1, channels):
+        raise ShapeError(f"prelu: weight is {weight.shape}; it must hold 1 or {channels} numbers")
     if weight.numel() != 1 and input.ndim > 1:
         weight = weight.reshape(*[-1 if d == 1 else 1 for d in range(input.ndim)])
     elif weight.numel() == 1:
@@ -49,6 +57,8 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:  # fmt: skip
     """`leaky_relu` with a random slope per element in training, the mean slope otherwise."""
+    if lower > upper:
+        raise ValueError(f"rrelu: lower {lower} is more than upper {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = rand(*input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
@@ -162,9 +172,11 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 @network
-def softmin(input: Tensor, dim: int = -1) -> Tensor:
-    """softmax of -x."""
-    return softmax(-input, dim)
+def softmin(
+    input: Tensor, dim: int = -1, _stacklevel: int = 3, dtype: DType | str | None = None
+) -> Tensor:
+    """softmax of -x, computed in `dtype` where it is given."""
+    return softmax(-(input if dtype is None else input.to(dtype)), dim)
 
 
 @network
@@ -197,7 +209,7 @@ def gumbel_softmax(
 @network
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; norms are at least eps."""
-    a, b = (floating("cosine_similarity", x) for x in (x1, x2))
+    a, b = operands("cosine_similarity", *(floating("cosine_similarity", x) for x in (x1, x2)))
     na, nb = a.norm(2, dim, True), b.norm(2, dim, True)
     return ((a / na.clamp(min=eps)) * (b / nb.clamp(min=eps))).sum(dim)
 
@@ -255,3 +267,27 @@ def scaled_dot_product_attention(
     else:
         weights = softmax(scores if attn_mask is None else scores + attn_mask, -1)
     return (dropout(weights, dropout_p) if dropout_p else weights) @ value
+
+
+@network
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""
+    if input.ndim != 2 or p < 0:
+        raise ShapeError(f"pdist: input {input.shape} must have 2 dims, p {p} not be negative")
+    first, second = (of_data(at, device=input.device)
+                     for at in np.triu_indices(input.shape[0], 1))  # fmt: skip
+    return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)
+
+
+def _in_place(fn: Any) -> Any:
+    def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return copy_(input, fn(input, *args, **kwargs))
+
+    call.__name__ = call.__qualname__ = f"{fn.__name__}_"
+    call.__doc__ = f"`{fn.__name__}`, written over the input."
+    return network(call)
+
+
+celu_, elu_, hardtanh_, relu_ = (_in_place(f) for f in (celu, elu, hardtanh, relu))
+leaky_relu_, rrelu_ = _in_place(leaky_relu), _in_place(rrelu)
+selu_, threshold_ = _in_place(selu), _in_place(threshold)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rushlight.core.basis.errors import ShapeError
+from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.pooling import each
 from rushlight.core.ops.common import Scalar
 from rushlight.core.ops.creation import arange, zeros
@@ -27,7 +31,7 @@ def _sliding(
     x = _pad(x, (p[1], p[1], p[0], p[0])) if any(p) else x
     for i in range(2):
         if (k[i] - 1) * d[i] >= x.shape[2 + i]:
-            raise ValueError(f"{name}: the window {k} is larger than padded x {x.shape}")
+            raise ShapeError(f"{name}: the window {k} is larger than padded x {x.shape}")
         x = x.unfold(2 + i, k[i], s[i], dilation=d[i])
     return x
 
@@ -60,7 +64,7 @@ def fold(
     places = arange(tall * wide, device=x.device).reshape(1, 1, tall, wide)
     at = unfold(places, kernel_size, dilation, 0, stride)
     if at.shape[-1] != count or rows % (k[0] * k[1]):
-        raise ValueError(f"fold: {input.shape} does not fit output_size {(h, w)}, which has "
+        raise ShapeError(f"fold: {input.shape} does not fit output_size {(h, w)}, which has "
                          f"{at.shape[-1]} windows of {k[0] * k[1]}")  # fmt: skip
     flat = x.reshape(n, c, k[0] * k[1] * count)
     out = zeros(n, c, tall * wide, dtype=x.dtype, device=x.device)
@@ -109,15 +113,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 def _mirrored(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     n = x.shape[d]
-    if mode == "replicate":
-        parts = [x.narrow(d, 0, 1).expand(*x.shape[:d], before, *x.shape[d + 1 :])] * (before > 0)
-        parts += [x]
-        last = x.narrow(d, n - 1, 1)
-        parts += [last.expand(*x.shape[:d], after, *x.shape[d + 1 :])] * (after > 0)
-        return cat(parts, d)
     least = n if mode == "circular" else n - 1
     if before > least or after > least:
-        raise ValueError(f"pad: {before} and {after} are more than {mode} padding of {n} can be")
+        raise ShapeError(f"pad: {before} and {after} are more than {mode} padding of {n} can be")
     front, back = x.narrow(d, 0, 0), x.narrow(d, 0, 0)
     if mode == "circular":
         front, back = x.narrow(d, n - before, before), x.narrow(d, 0, after)
@@ -146,14 +144,20 @@ def pad(
     if value:
         raise ValueError(f"pad: mode {mode!r} takes no value")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {input.ndim} dims")
+        raise ShapeError(f"pad: {tuple(pad)} is not a pair for each of at most {input.ndim} dims")
     x = input
     for i in range(0, len(pad), 2):
         d = x.ndim - 1 - i // 2
         before, after = pad[i], pad[i + 1]
+        if mode == "replicate":
+            if x.shape[d] + before + after < 0 or not x.shape[d]:
+                raise ShapeError(f"pad: {tuple(pad)} cuts off more than shape {input.shape} has")
+            nearest = np.arange(-before, x.shape[d] + after).clip(0, x.shape[d] - 1)
+            x = x.index_select(d, of_data(nearest, device=x.device))
+            continue
         low, high = max(0, -before), max(0, -after)
         if low + high > x.shape[d]:
-            raise ValueError(f"pad: {tuple(pad)} cuts off more than shape {input.shape} has")
+            raise ShapeError(f"pad: {tuple(pad)} cuts off more than shape {input.shape} has")
         x = x.narrow(d, low, x.shape[d] - low - high) if low or high else x
         if max(before, 0) or max(after, 0):
             x = _mirrored(x, d, max(before, 0), max(after, 0), mode)
@@ -183,16 +187,17 @@ def interpolate(
     """(n, c, ...) resampled to `size`, or by `scale_factor`: one to three dims.
 
     mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area".
-    align_corners: whether the corners' centres keep their places. ValueError for other modes, and
-    for antialias.
+    align_corners: whether the corners' centres keep their places. antialias: "bilinear" and
+    "bicubic" average over what a smaller image covers. ValueError for other modes.
     """
     from rushlight.core.functional.network.resampling import resampled
 
-    if antialias:
-        raise ValueError("interpolate: antialias=True is not supported")
+    if antialias and (mode not in ("bilinear", "bicubic") or input.ndim != 4):
+        raise ValueError(f"interpolate: antialias=True is not supported for mode {mode!r} of "
+                         f"{input.shape}; supported: bilinear, bicubic")  # fmt: skip
     sizes, factors = _scales("interpolate", input, size, scale_factor)
     factors = [None] * len(sizes) if recompute_scale_factor else factors
-    return resampled(input, sizes, factors, mode, bool(align_corners))
+    return resampled(input, sizes, factors, mode, bool(align_corners), antialias)
 
 
 @network

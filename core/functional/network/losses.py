@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.losses import _check_same, _reduced
+from rushlight.core.functional.losses import _check_same, _reduced, cross_entropy
 from rushlight.core.functional.network.activations import (
     cosine_similarity,
     logsigmoid,
@@ -15,6 +16,7 @@ from rushlight.core.functional.network.activations import (
 )
 from rushlight.core.ops.binary import maximum, minimum, where
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.unary import abs, exp, log
 
 if TYPE_CHECKING:
@@ -166,7 +168,7 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """The mean over classes of max(0, margin - x_y + x_i)^p, for i other than the class y."""
-    rows = input if input.ndim > 1 else input.unsqueeze(0)
+    rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
     loss = (margin - rows.gather(1, index) + rows).clamp(min=0)
     loss = loss if p == 1 else loss**p
@@ -180,7 +182,7 @@ def multi_margin_loss(
 @network
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Margins of 1 between the classes named (up to the first -1) and all others."""
-    rows, named = (x if x.ndim > 1 else x.unsqueeze(0) for x in (input, target))
+    rows, named = (x if x.ndim > 1 else x.reshape(1, -1) for x in (input, target))
     counted = (named < 0).long().cumsum(1) == 0
     safe = where(counted, named, 0)
     marks = rows.detach().zeros_like().scatter_add(1, safe, counted.to(rows.dtype)) > 0
@@ -214,6 +216,8 @@ def triplet_margin_with_distance_loss(
     swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """`triplet_margin_loss` with a distance of one's own; by default `pairwise_distance`."""
+    if margin <= 0:
+        raise ValueError(f"triplet_margin_loss: margin is {margin}; it must be positive")
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -270,6 +274,12 @@ def ctc_loss(
     last = where(short.reshape(n, 2), low, last)
     best = last.amax(1, True).detach()
     loss = -(log(exp(last - best).sum(1)) + best.squeeze(1))
+    # torch's gradient is that of probabilities which add up to 1: exp(log_probs) has a share. For
+    # the result of log_softmax this changes nothing.
+    counted = of_data([[t < length for length in given] for t in range(steps)], dtype="bool",
+                      device=logs.device).reshape(steps, n)  # fmt: skip
+    mass = where(counted, exp(logs).sum(2), 0.0).sum(0)
+    loss = loss + (mass - mass.detach())
     never = loss > -low / 2
     loss = where(never, 0.0 if zero_infinity else math.inf, loss).to(logs.dtype)
     if reduction == "mean":
@@ -283,3 +293,26 @@ def _shifted(state: Tensor, pad: Tensor, by: int, width: int) -> Tensor:
 
     front = pad.expand(pad.shape[0], min(by, width))
     return cat([front, state[:, : max(width - by, 0)]], 1)
+
+
+@network
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: object = None,
+) -> Tensor:  # fmt: skip
+    """`cross_entropy` of `linear(input, linear_weight)`; weight (classes, ..., features).
+
+    options of chunking change no value and are ignored.
+    """
+    *outs, features = linear_weight.shape
+    if ignore_index is not None and target.dtype.is_floating_point:
+        raise ValueError("linear_cross_entropy: ignore_index is for targets of class indices")
+    if len(outs) > 1 and input.ndim < 2:
+        raise ShapeError(f"linear_cross_entropy: input is {input.shape}; weight "
+                         f"{linear_weight.shape} takes (n, {features})")  # fmt: skip
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, linear_weight.reshape(-1, features), bias)
+    logits = logits.reshape(*input.shape[:-1], *outs)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(logits, target, weight, ignored, reduction, label_smoothing)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.declare import network, public
@@ -22,7 +25,7 @@ def each(name: str, value: Any, rank: int) -> tuple[int, ...]:
     found = (value,) * rank if isinstance(value, int) else tuple(value)
     found = found * rank if len(found) == 1 else found
     if len(found) != rank:
-        raise ValueError(f"{name}: {tuple(value)} must be one number or {rank}")
+        raise ShapeError(f"{name}: {tuple(value)} must be one number or {rank}")
     return found
 
 
@@ -39,19 +42,22 @@ def _windows(
 ) -> tuple[Tensor, list[tuple[int, ...]]]:  # fmt: skip
     """(..., *out, *kernel), and per dim (kernel, stride, padding, dilation, out, size)."""
     if x.ndim not in (rank + 1, rank + 2):
-        raise ValueError(f"{name}: x is {x.shape}; it must have {rank + 1} or {rank + 2} dims")
+        raise ShapeError(f"{name}: x is {x.shape}; it must have {rank + 1} or {rank + 2} dims")
     k = each(name, kernel, rank)
     s = k if stride is None or stride == () or stride == [] else each(name, stride, rank)
     p, d = each(name, padding, rank), each(name, dilation, rank)
     rows: list[tuple[int, ...]] = []
     pads = []
+    if min(k) < 1 or min(s) < 1 or min(d) < 1 or min(p) < 0:
+        raise ShapeError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
+                         f"padding {p} not negative")  # fmt: skip
     for i in range(rank):
         n = x.shape[i - rank]
         if 2 * p[i] > k[i]:
-            raise ValueError(f"{name}: padding {p[i]} is more than half of the window {k[i]}")
+            raise ShapeError(f"{name}: padding {p[i]} is more than half of the window {k[i]}")
         out = _length(n, k[i], s[i], p[i], d[i], ceil_mode)
         if out < 1:
-            raise ValueError(f"{name}: the window {k} is larger than x {x.shape}")
+            raise ShapeError(f"{name}: the window {k} is larger than x {x.shape}")
         more = max(0, (out - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i])
         rows.append((k[i], s[i], p[i], d[i], out, n))
         pads.append((p[i], more))
@@ -96,7 +102,7 @@ def _places(at: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
     return found
 
 
-def _max_pool(rank: int) -> Any:
+def _max_pool(rank: int, indices: bool = False) -> Any:
     name = f"max_pool{rank}d"
 
     def call(
@@ -104,19 +110,22 @@ def _max_pool(rank: int) -> Any:
         dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
         values, at = _max(name, input, rank, kernel_size, stride, padding, dilation, ceil_mode)
-        return (values, at) if return_indices else values
+        return (values, at) if return_indices or indices else values
 
-    call.__name__ = call.__qualname__ = name
+    call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
     call.__doc__ = (
         f"The largest of each window of the last {rank} dims; with `return_indices` (values, flat "
         "indices). stride defaults to the window; ceil_mode keeps windows that reach beyond."
     )
-    return public(network(call))
+    return network(call)
 
 
-max_pool1d = _max_pool(1)
-max_pool2d = _max_pool(2)
-max_pool3d = _max_pool(3)
+max_pool1d = public(_max_pool(1))
+max_pool2d = public(_max_pool(2))
+max_pool3d = public(_max_pool(3))
+max_pool1d_with_indices = _max_pool(1, True)
+max_pool2d_with_indices = _max_pool(2, True)
+max_pool3d_with_indices = _max_pool(3, True)
 
 
 def _average(
@@ -126,17 +135,25 @@ def _average(
     windows, rows = _windows(name, x, kernel, stride, padding, 1, ceil_mode, rank, 0.0)
     total = windows.sum(list(range(-rank, 0)))
     if divisor is not None:
-        return total / divisor
-    for i, (k, s, p, _, out, n) in enumerate(rows):
+        if divisor == 0:
+            raise ShapeError(f"{name}: divisor_override is 0; it must not be zero")
+        return _divided(total, divisor)
+    counts = np.ones((), np.int64)
+    for k, s, p, _, out, n in rows:
         # ceil_mode's windows beyond the padding do not count what lies there.
         low, high = (-p, n + p) if count_include_pad else (0, n)
-        counts = [min(j * s - p + k, high) - max(j * s - p, low) for j in range(out)]
-        if set(counts) == {k}:
-            total = total / k
-            continue
-        shape = [-1] + [1] * (rank - 1 - i)
-        total = total / of_data(counts, dtype=x.dtype, device=x.device).reshape(*shape)
-    return total
+        dim = [min(j * s - p + k, high) - max(j * s - p, low) for j in range(out)]
+        counts = counts[..., None] * np.array(dim, np.int64)
+    if counts.size and (counts == counts.flat[0]).all():
+        return _divided(total, int(counts.flat[0]))
+    return _divided(total, of_data(counts, dtype=x.dtype, device=x.device))
+
+
+def _divided(total: Tensor, count: Any) -> Tensor:
+    # Integers stay integers, as in torch.
+    return (
+        total / count if total.dtype.is_floating_point else total.div(count, rounding_mode="trunc")
+    )
 
 
 @public
@@ -193,11 +210,22 @@ def lp_pool2d(
     return (mean.sign() * mean.abs().relu() * (kh * kw)) ** (1.0 / norm_type)
 
 
+@network
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """(sum x^p)^(1/p) of each window of the last three dims."""
+    kd, kh, kw = each("lp_pool3d", kernel_size, 3)
+    mean = avg_pool3d(input**norm_type, kernel_size, stride, 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu() * (kd * kh * kw)) ** (1.0 / norm_type)
+
+
 def _adaptive(name: str, x: Tensor, size: Any, rank: int, reduce: Any) -> Tensor:
     """`reduce` of parts of nearly equal size, dim by dim."""
     given = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
     if x.ndim not in (rank + 1, rank + 2) or len(given) != rank:
-        raise ValueError(f"{name}: x {x.shape} and output_size {size} do not fit")
+        raise ShapeError(f"{name}: x {x.shape} and output_size {size} do not fit")
     for i, want in enumerate(given):
         d = x.ndim - rank + i
         n = x.shape[d]
@@ -213,10 +241,6 @@ def _adaptive(name: str, x: Tensor, size: Any, rank: int, reduce: Any) -> Tensor
 
 def _mean(x: Tensor, d: int) -> Tensor:
     return x.mean(d)
-
-
-def _most(x: Tensor, d: int) -> Tensor:
-    return x.gather(d, x.detach().argmax(d, True)).squeeze(d)
 
 
 @public
@@ -236,22 +260,3 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of parts of the last three dims; None keeps a dim."""
     return _adaptive("adaptive_avg_pool3d", input, output_size, 3, _mean)
-
-
-@public
-@network
-def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """The largest of `output_size` parts of the last dim."""
-    return _adaptive("adaptive_max_pool1d", input, output_size, 1, _most)
-
-
-@network
-def adaptive_max_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """The largest of parts of the last two dims; None keeps a dim."""
-    return _adaptive("adaptive_max_pool2d", input, output_size, 2, _most)
-
-
-@network
-def adaptive_max_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """The largest of parts of the last three dims; None keeps a dim."""
-    return _adaptive("adaptive_max_pool3d", input, output_size, 3, _most)

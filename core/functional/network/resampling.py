@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.pooling import (
     adaptive_avg_pool1d,
@@ -15,6 +17,7 @@ from rushlight.core.functional.network.pooling import (
 )
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import network
+from rushlight.core.ops.matmul import linear
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -32,7 +35,7 @@ def _points(n: int, out: int, factor: float | None, corners: bool) -> np.ndarray
     return (at + 0.5) * scale - 0.5
 
 
-def _cubic(t: np.ndarray, a: float = -0.75) -> list[np.ndarray]:
+def _cubic(t: Any, a: float = -0.75) -> list[Any]:
     """Weights of four neighbours (Keys, 1981)."""
     near = [((a + 2) * d - (a + 3)) * d * d + 1 for d in (t, 1 - t)]
     far = [((a * d - 5 * a) * d + 8 * a) * d - 4 * a for d in (t + 1, 2 - t)]
@@ -54,9 +57,34 @@ def _taps(
     return [(low.astype(np.int64), 1 - share), (high.astype(np.int64), share)]
 
 
+def _smooth(n: int, out: int, factor: float | None, corners: bool, mode: str) -> np.ndarray:
+    """Weights (out, n) of a filter as wide as what an element covers (as in Pillow)."""
+    if corners:
+        scale = (n - 1) / (out - 1) if out > 1 else 0.0
+    else:
+        scale = n / out if factor is None else 1 / factor
+    reach, wide = (2.0 if mode == "bicubic" else 1.0), max(scale, 1.0)
+    centre = scale * (np.arange(out)[:, None] + 0.5)
+    low = np.maximum((centre - reach * wide + 0.5).astype(np.int64), 0)
+    high = np.minimum((centre + reach * wide + 0.5).astype(np.int64), n)
+    j = np.arange(n)[None]
+    t = np.abs((j - centre + 0.5) / wide)
+    if mode == "bicubic":
+        a = -0.5
+        near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+        weights = np.where(t < 1, near, np.where(t < 2, far, 0.0))
+    else:
+        weights = np.maximum(1 - t, 0.0)
+    weights = np.where((j >= low) & (j < high), weights, 0.0)
+    total = weights.sum(1, keepdims=True)
+    found: np.ndarray = weights / np.where(total != 0, total, 1.0)
+    return found
+
+
 def resampled(
-    x: Tensor, sizes: Sequence[int], factors: Sequence[float | None], mode: str, corners: bool
-) -> Tensor:
+    x: Tensor, sizes: Sequence[int], factors: Sequence[float | None], mode: str, corners: bool,
+    antialias: bool = False,
+) -> Tensor:  # fmt: skip
     """(n, c, ...) with its last dims resampled to `sizes`; see `interpolate`."""
     rank = x.ndim - 2
     if mode not in _MODES or _RANKS.get(mode, rank) != rank:
@@ -80,6 +108,10 @@ def resampled(
             continue
         if out == n and factor in (None, 1):
             continue
+        if antialias:
+            table = of_data(_smooth(n, out, factor, corners, mode), dtype=x.dtype, device=x.device)
+            x = linear(x.transpose(d, -1), table).transpose(d, -1)
+            continue
         parts = []
         for index, weight in _taps(n, out, factor, corners, mode):
             w = of_data(weight, dtype="float32" if x.dtype.itemsize < 8 else x.dtype,
@@ -94,16 +126,28 @@ def resampled(
 
 
 @network
-def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool = False) -> Tensor:
-    """Points (n, h, w, 2) of images `size` (n, c, h, w) under maps theta (n, 2, 3), in [-1, 1]."""
-    n, _, h, w = size
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Points in [-1, 1] of images of `size` under affine maps.
+
+    (n, c, h, w) with theta (n, 2, 3) gives (n, h, w, 2); (n, c, d, h, w) with (n, 3, 4) gives
+    (n, d, h, w, 3).
+    """
+    n, _, *sizes = size
+    rank = len(sizes)
+    if rank not in (2, 3) or min(size) < 1 or theta.shape != (n, rank, rank + 1):
+        raise ShapeError(
+            f"affine_grid: theta is {theta.shape} and size {tuple(size)}; supported: (n, 2, 3) "
+            "with 4 sizes, (n, 3, 4) with 5"
+        )
     axes = []
-    for count in (h, w):
+    for count in sizes:
         ends = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
         axes.append(ends if align_corners or count == 1 else ends * (count - 1) / count)
-    y, x = np.meshgrid(*axes, indexing="ij")
-    base = of_data(np.stack([x, y, np.ones_like(x)], -1), dtype=theta.dtype, device=theta.device)
-    return (base.reshape(1, h * w, 3) @ theta.transpose(1, 2)).reshape(n, h, w, 2)
+    points = [*reversed(np.meshgrid(*axes, indexing="ij"))]
+    base = of_data(np.stack([*points, np.ones_like(points[0])], -1), dtype=theta.dtype,
+                   device=theta.device)  # fmt: skip
+    flat = base.reshape(1, -1, rank + 1) @ theta.transpose(1, 2)
+    return flat.reshape(n, *sizes, rank)
 
 
 def _unnormalized(g: Tensor, n: int, corners: bool) -> Tensor:
@@ -131,36 +175,65 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Images (n, c, h, w) at points (n, oh, ow, 2), x before y in [-1, 1]: (n, c, oh, ow).
+    """Images (n, c, [d,] h, w) at points (n, [od,] oh, ow, 2 or 3) in [-1, 1], x before y.
 
-    mode: "bilinear" or "nearest". padding_mode: "zeros", "border" or "reflection".
+    mode: "bilinear", "nearest", or "bicubic" for 4 dims. padding_mode: "zeros", "border" or
+    "reflection". ShapeError for shapes that do not fit.
     """
-    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
+    rank = input.ndim - 2
+    if (
+        mode not in ("bilinear", "nearest", "bicubic")
+        or padding_mode not in ("zeros", "border", "reflection")
+        or (mode == "bicubic" and rank != 2)
+    ):
         raise ValueError(
-            f"grid_sample: mode {mode!r} with padding_mode {padding_mode!r} is not supported; "
-            "supported: bilinear, nearest; zeros, border, reflection"
+            f"grid_sample: mode {mode!r} with padding_mode {padding_mode!r} is not supported for "
+            f"{input.ndim} dims; supported: bilinear, nearest, bicubic (4 dims); zeros, border, "
+            "reflection"
         )
-    if input.ndim != 4 or grid.ndim != 4:
-        raise ValueError(f"grid_sample: input {input.shape} and grid {grid.shape} must have 4 dims")
-    n, c, h, w = input.shape
-    corners = bool(align_corners)
-    x, y = (
-        _bounded(_unnormalized(grid[..., i], size, corners), size, padding_mode, corners)
-        for i, size in ((0, w), (1, h))
-    )
-    oh, ow = grid.shape[1:3]
-    flat = input.reshape(n, c, h * w)
+    if rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != rank or (
+        grid.shape[0] != input.shape[0]
+    ):  # fmt: skip
+        raise ShapeError(f"grid_sample: input {input.shape} and grid {grid.shape} do not fit")
+    n, c, *sizes = input.shape
+    corners, outs = bool(align_corners), grid.shape[1:-1]
+    count = int(np.prod(outs))
+    flat = input.reshape(n, c, -1)
+    raw = [_unnormalized(grid[..., rank - 1 - i], size, corners) for i, size in enumerate(sizes)]
 
-    def picked(px: Tensor, py: Tensor) -> Tensor:
-        inside = (px >= 0) & (px <= w - 1) & (py >= 0) & (py <= h - 1)
-        place = py.clamp(0, h - 1).long() * w + px.clamp(0, w - 1).long()
-        found = flat.gather(2, place.reshape(n, 1, oh * ow).expand(n, c, oh * ow))
-        return where(inside.unsqueeze(1), found.reshape(n, c, oh, ow), 0.0).to(input.dtype)
+    def picked(at: Sequence[Tensor]) -> Tensor:
+        inside, place = None, None
+        for p, size in zip(at, sizes, strict=True):
+            within, whole = (p >= 0) & (p <= size - 1), p.clamp(0, size - 1).long()
+            inside = within if inside is None else inside & within
+            place = whole if place is None else place * size + whole
+        assert inside is not None and place is not None
+        found = flat.gather(2, place.reshape(n, 1, count).expand(n, c, count))
+        return where(inside.unsqueeze(1), found.reshape(n, c, *outs), 0.0).to(input.dtype)
 
+    if mode == "bicubic":
+        (y0, ty), (x0, tx) = ((p.detach().floor(), p - p.detach().floor()) for p in raw)
+        total: Tensor | None = None
+        for i, wy in enumerate(_cubic(ty)):
+            for j, wx in enumerate(_cubic(tx)):
+                places = [
+                    _bounded(p + k - 1, size, padding_mode, corners)
+                    for p, k, size in ((y0, i, sizes[0]), (x0, j, sizes[1]))
+                ]
+                part = picked(places) * (wy * wx).unsqueeze(1)
+                total = part if total is None else total + part
+        assert total is not None
+        return total
+    at = [_bounded(p, size, padding_mode, corners) for p, size in zip(raw, sizes, strict=True)]
     if mode == "nearest":
-        return picked(x.detach().round(), y.detach().round())
-    x0, y0 = x.detach().floor(), y.detach().floor()
-    dx, dy = (x - x0).unsqueeze(1), (y - y0).unsqueeze(1)
-    top = picked(x0, y0) * (1 - dx) + picked(x0 + 1, y0) * dx
-    low = picked(x0, y0 + 1) * (1 - dx) + picked(x0 + 1, y0 + 1) * dx
-    return top * (1 - dy) + low * dy
+        return picked([p.detach().round() for p in at])
+    low = [p.detach().floor() for p in at]
+    share = [(p - q).unsqueeze(1) for p, q in zip(at, low, strict=True)]
+    blended: Tensor | None = None
+    for corner in itertools.product((0, 1), repeat=rank):
+        part = picked([q + k for q, k in zip(low, corner, strict=True)])
+        for s, k in zip(share, corner, strict=True):
+            part = part * (s if k else 1 - s)
+        blended = part if blended is None else blended + part
+    assert blended is not None
+    return blended

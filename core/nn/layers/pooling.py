@@ -8,9 +8,6 @@ from rushlight.core.functional.network.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -19,6 +16,11 @@ from rushlight.core.functional.network.pooling import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
+)
+from rushlight.core.functional.network.unpooling import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
 )
 from rushlight.core.nn.layers.fixed import Fixed
 

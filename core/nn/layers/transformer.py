@@ -7,8 +7,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.random import dropout
+from rushlight.core.functional.network.attention import multi_head_attention_forward
 from rushlight.core.nn import init
 from rushlight.core.nn.containers import ModuleList
 from rushlight.core.nn.layers.basic import Dropout
@@ -17,9 +16,6 @@ from rushlight.core.nn.module import Kind, Module, Place
 from rushlight.core.nn.norm import LayerNorm
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import full
-from rushlight.core.ops.join import cat
-from rushlight.core.ops.matmul import linear
-from rushlight.core.ops.norm import softmax
 from rushlight.core.ops.unary import gelu, relu
 from rushlight.core.tensor.tensor import Tensor
 
@@ -74,66 +70,16 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(output, weights): (n, queries, keys), per head unless averaged, or None."""
-        if is_causal and attn_mask is None:
-            raise ValueError(
-                "MultiheadAttention: is_causal says of attn_mask that it is causal; pass one, such "
-                "as Transformer.generate_square_subsequent_mask(length)"
-            )
-        single = query.ndim == 2
-        q, k, v = ((x.unsqueeze(0) if single else x if self.batch_first else x.transpose(0, 1))
-                   for x in (query, key, value))  # fmt: skip
-        e, heads = self.embed_dim, self.num_heads
-        if self.in_proj_weight is None:
-            weights: Any = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        else:
-            weights = self.in_proj_weight.chunk(3, 0)
-        biases: Any = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3, 0)
-        q, k, v = (linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
-        n, length = q.shape[:2]
-        added = 0
-        for extra_k, extra_v in (
-            *([(self.bias_k, self.bias_v)] if self.bias_k is not None else []),
-            *([(k.new_zeros(1, 1, e), v.new_zeros(1, 1, e))] if self.add_zero_attn else []),
-        ):
-            k, v = cat([k, extra_k.expand(n, 1, e)], 1), cat([v, extra_v.expand(n, 1, e)], 1)  # type: ignore[union-attr]
-            added += 1
-        mask = self._mask(q, k, attn_mask, key_padding_mask, added, single)
-        q, k, v = (x.reshape(n, x.shape[1], heads, -1).transpose(1, 2) for x in (q, k, v))
-        p = self.dropout if self.training else 0.0
-        if not need_weights:
-            out, seen = scaled_dot_product_attention(q, k, v, mask, p), None
-        else:
-            scores = (q * (1 / math.sqrt(e // heads))) @ k.transpose(-2, -1)
-            shown = softmax(scores if mask is None else scores + mask, -1)
-            shown = dropout(shown, p) if p else shown
-            out, seen = shown @ v, shown.mean(1) if average_attn_weights else shown
-        out = self.out_proj(out.transpose(1, 2).reshape(n, length, e))
-        if single:
-            return out.squeeze(0), None if seen is None else seen.squeeze(0)
-        return out if self.batch_first else out.transpose(0, 1), seen
-
-    def _mask(
-        self, q: Tensor, k: Tensor, attn: Tensor | None, padding: Tensor | None, added: int,
-        single: bool,
-    ) -> Tensor | None:  # fmt: skip
-        """Both masks as added numbers, (n or 1, heads or 1, queries, keys)."""
-        found = None
-        for given, kind in ((attn, "attn"), (padding, "padding")):
-            if given is None:
-                continue
-            m = given
-            if m.dtype.name == "bool":
-                m = full(m.shape, 0.0, device=m.device).to(q.dtype).masked_fill(m, -math.inf)
-            if added:
-                m = cat([m, m.new_zeros(*m.shape[:-1], added)], -1)
-            if kind == "padding":
-                m = m.reshape(1 if single else m.shape[0], 1, 1, m.shape[-1])
-            elif m.ndim == 3:
-                m = m.reshape(-1, self.num_heads, *m.shape[1:])
-            else:
-                m = m.reshape(1, 1, *m.shape)
-            found = m if found is None else found + m
-        return found
+        lead = self.batch_first and query.ndim == 3
+        q, k, v = (x.transpose(0, 1) if lead else x for x in (query, key, value))
+        out, seen = multi_head_attention_forward(
+            q, k, v, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias,
+            self.bias_k, self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight,
+            self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask,
+            self.in_proj_weight is None, self.q_proj_weight, self.k_proj_weight,
+            self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
+        )  # fmt: skip
+        return out.transpose(0, 1) if lead else out, seen
 
 
 def _activation(name: str, given: Activation) -> Callable[[Tensor], Tensor]:

@@ -57,7 +57,11 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         "linear: x has 4 features in its last dim, weight (2, 5) takes 5; x is (3, 4)",
     ),
-    (lambda: rl.linear(Y, rl.ones(2, 4)), TypeError, "linear: x is int64; it must be a floating"),
+    (
+        lambda: rl.linear(Y, rl.ones(2, 4)),
+        TypeError,
+        "linear: input is int64, weight is float32; they must have one dtype",
+    ),
     (
         lambda: rl.linear(X, rl.ones(2, 4), rl.ones(3)),
         ValueError,
@@ -239,7 +243,12 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         "conv2d: stride is 0;",
     ),
-    (lambda: rl.conv2d(X, X), ValueError, "conv2d: x (3, 4) and weight (3, 4) must have 4 dims"),
+    (lambda: X.to("cuda:0"), ValueError, "'cuda:0'"),
+    (
+        lambda: rl.conv2d(X, X),
+        ValueError,
+        "conv2d: input is (3, 4) and weight (3, 4); they must have 3 or 4 dims",
+    ),
     (
         lambda: rl.max_pool2d(rl.ones(C), 6),
         ValueError,

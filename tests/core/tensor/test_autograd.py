@@ -413,3 +413,50 @@ def test_modes_belong_to_the_module() -> None:
         assert not (leaf(2) * 2).requires_grad
     finally:
         autograd.set_grad_enabled(True)
+
+
+def test_modes_stand_without_parentheses_and_end() -> None:
+    x = rl.ones(2).requires_grad_()
+
+    @rl.no_grad
+    def doubled(t: rl.Tensor) -> rl.Tensor:
+        return t * 2
+
+    @rl.inference_mode()
+    def tripled(t: rl.Tensor) -> rl.Tensor:
+        return t * 3
+
+    assert not doubled(x).requires_grad and not tripled(x).requires_grad
+    with rl.set_grad_enabled(False):
+        assert not (x * 2).requires_grad
+        with rl.inference_mode(False):
+            assert (x * 2).requires_grad
+    assert (x * 2).requires_grad
+
+
+def test_backward_and_grad_take_chosen_inputs() -> None:
+    a, b = rl.ones(2).requires_grad_(), rl.ones(2).requires_grad_()
+    middle = a * 3
+    (middle * b).sum().backward(inputs=[b, middle])
+    assert a.grad is None and b.grad is not None and b.grad.tolist() == [3.0, 3.0]
+    assert middle.grad is not None and middle.grad.tolist() == [1.0, 1.0]
+    first, second = autograd.grad(
+        (a * 2).sum(), (t for t in (a, b)), materialize_grads=True
+    )  # fmt: skip
+    assert first is not None and first.tolist() == [2.0, 2.0]
+    assert second is not None and second.tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="backward: inputs is empty"):
+        a.sum().backward(inputs=[])
+
+
+def test_a_gradient_that_does_not_fit_is_refused() -> None:
+    p = rl.ones(3).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"grad: \(4,\) on cpu does not fit the tensor, \(3,\)"):
+        p.grad = rl.ones(4)
+    with pytest.raises(TypeError, match="grad: int is neither a Tensor nor None"):
+        p.grad = 3  # type: ignore[assignment]
+
+
+def test_cat_of_loose_tensors_says_what_it_takes() -> None:
+    with pytest.raises(TypeError, match="takes a list or tuple of tensors"):
+        rl.cat(rl.ones(2), rl.ones(2))  # type: ignore[arg-type]

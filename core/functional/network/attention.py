@@ -1,0 +1,107 @@
+"""Multi-head attention with its projections (Vaswani et al., 2017), with torch's arguments."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.errors import ShapeError
+from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.random import dropout
+from rushlight.core.ops.creation import zeros
+from rushlight.core.ops.declare import network
+from rushlight.core.ops.join import cat
+from rushlight.core.ops.matmul import linear
+from rushlight.core.ops.norm import softmax
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+@network
+def multi_head_attention_forward(
+    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
+    in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,
+    bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
+    need_weights: bool = True, attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None, static_v: Tensor | None = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """(output, weights) for inputs (length, n, features) or (length, features).
+
+    Masks: bool (True is hidden) or added numbers; attn_mask (queries, keys) or (n * heads, queries,
+    keys), key_padding_mask (n, keys). static_k and static_v (n * heads, keys, head) replace the
+    projected keys and values. weights: (n, queries, keys), per head unless averaged, or None.
+    """
+    e, heads = embed_dim_to_check, num_heads
+    if query.shape[-1] != e or heads < 1 or e % heads:
+        raise ShapeError(
+            f"multi_head_attention_forward: query is {query.shape}; its last dim must be {e}, "
+            f"which {heads} heads must divide"
+        )
+    if is_causal and attn_mask is None:
+        raise ValueError(
+            "multi_head_attention_forward: is_causal says of attn_mask that it is causal; pass one,"
+            " such as nn.Transformer.generate_square_subsequent_mask(length)"
+        )
+    single = query.ndim == 2
+    q, k, v = ((x.unsqueeze(0) if single else x.transpose(0, 1)) for x in (query, key, value))
+    if use_separate_proj_weight:
+        weights: Any = (q_proj_weight, k_proj_weight, v_proj_weight)
+    else:
+        weights = in_proj_weight.chunk(3, 0)  # type: ignore[union-attr]
+    biases: Any = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3, 0)
+    q, k, v = (linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
+    n, length = q.shape[:2]
+    if bias_k is not None and bias_v is not None:
+        k, v = (
+            cat([x, b.reshape(1, 1, e).expand(n, 1, e)], 1) for x, b in ((k, bias_k), (v, bias_v))
+        )
+    q, k, v = (x.reshape(n, x.shape[1], heads, -1).transpose(1, 2) for x in (q, k, v))
+    k, v = (x if s is None else s.reshape(n, heads, *s.shape[1:])
+            for x, s in ((k, static_k), (v, static_v)))  # fmt: skip
+    if add_zero_attn:
+        k, v = (cat([x, x.new_zeros(n, heads, 1, x.shape[-1])], 2) for x in (k, v))
+    mask = _mask(q, k, attn_mask, key_padding_mask)
+    p = dropout_p if training else 0.0
+    if need_weights:
+        scores = (q * (1 / math.sqrt(e // heads))) @ k.transpose(-2, -1)
+        shown = softmax(scores if mask is None else scores + mask, -1)
+        shown = dropout(shown, p) if p else shown
+        out, seen = shown @ v, shown.mean(1) if average_attn_weights else shown
+    else:
+        out, seen = scaled_dot_product_attention(q, k, v, mask, p), None
+    out = linear(out.transpose(1, 2).reshape(n, length, e), out_proj_weight, out_proj_bias)
+    if single:
+        return out.squeeze(0), None if seen is None else seen.squeeze(0)
+    return out.transpose(0, 1), seen
+
+
+def _mask(q: Tensor, k: Tensor, attn: Tensor | None, padding: Tensor | None) -> Tensor | None:
+    """Both masks as added numbers, (n or 1, heads or 1, queries, keys)."""
+    found = None
+    n, heads, queries = q.shape[:3]
+    for name, given in (("attn_mask", attn), ("key_padding_mask", padding)):
+        if given is None:
+            continue
+        if given.dtype.name == "bool":
+            given = zeros(*given.shape, dtype=q.dtype, device=q.device).masked_fill(
+                given, -math.inf
+            )
+        extra = k.shape[2] - given.shape[-1]  # keys that the function added itself are seen
+        if extra:
+            given = cat([given, given.new_zeros(*given.shape[:-1], extra)], -1)
+        keys = given.shape[-1]
+        if name == "attn_mask":
+            shape = (n, heads, queries, keys) if given.ndim == 3 else (1, 1, queries, keys)
+        else:
+            shape = (n, 1, 1, keys)
+        if math.prod(shape) != given.numel():
+            raise ShapeError(f"multi_head_attention_forward: {name} is {given.shape}; scores are "
+                             f"{(n, heads, queries, keys)}")  # fmt: skip
+        given = given.reshape(*shape).to(q.dtype)
+        found = given if found is None else found + given
+    return found
