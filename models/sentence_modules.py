@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
-from rushlight.core.io.weights.pytorch import load_pytorch
+from rushlight.core.io.weights.pickles.pytorch import load_pytorch
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.tensor.tensor import Tensor

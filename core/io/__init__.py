@@ -48,7 +48,7 @@ def save(tensors: Any, path: str | os.PathLike[str]) -> None:
     if isinstance(tensors, Mapping) and all(isinstance(t, Tensor) for t in tensors.values()):
         save_safetensors(tensors, path)
         return
-    from rushlight.core.io.weights.pytorch_writer import save_pytorch
+    from rushlight.core.io.weights.pickles.pytorch_writer import save_pytorch
 
     save_pytorch(tensors, path)
 
@@ -107,7 +107,7 @@ def _load_source(source: Source, device: str) -> Any:
 
         return load_marian(source, device)
     if kind in ("pickle", "zip"):
-        from rushlight.core.io.weights.pytorch import load_pytorch
+        from rushlight.core.io.weights.pickles.pytorch import load_pytorch
 
         return load_pytorch(source, device)
     return load_safetensors(source, device)
@@ -134,7 +134,7 @@ def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
         from rushlight.core.io.weights.marian import read_marian
 
         return read_marian(source), {}
-    from rushlight.core.io.weights.pytorch import read_pytorch_table
+    from rushlight.core.io.weights.pickles.pytorch import read_pytorch_table
 
     return read_pytorch_table(source), {}
 
@@ -143,7 +143,7 @@ def _state_dict(found: Any) -> dict[str, Tensor]:
     """The tensors by name in what `load` gave."""
     if type(found) is dict and all(type(value) is Tensor for value in found.values()):
         return found
-    from rushlight.core.io.weights.pytorch import state_dict
+    from rushlight.core.io.weights.pickles.pytorch import state_dict
 
     return state_dict(found)
 

@@ -124,6 +124,8 @@ def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
     Narrower floating dtypes are how weights are stored, and are computed with as they are.
     """
     a, b = x.dtype, t.dtype
+    if a.kind == "q":
+        raise TypeError(f"{name}: input is {a.name}, which is quantized; dequantize() it first")
     if a.kind != "f" or b.kind not in "fq" or "float64" in (a.name, b.name):
         raise TypeMismatch(
             f"{name}: input is {x.dtype.name}, {label} is {t.dtype.name}; they must have one dtype "

@@ -18,7 +18,7 @@ from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.session import ChatSession, shifted
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
 from rushlight.models.generation.streaming import Pieces
-from rushlight.models.layers.rotary import Rotary
+from rushlight.models.layers.positions.rotary import Rotary
 from rushlight.models.loading import find_tokenizer, small_json
 from rushlight.models.model import Model
 

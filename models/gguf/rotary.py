@@ -16,7 +16,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.models.gguf.names import FACTORS
 from rushlight.models.gguf.weights import Weight
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.model import Model
 
 _ROPE, _LONG, _SHORT = FACTORS

@@ -16,8 +16,8 @@ from rushlight.models.generation.cache_spec import KeysAndValues
 from rushlight.models.layers.mlp import projection
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
-from rushlight.models.layers.rotary import Angles, RotarySpec
-from rushlight.models.layers.scores import alibi, same_chunk, warmth
+from rushlight.models.layers.positions.rotary import Angles, RotarySpec
+from rushlight.models.layers.positions.scores import alibi, same_chunk, warmth
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,14 @@ from rushlight.models.layers.head import HeadBias, last_hidden
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
-from rushlight.models.layers.rotary import Rotary, RotarySpec
+from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
 
 # Makes a block in place of attention: a frozen dataclass (GGUF's writer compares fields) that is
 # called with the layer's number. The result is a module with `cache_spec` and forward(x, context)
-# of (batch, length, width) -> the same. Without a cache (context.cache is None) it starts anew.
-# Otherwise it keeps what `cache_spec` says, by the layer's number: a State by `Cache.state(layer)`
-# and `Cache.set_state(layer, *new)`; keys and values, or Latent rows, by `Cache.write(layer,
-# context.offsets[layer], *new)`. Padding must not change a State: `AttentionContext.real` says
-# which tokens are real. cos and sin are context.angles[rotary] if its `LayerSpec` names `rotary`.
+# of (batch, length, width) -> the same. With context.cache it keeps what `cache_spec` says, by the
+# layer's number: a State by `Cache.state` and `set_state`; keys and values, or Latent rows, by
+# `Cache.write(layer, context.offsets[layer], *new)`. Padding must not change a State; tokens are
+# real by `AttentionContext.real`. Angles are context.angles[rotary] of its `LayerSpec`.
 MakeBlock = Callable[[int], nn.Module]
 
 

@@ -9,11 +9,11 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.blocks import disentangled
-from rushlight.models.layers.distances import RelativeBias, RelativeSpec, alibi_bias
 from rushlight.models.layers.mlp import MLPNames, MLPSpec, put_mlp, run_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
-from rushlight.models.layers.rotary import Angles, Rotary, RotarySpec
+from rushlight.models.layers.positions.distances import RelativeBias, RelativeSpec, alibi_bias
+from rushlight.models.layers.positions.rotary import Angles, Rotary, RotarySpec
 from rushlight.models.sentence import SentenceEncoder
 
 # MPNet's distances from here on share the last bucket.

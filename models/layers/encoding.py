@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
-from rushlight.models.layers.heads import KINDS, HeadedEncoder, HeadNames, head_of
+from rushlight.models.layers.heads import HeadedEncoder, HeadNames, head_of
 from rushlight.models.layers.norms import NormSpec
 
 
@@ -68,5 +68,4 @@ def encoder_builder(
         pooler = pooler or (head == "ForSequenceClassification" and not heads.inner)
         return HeadedEncoder(known, describe(known, pooler), head, heads, prefix, config)
 
-    build.tasks = () if heads is None else tuple(KINDS.values())  # type: ignore[attr-defined]
     return build

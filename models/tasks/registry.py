@@ -7,6 +7,7 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from rushlight.models.layers.heads import KINDS
 from rushlight.models.tasks.record import Task, unsupported
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def served(model: Model) -> tuple[str, ...]:
 
 def served_by(family: Any) -> tuple[str, ...]:
     """The tasks that checkpoints of a family serve, those of its heads included."""
-    return _with_built((*family.TASKS, *getattr(family.build, "tasks", ())))
+    heads = KINDS.values() if hasattr(family, "HEADS") else ()
+    return _with_built((*family.TASKS, *heads))
 
 
 def _with_built(own: tuple[str, ...]) -> tuple[str, ...]:

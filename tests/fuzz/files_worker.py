@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import rushlight as rl
-from rushlight.core.io.weights.pytorch import flat
+from rushlight.core.io.weights.pickles.pytorch import flat
 
 worker: Any = importlib.import_module("worker")
-# As core/io/weights/unpickle.py bounds what a pickle makes, and zips.py what an archive holds.
+# As unpickle.py bounds what a pickle makes, and zips.py what an archive holds.
 FREE, TIMES = 12 << 20, 80
 
 

@@ -19,7 +19,7 @@ from rushlight.models.generation.steps import blocking
 from rushlight.models.layers.attention import AttentionContext, AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderSpec, LayerSpec, MakeBlock
 from rushlight.models.layers.mlp import MLPSpec
-from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.layers.positions.rotary import RotarySpec
 
 Array = npt.NDArray[Any]
 VOCAB, WIDTH, CONTEXT = 50, 16, 160

@@ -15,7 +15,7 @@ from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.layers.positions.rotary import RotarySpec
 
 Array = npt.NDArray[Any]
 VOCAB, WIDTH, CONTEXT, HEAD = 40, 24, 32, 6

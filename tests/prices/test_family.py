@@ -29,7 +29,7 @@ from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.layers.positions.rotary import RotarySpec
 
 MODEL_TYPES = ("toy",)
 GGUF_TYPES = ("toy",)

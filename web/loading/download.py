@@ -28,9 +28,9 @@ from rushlight.core.io.weights.gguf import (
     whole_metadata,
 )
 from rushlight.core.io.weights.load_schedule import Destination, LoadStep, load_schedule
+from rushlight.core.io.weights.pickles.storages import read_storages
 from rushlight.core.io.weights.safetensors import read_table
 from rushlight.core.io.weights.source import BytesSource
-from rushlight.core.io.weights.storages import read_storages
 from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor

@@ -20,8 +20,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.io import kind_of
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.weights.gguf import MAGIC, read_gguf
+from rushlight.core.io.weights.pickles.storages import Saved, read_saved
 from rushlight.core.io.weights.safetensors import read_table
-from rushlight.core.io.weights.storages import Saved, read_saved
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.zips import LEAD
 from rushlight.core.tensor.tensor import Tensor

@@ -22,6 +22,7 @@ MODEL_TYPES = ("bert",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("BertModel", "JinaBertModel")
 BASE_PREFIX = "bert."
+HEADS = HeadNames()
 # A vector of each token passes a projection, and no text has one of its own.
 COLBERT, PROJECTION = "HF_ColBERT", "linear.weight"
 # Gate and up of Jina's MLP are one matrix.
@@ -53,9 +54,10 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
                    names=GATED)  # fmt: skip
 
 
-_build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HeadNames())
+_build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
 
 
+@nn.layers_on("meta")
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     late = config.get("architectures") == [COLBERT]

@@ -12,7 +12,7 @@ from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("gte", "new")
 TASKS = ("feature-extraction",)

@@ -13,12 +13,13 @@ from rushlight.models.layers.blocks.adapters import put_adapters
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("jina_embeddings_v3",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("JinaEmbeddingsV3Model", "XLMRobertaModel", "XLMRobertaLoRA")
 BASE_PREFIX = "roberta."
+HEADS = ROBERTA
 NAMES = EncoderNames(
     embedding_norm="emb_ln", layers="encoder.layers", qkv="mixer.Wqkv", out="mixer.out_proj",
     attention_norm="norm1", up="mlp.fc1", down="mlp.fc2", mlp_norm="norm2",
@@ -58,6 +59,6 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     config = {n: v for n, v in config.items() if n not in SILENT}
-    model = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, ROBERTA)(config, names)
+    model = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
     put_adapters(model, names, BASE_PREFIX)
     return model

@@ -13,6 +13,7 @@ MODEL_TYPES = ("mpnet",)
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("MPNetModel",)
 BASE_PREFIX = "mpnet."
+HEADS = ROBERTA
 NAMES = EncoderNames(
     q="attention.attn.q", k="attention.attn.k", v="attention.attn.v", out="attention.attn.o",
     attention_norm="attention.LayerNorm",
@@ -35,4 +36,4 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, ROBERTA)
+build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)

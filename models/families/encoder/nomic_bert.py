@@ -10,7 +10,7 @@ from rushlight.models.config import choose
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("nomic_bert",)
 TASKS = ("feature-extraction",)

@@ -16,6 +16,7 @@ MODEL_TYPES = ("roberta", "xlm-roberta", "camembert")
 TASKS = ("feature-extraction",)
 ARCHITECTURES = ("RobertaModel", "XLMRobertaModel", "CamembertModel")
 BASE_PREFIX = "roberta."
+HEADS = ROBERTA
 
 
 @dataclass
@@ -39,7 +40,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )  # fmt: skip
 
 
-_build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, ROBERTA)
+_build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

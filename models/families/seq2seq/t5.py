@@ -8,9 +8,9 @@ from typing import Any
 
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
-from rushlight.models.layers.distances import RelativeSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.positions.distances import RelativeSpec
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 

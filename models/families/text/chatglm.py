@@ -11,7 +11,7 @@ from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.layers.positions.rotary import RotarySpec
 
 MODEL_TYPES = ("chatglm",)
 GGUF_TYPES = ("chatglm",)

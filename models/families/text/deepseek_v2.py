@@ -11,7 +11,7 @@ from rushlight.models.layers.blocks.latent import LatentSpec
 from rushlight.models.layers.building import decoder_builder, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
-from rushlight.models.layers.rotary import magnified, rotary_of
+from rushlight.models.layers.positions.rotary import magnified, rotary_of
 from rushlight.models.layers.routing import RoutingSpec
 
 MODEL_TYPES = ("deepseek_v2",)

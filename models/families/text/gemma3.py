@@ -16,7 +16,7 @@ from rushlight.models.layers.building import (
     kinds_of,
 )
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("gemma3_text",)
 GGUF_TYPES = ("gemma3",)

@@ -9,7 +9,7 @@ from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("glm", "glm4")
 GGUF_TYPES = ("glm4",)

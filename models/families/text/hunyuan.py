@@ -13,7 +13,7 @@ from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("hunyuan_v1_dense",)
 GGUF_TYPES = ("hunyuan-dense",)

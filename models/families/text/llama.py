@@ -11,7 +11,7 @@ from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("llama",)
 GGUF_TYPES = ("llama",)

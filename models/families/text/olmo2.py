@@ -16,7 +16,7 @@ from rushlight.models.layers.building import (
     kinds_of,
 )
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("olmo2", "olmo3")
 GGUF_TYPES = ("olmo2",)

@@ -10,7 +10,7 @@ from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.rotary import rotary_of
+from rushlight.models.layers.positions.rotary import rotary_of
 
 MODEL_TYPES = ("stablelm",)
 GGUF_TYPES = ("stablelm",)

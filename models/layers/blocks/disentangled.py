@@ -13,9 +13,9 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
-from rushlight.models.layers.distances import FARTHEST
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.positions.distances import FARTHEST
 
 TABLE, NORM, CONV = "encoder.rel_embeddings", "encoder.LayerNorm", "encoder.conv"
 _PATHS = {"c2p": "attention.self.pos_key_proj", "p2c": "attention.self.pos_query_proj"}

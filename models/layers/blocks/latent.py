@@ -15,7 +15,7 @@ from rushlight.core.ops.experts import LINEAR_EXPERTS_T
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.layers.attention import AttentionContext
-from rushlight.models.layers.rotary import RotarySpec
+from rushlight.models.layers.positions.rotary import RotarySpec
 
 
 @dataclass(frozen=True)

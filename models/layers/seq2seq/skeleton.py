@@ -16,10 +16,10 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues, State
 from rushlight.models.generation.search.memory import Memory
 from rushlight.models.generation.text_to_text import Seq2SeqLM
-from rushlight.models.layers.distances import RelativeBias
 from rushlight.models.layers.mlp import put_mlp, run_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
+from rushlight.models.layers.positions.distances import RelativeBias
 from rushlight.models.layers.seq2seq.cross import MemoryAttention
 from rushlight.models.layers.seq2seq.sinusoids import sinusoids
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec

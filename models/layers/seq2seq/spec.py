@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.distances import RelativeSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.positions.distances import RelativeSpec
 
 
 @dataclass(frozen=True)

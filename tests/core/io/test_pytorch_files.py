@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.weights.pytorch import state_dict
+from rushlight.core.io.weights.pickles.pytorch import state_dict
 from rushlight.core.io.weights.source import BytesSource, FileSource
 
 pytestmark = pytest.mark.native  # needs ml_dtypes

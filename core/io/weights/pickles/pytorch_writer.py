@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.basis.dtype import DType
-from rushlight.core.io.weights.pytorch import _STORAGES
+from rushlight.core.io.weights.pickles.pytorch import _STORAGES
 from rushlight.core.tensor.tensor import Tensor
 
 _NAMES = {dtype: f"{name}Storage" for name, dtype in _STORAGES.items() if name != "Untyped"}

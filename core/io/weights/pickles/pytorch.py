@@ -17,9 +17,9 @@ from rushlight.core.basis.dtype import DTYPES, DType
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
+from rushlight.core.io.weights.pickles.unpickle import PLAIN, Maker, Unpickler
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
-from rushlight.core.io.weights.unpickle import PLAIN, Maker, Unpickler
 from rushlight.core.io.weights.zips import located, read_zip
 from rushlight.core.tensor.tensor import Tensor
 

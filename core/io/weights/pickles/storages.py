@@ -72,7 +72,7 @@ def read_saved(source: Source) -> Saved | None:
         closed |= {name: "lies column by column" for name, _, a in rows if a.fortran}
         table = numpy_files.table_of((name, m.offset, a) for name, m, a in rows)
         return Saved("NumPy, npz", table, closed, records)
-    from rushlight.core.io.weights import pytorch
+    from rushlight.core.io.weights.pickles import pytorch
 
     table, strided = pytorch.table_of(pytorch.SavedFile(source, lazily=True).read())
     made = "PyTorch, zip" if members else "PyTorch, before 1.6"
@@ -83,7 +83,7 @@ def read_saved(source: Source) -> Saved | None:
 
 
 def _of_pytorch(source: Source) -> Stored:
-    from rushlight.core.io.weights.pytorch import SavedFile, TensorRef, copied, state_dict
+    from rushlight.core.io.weights.pickles.pytorch import SavedFile, TensorRef, copied, state_dict
 
     file = SavedFile(source, lazily=True).read()
     refs = state_dict(copied(file, file.value, lambda ref: ref), TensorRef)

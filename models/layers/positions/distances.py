@@ -14,7 +14,7 @@ from rushlight.core.backends import Device
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.layers.scores import slopes_of
+from rushlight.models.layers.positions.scores import slopes_of
 
 # Above any published model; a table has an entry for each distance.
 FARTHEST = 1 << 16

@@ -1,0 +1,1 @@
+"""PyTorch's files: pickles that are read without running anything, and written."""

@@ -1,0 +1,1 @@
+"""Where tokens are: rotary angles, biases by distance, masks and scales by position."""
