@@ -60,8 +60,8 @@ def test_the_wheel_is_small_and_pure(built: Any) -> None:
         modules = {i.filename: i for i in archive.infolist() if i.filename in MODULES}
     assert modules.keys() == MODULES
     assert all(i.file_size < 150_000 for i in modules.values())
-    # A family is about 1 KB of it, the modules of the tab 108 KB.
-    assert built.wheel.stat().st_size < 1_300_000
+    # A family is about 1 KB of it, the modules of the tab 110 KB. It grows with families and ops.
+    assert built.wheel.stat().st_size < 1_500_000
 
 
 def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:
