@@ -22,24 +22,38 @@ def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _check_same(name: str, input: Tensor, target: Tensor) -> None:
-    if input.shape != target.shape:
+def _check_same(name: str, input: Tensor, other: Tensor, what: str = "target") -> None:
+    if input.shape != other.shape:
         # torch broadcasts with a warning, which is nearly always a mistake.
-        raise ShapeError(f"{name}: input is {input.shape}, target {target.shape}; reshape one")
+        raise ShapeError(f"{name}: input is {input.shape}, {what} {other.shape}; reshape one")
+
+
+def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
+    """The loss with a weight for each element, by whose sum the mean divides."""
+    if weight is None:
+        return _reduced(name, loss, reduction)
+    _check_same(name, loss, weight, "weight")
+    if reduction == "mean":
+        return (loss * weight).sum() / weight.sum()
+    return _reduced(name, loss * weight, reduction)
 
 
 @network
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(input - target)^2; both of one shape."""
+def mse_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
+) -> Tensor:
+    """(input - target)^2; both, and a weight for each element, of one shape."""
     _check_same("mse_loss", input, target)
-    return _reduced("mse_loss", (input - target).square(), reduction)
+    return _weighted("mse_loss", (input - target).square(), reduction, weight)
 
 
 @network
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """|input - target|; both of one shape."""
+def l1_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
+) -> Tensor:
+    """|input - target|; both, and a weight for each element, of one shape."""
     _check_same("l1_loss", input, target)
-    return _reduced("l1_loss", (input - target).abs(), reduction)
+    return _weighted("l1_loss", (input - target).abs(), reduction, weight)
 
 
 @network

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.backends import Device, Generator
 from rushlight.core.basis.dtype import DType, uint32
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.random import rand, randint, randn
 
 if TYPE_CHECKING:
@@ -42,8 +43,16 @@ def randn_like(
 
 @public
 @network
-def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training."""
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero each element with probability `p` and scale the others by 1 / (1 - p), in training.
+
+    inplace: the result is written over the input.
+    """
+    out = _dropped(input, p, training)
+    return copy_(input, out) if inplace and out is not input else out
+
+
+def _dropped(x: Tensor, p: float, training: bool) -> Tensor:
     if not 0 <= p <= 1:
         raise ValueError(f"dropout: p is {p}; it must be from 0 to 1")
     if not training or p == 0:

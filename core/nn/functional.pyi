@@ -15,8 +15,9 @@ from rushlight.core.functional.losses import (
 from rushlight.core.functional.network.activations import (
     bilinear, celu, celu_, cosine_similarity, elu, elu_, glu, gumbel_softmax, hardshrink,
     hardsigmoid, hardswish, hardtanh, hardtanh_, leaky_relu, leaky_relu_, logsigmoid, mish,
-    pairwise_distance, pdist, prelu, relu6, relu_, rrelu, rrelu_, scaled_dot_product_attention,
-    selu, selu_, softmin, softplus, softshrink, softsign, tanhshrink, threshold, threshold_
+    pairwise_distance, pdist, prelu, relu, relu6, relu_, rrelu, rrelu_,
+    scaled_dot_product_attention, selu, selu_, silu, softmin, softplus, softshrink, softsign,
+    tanhshrink, threshold, threshold_
 )
 from rushlight.core.functional.network.attention import (
     multi_head_attention_forward
@@ -77,7 +78,7 @@ from rushlight.core.ops.norm import (
     layer_norm, log_softmax, rms_norm, softmax
 )
 from rushlight.core.ops.unary import (
-    gelu, relu, sigmoid, silu, tanh
+    gelu, sigmoid, tanh
 )
 
 __all__ = [

@@ -38,6 +38,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     Leading dims broadcast; a 1-d operand is a row on the left and a column on the right, and its
     dim is removed. Raises ValueError with both shapes if the inner sizes differ.
     """
+    _check_tensors("matmul", a=a, b=b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
     dtype = result_type((a.dtype, 2), (b.dtype, 2))

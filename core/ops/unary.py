@@ -224,8 +224,7 @@ erf = unary("erf", special.erf, "erf_f(a)", "The error function.",
 sigmoid = unary("sigmoid", special.sigmoid, "sigmoid_f(a)", "1 / (1 + exp(-x)).",
                 rule(lambda c, g, y: g * (y * (1 - y)), OUT), networks=True)  # fmt: skip
 relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"}, "max(x, 0).",
-             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False,
-             networks=True)  # fmt: skip
+             rule(lambda c, g, y: g * (y > 0).to(g.dtype), OUT), cast=False)  # fmt: skip
 
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
@@ -248,7 +247,7 @@ def _gelu_tanh_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
 
 silu = unary(
     "silu", special.silu, "silu_f(a)", "x * sigmoid(x) (Elfwing et al., 2017).",
-    rule(_silu_grad, X), networks=True,
+    rule(_silu_grad, X),
 )  # fmt: skip
 _gelu_erf = unary("gelu", special.gelu, "gelu_f(a)", "x Phi(x).", rule(_gelu_grad, X), private=True)
 _gelu_tanh = unary(

@@ -16,7 +16,9 @@ from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.norm import softmax
 from rushlight.core.ops.random import rand
-from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, relu, sigmoid, tanh
+from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, sigmoid, tanh
+from rushlight.core.ops.unary import relu as _relu
+from rushlight.core.ops.unary import silu as _silu
 
 if TYPE_CHECKING:
     from rushlight.core.backends import Generator
@@ -29,6 +31,18 @@ _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.05070098735548049341933498
 def done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
     """The result, written over `x` if `inplace`."""
     return copy_(x, out) if inplace else out
+
+
+@network
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0)."""
+    return done(input, _relu(input), inplace)
+
+
+@network
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x) (Elfwing et al., 2017)."""
+    return done(input, _silu(input), inplace)
 
 
 @network
