@@ -20,6 +20,8 @@ from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.model import Model
 
 _ROPE, _LONG, _SHORT = FACTORS
+# llama.cpp reads no divisors of frequencies of these architectures, and says nothing.
+_WITHOUT_DIVISORS = ("falcon-h1",)
 
 
 def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
@@ -52,6 +54,12 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
         )
     factors = (plain / np.array(rope.frequencies)).astype(np.float32)
     if (factors != factors[0]).any():
+        if kind in _WITHOUT_DIVISORS:
+            raise LoadError(
+                f"rotary positions scaled by {kinds.get('rope_type')!r:.40} cannot be written as "
+                f"GGUF of {kind}: llama.cpp does not read their divisors there",
+                hint="use the folder itself",
+            )
         return {}, [divisors(_ROPE, rope.frequencies)]
     if factors[0] != 1:
         return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}, []
