@@ -81,7 +81,7 @@ def test_the_file_gives_the_published_logits(
         ("hunyuan-tied", r"its layers\[0\].attention.bias is True, .* hunyuan-dense means False"),
         ("gpt2-layers", r"its layers\[0\].attention.scale is 0.28.*, .* gpt2 means None"),
         ("gpt_bigcode-heads", r"attention.kv_heads is 4, .* starcoder means 1"),
-        ("falcon_h1-norms", "cannot be written as GGUF"),
+        ("falcon_h1-norms", "in_proj.bias' has no name in GGUF"),
         ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
     ],
 )
@@ -91,3 +91,15 @@ def test_what_gguf_cannot_say_is_refused(
     with pytest.raises(rl.LoadError, match=lost):
         dequantize(folder(known, table, tmp_path / "model"), tmp_path / "x.gguf", type="f32")
     assert not list(tmp_path.glob("*.gguf"))
+
+
+def test_positions_that_llama_cpp_would_lose_are_refused(table: ModuleType, tmp_path: Path) -> None:
+    made = folder("falcon_h1", table, tmp_path / "model")
+    config = json.loads((made / "config.json").read_text(encoding="utf-8"))
+    config["rope_parameters"] |= {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    }  # fmt: skip
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(rl.LoadError, match="'llama3' cannot be written as GGUF of falcon-h1"):
+        dequantize(made, tmp_path / "x.gguf", type="f32")
