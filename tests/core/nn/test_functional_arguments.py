@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.nn import functional as F
+from rushlight.core.nn import functional as F
 
 
 @pytest.mark.parametrize(("fn", "expected"), [
