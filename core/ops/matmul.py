@@ -127,7 +127,7 @@ def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
     a, b = x.dtype, t.dtype
     if a.kind == "q":
         raise TypeError(f"{name}: input is {a.name}, which is quantized; dequantize() it first")
-    if a.kind != "f" or b.kind not in "fq" or "float64" in (a.name, b.name):
+    if a.kind != "f" or b.kind not in "fq" or ("float64" in (a.name, b.name) and b.kind == "f"):
         raise TypeMismatch(
             f"{name}: input is {x.dtype.name}, {label} is {t.dtype.name}; they must have one dtype "
             f"(input.to({t.dtype.name!r}))"

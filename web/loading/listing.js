@@ -301,15 +301,19 @@ async function there(store, { url }, signal) {
  *  @param {(path: string) => { path: string, url: string }} at @param {AbortSignal} [signal]
  *  @returns {Promise<FileSpec[]>} */
 async function weightsAt(store, at, signal) {
-  for (const [index, whole] of [[WEIGHTS_INDEX, WEIGHTS], [BIN_INDEX, "pytorch_model.bin"]]) {
+  /** @param {string} index @returns {Promise<FileSpec[] | null>} */
+  const listed = async (index) => {
     const { path, url } = at(index);
     const text = await store.document(url, signal);
-    if (text !== null && /^\s*{/.test(text)) {
-      return [{ path, blob: new Blob([text]) }, ...shardsOf(text, url).map(at)];
-    }
-    if (await there(store, at(whole), signal)) return [at(whole)];
-  }
-  return [at(WEIGHTS)]; // the server may refuse HEAD: the read will tell
+    if (text === null || !/^\s*{/.test(text)) return null;
+    return [{ path, blob: new Blob([text]) }, ...shardsOf(text, url).map(at)];
+  };
+  const parts = await listed(WEIGHTS_INDEX);
+  if (parts) return parts;
+  const whole = at("pytorch_model.bin");
+  const others = (await listed(BIN_INDEX)) ?? ((await there(store, whole, signal)) ? [whole] : null);
+  // Only where others would serve is the server asked for the usual file: else the read will tell.
+  return others && !(await there(store, at(WEIGHTS), signal)) ? others : [at(WEIGHTS)];
 }
 
 /** A folder without a manifest on a plain server. Asks for the usual names of a model folder.

@@ -32,6 +32,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
 MAGIC = b"\1\0\0\0"  # the version, of eight bytes
+_HEADER = struct.Struct("<4Q")  # bytes of the name, type, dims, bytes of the data
 _MOST_TENSORS, _LONGEST, _MOST_DIMS = 1 << 16, 1 << 12, 8
 _TYPES: dict[int, DType] = {
     0x101: int8, 0x102: int16, 0x104: int32, 0x108: int64, 0x201: uint8, 0x402: float16,
@@ -63,7 +64,7 @@ def read_marian(source: Source) -> Table:
 
     if count > _MOST_TENSORS:
         raise FormatError(f"{source.name}: {count} tensors are too many")
-    rows = list(struct.iter_unpack("<4Q", take(32 * count, "the headers")))
+    rows = list(_HEADER.iter_unpack(take(_HEADER.size * count, "the headers")))
     if any(not 1 <= row[0] <= _LONGEST or row[2] > _MOST_DIMS for row in rows):
         raise FormatError(f"{source.name}: a header has a name or a shape that is too long")
     names = [take(row[0], "the names")[:-1].decode("utf-8", "backslashreplace") for row in rows]

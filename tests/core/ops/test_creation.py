@@ -14,3 +14,9 @@ def test_linspace_backwards_is_the_same(device: str, steps: int) -> None:
     back = rl.linspace(7.3, 0.1, steps, device=device).numpy()[::-1]
     np.testing.assert_array_equal(there, back)
     assert (there[0], there[-1]) == (np.float32(0.1), np.float32(7.3))
+
+
+def test_arange_counts_before_it_cuts_fractions_off(device: str) -> None:
+    # As torch: the count is of the given numbers, the steps are whole.
+    assert rl.arange(0.5, 20, 2.7, dtype="int32", device=device).tolist() == [*range(0, 16, 2)]
+    assert rl.arange(0.5, 2, 0.3, dtype="int32", device=device).tolist() == [0] * 5
