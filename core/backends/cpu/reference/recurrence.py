@@ -34,8 +34,8 @@ def _delta_scan(
     for t in range(length):
         now = decay[:, :, t, :, None] * s + k[:, :, t, :, None] * v[:, :, t, None]
         if a is not None and b is not None:
-            now += b[:, :, t, :, None] * (a[:, :, t, None] @ s)
-        out[:, :, t] = (r[:, :, t, None] @ (s if before else now))[:, :, 0]
+            now += b[:, :, t, :, None] * (a[:, :, t, :, None] * s).sum(-2, keepdims=True)
+        out[:, :, t] = (r[:, :, t, :, None] * (s if before else now)).sum(-2)
         s = now
     out[:, :, length:] = s
 
