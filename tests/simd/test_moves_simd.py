@@ -62,7 +62,7 @@ def test_full_and_arange(variant: str, dtype: str, both: Both) -> None:
         for shape in ((), (0,), (13,), (3, 1031)):
             _equal(both(rl.full, shape, value, dtype=dtype), (value, shape))
     if dtype != "bool":
-        for start, stop, step in ((0, 13, 1), (3, 90, 7), (0.5, 20, 0.3), (9, 2, -1)):
+        for start, stop, step in ((0, 13, 1), (3, 90, 7), (0.5, 20, 1.3), (9, 2, -1)):
             _equal(both(rl.arange, start, stop, step, dtype=dtype), (start, step))
     for value in (300, NAN, -1):
         for name in ("uint8",):

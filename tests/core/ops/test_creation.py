@@ -16,7 +16,10 @@ def test_linspace_backwards_is_the_same(device: str, steps: int) -> None:
     assert (there[0], there[-1]) == (np.float32(0.1), np.float32(7.3))
 
 
-def test_arange_counts_before_it_cuts_fractions_off(device: str) -> None:
-    # As torch: the count is of the given numbers, the steps are whole.
+def test_arange_of_fractions_has_whole_steps(device: str) -> None:
+    # As torch: the count is of the given numbers, but for int64.
     assert rl.arange(0.5, 20, 2.7, dtype="int32", device=device).tolist() == [*range(0, 16, 2)]
     assert rl.arange(0.5, 2, 0.3, dtype="int32", device=device).tolist() == [0] * 5
+    assert rl.arange(0.5, 20, 2.7, dtype="int64", device=device).tolist() == [*range(0, 20, 2)]
+    with pytest.raises(ValueError, match="step 0"):
+        rl.arange(0.5, 2, 0.3, dtype="int64", device=device)
