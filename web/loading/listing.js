@@ -311,7 +311,8 @@ async function weightsAt(store, at, signal) {
   const parts = await listed(WEIGHTS_INDEX);
   if (parts) return parts;
   const whole = at("pytorch_model.bin");
-  const others = (await listed(BIN_INDEX)) ?? ((await there(store, whole, signal)) ? [whole] : null);
+  const others =
+    (await listed(BIN_INDEX)) ?? ((await there(store, whole, signal)) ? [whole] : null);
   // Only where others would serve is the server asked for the usual file: else the read will tell.
   return others && !(await there(store, at(WEIGHTS), signal)) ? others : [at(WEIGHTS)];
 }
