@@ -5,38 +5,34 @@
 #include "math.h"
 #include "walk.h"
 
+// A tab downloads its module: what lies between these, outside of inner loops, is made small there.
 #if defined(__wasm__)
-#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
+#define RARE_BEGIN _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#define RARE_END _Pragma("clang attribute pop")
+#else
+#define RARE_BEGIN
+#define RARE_END
 #endif
+
+RARE_BEGIN
 #include "convert.c"
-#if defined(__wasm__)
-#pragma clang attribute pop
-#endif
+RARE_END
 #include "elementwise.c"
 #include "norm.c"
 #include "move.c"
-// A tab downloads its module, so code outside of a model's inner loops is optimized for size there.
-#if defined(__wasm__)
-#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
-#endif
+RARE_BEGIN
 #include "reduce.c"
 #include "select.c"
 #include "index.c"
 #include "recurrence.c"
-#if defined(__wasm__)
-#pragma clang attribute pop
-#endif
+RARE_END
 
 #include "blocks.c"
 #include "chunks.c"
-#if defined(__wasm__)
-#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
-#endif
+RARE_BEGIN
 #include "chunks_rare.c"
 #include "blocks_widen.c"
-#if defined(__wasm__)
-#pragma clang attribute pop
-#endif
+RARE_END
 #include "packed.c"
 #include "attention.c"
 #include "blocks_exact.c"
@@ -47,14 +43,10 @@
 #include "product.c"
 #include "gemm.c"
 #include "gemv.c"
-#if defined(__wasm__)
-#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
-#endif
+RARE_BEGIN
 #include "linear.c"
 #include "conv.c"
-#if defined(__wasm__)
-#pragma clang attribute pop
-#endif
+RARE_END
 
 #ifndef RL_TABLE
 #define RL_TABLE rl_table_base

@@ -48,6 +48,29 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
     return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
+class _Reduced(Fixed):
+    """A loss whose only option is its reduction."""
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
+
+
+class _Weighted(Fixed):
+    """A loss with a reduction and weights, which are a buffer."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        self.register_buffer("weight", weight)
+        self._fix(reduction=_reduction(size_average, reduce, reduction))
+        self._given += ("weight",)
+
+
 class CrossEntropyLoss(Fixed):
     """`cross_entropy` with fixed options; the class weights are a buffer."""
 
@@ -71,26 +94,16 @@ class CrossEntropyLoss(Fixed):
         self._given += ("weight",)
 
 
-class MSELoss(Fixed):
+class MSELoss(_Reduced):
     """`mse_loss` with a fixed reduction."""
 
     function = staticmethod(mse_loss)
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
-
-class L1Loss(Fixed):
+class L1Loss(_Reduced):
     """`l1_loss` with a fixed reduction."""
 
     function = staticmethod(l1_loss)
-
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
 
 class NLLLoss(Fixed):
@@ -113,20 +126,10 @@ class NLLLoss(Fixed):
         self._given += ("weight",)
 
 
-class BCELoss(Fixed):
+class BCELoss(_Weighted):
     """`binary_cross_entropy` of probabilities; the weights are a buffer."""
 
     function = staticmethod(binary_cross_entropy)
-    weight: Tensor | None
-
-    def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        self.register_buffer("weight", weight)
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
-        self._given += ("weight",)
 
 
 class BCEWithLogitsLoss(Fixed):
@@ -253,31 +256,16 @@ class CosineEmbeddingLoss(Fixed):
         self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
 
 
-class SoftMarginLoss(Fixed):
+class SoftMarginLoss(_Reduced):
     """`soft_margin_loss` with a fixed reduction."""
 
     function = staticmethod(soft_margin_loss)
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
-
-class MultiLabelSoftMarginLoss(Fixed):
+class MultiLabelSoftMarginLoss(_Weighted):
     """`multilabel_soft_margin_loss`; the weights are a buffer."""
 
     function = staticmethod(multilabel_soft_margin_loss)
-    weight: Tensor | None
-
-    def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        self.register_buffer("weight", weight)
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
-        self._given += ("weight",)
 
 
 class MultiMarginLoss(Fixed):
@@ -300,15 +288,10 @@ class MultiMarginLoss(Fixed):
         self._given += ("weight",)
 
 
-class MultiLabelMarginLoss(Fixed):
+class MultiLabelMarginLoss(_Reduced):
     """`multilabel_margin_loss` with a fixed reduction."""
 
     function = staticmethod(multilabel_margin_loss)
-
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
 
 
 class TripletMarginLoss(Fixed):

@@ -18,8 +18,12 @@ const Q4 = 4.5; // bits per weight of q4_0 and Q4_K
 const limit = pick("context-limit", HTMLSelectElement);
 const says = byId("costs-say");
 
-/** @type {{ key: unknown, facts: Facts, fit: Fit, found: Description, free: number } | null} */
+/** @type {{ key: unknown, facts: Facts, fit: Fit, free: number } | null} */
 let known = null;
+/** The key of the model whose header is known or being read. @type {unknown} */
+let asked = null;
+/** What was last found of it. @type {Description | null} */
+let latest = null;
 /** The header that is being read. @type {Promise<void>} */
 let reading = Promise.resolve();
 let number = 0;
@@ -30,17 +34,20 @@ export const context = () => Number(limit.value) || undefined;
 /** Reads the header of the chosen model, if it is another than before.
  *  @param {ModelSource | null} where @param {Description | null} found */
 export function described(where, found) {
-  if (known?.key !== choice.key()) {
+  const key = choice.key();
+  if (asked !== key) {
     number += 1;
-    known = null;
+    known = asked = null;
   }
-  if (known && found) known.found = found;
-  show();
-  if (!known && where && found) reading = read(where, found, number);
+  latest = found ?? latest;
+  if (known || asked === null) show();
+  if (asked !== null || !where || !found) return;
+  asked = key;
+  reading = read(where, number);
 }
 
-/** @param {ModelSource} where @param {Description} found @param {number} mine */
-async function read(where, found, mine) {
+/** @param {ModelSource} where @param {number} mine */
+async function read(where, mine) {
   const key = choice.key();
   byId("costs-parts").textContent = "Reading the header…";
   byId("costs-rows").replaceChildren();
@@ -53,10 +60,11 @@ async function read(where, found, mine) {
     await inspection.close();
     const { quota = Infinity, usage = 0 } = (await navigator.storage?.estimate?.()) ?? {};
     if (mine !== number) return;
-    known = { key, facts: inspection.facts, fit, found, free: quota - usage };
+    known = { key, facts: inspection.facts, fit, free: quota - usage };
   } catch {
     // Loading reports what is wrong with the file, or the header cannot be read by ranges.
     if (mine !== number) return;
+    asked = null;
   }
   show();
 }
@@ -100,7 +108,7 @@ function trouble(on) {
 export function show() {
   byId("costs").hidden = !known;
   if (!known) return;
-  const { facts, fit, found, free } = known;
+  const { facts, fit, free } = known;
   const tokens = tokensOf(fit);
   const { kept, together, cpu, webgpu } = device.needs(facts, fit, tokens);
   const sign = (/** @type {typeof cpu} */ { fits }) => (fits ? "yes" : "no");
@@ -117,8 +125,8 @@ export function show() {
   byId("costs-parts").textContent = `Memory: ${parts}.`;
   byId("costs-rows").replaceChildren(row("CPU", cpu), row("WebGPU", webgpu));
   const wrong = trouble(device.chosen());
-  const download = (found.bytes ?? 0) - found.cachedBytes;
-  const unkept = found.origin !== "local" && download > free;
+  const download = (latest?.bytes ?? 0) - (latest?.cachedBytes ?? 0);
+  const unkept = latest?.origin !== "local" && download > free;
   const lines = [
     fit.supported ? "" : `Rushlight cannot run it: ${fit.why}${fit.hint ? ` (${fit.hint})` : ""}.`,
     wrong ? `${wrong.title} ${wrong.hint}` : "",
