@@ -130,7 +130,7 @@ def falcon_h1(names: DecoderNames) -> Architecture:
             "k_proj": times(lambda c: (c[whole] * c["key_multiplier"], c["key_multiplier"])),
             "o_proj": times(at("attention_out_multiplier")), "embed_tokens": times(
                 at("embedding_multiplier")), "lm_head": times(at("lm_head_multiplier")),
-            "out_proj": times(at("ssm_out_multiplier")), 
+            "out_proj": times(at("ssm_out_multiplier")),
             "in_proj": Transform(lambda t, c: t, steps),
             "gate_proj": times(lambda c: (c["mlp_multipliers"][0],) * 2),
             "down_proj": times(lambda c: (c["mlp_multipliers"][1],) * 2),

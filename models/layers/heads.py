@@ -12,7 +12,7 @@ import numpy as np
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.pairs import PairEncoding, encode_pairs, pair_windows
-from rushlight.core.io.text.tokenizer import Encoding, Tokenizer, pad_batch
+from rushlight.core.io.text.tokenizer import Encoding, Tokenizer
 from rushlight.core.jit.function import jit
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor import autograd
@@ -30,7 +30,6 @@ KINDS = {
 }  # fmt: skip
 MASKS = ("[MASK]", "<mask>")
 _BATCHES = 64  # sorted by length together
-_STEP = 8  # widths of batches are multiples, so that captures are reused
 
 
 @dataclass(frozen=True)
@@ -259,13 +258,11 @@ class HeadedEncoder(Encoder):
     def _scores(self, rows: Sequence[Encoding]) -> Tensor:
         if not all(len(row) for row in rows):
             raise ValueError(f"{self.tasks[0]}: a pair of texts has no tokens")
-        longest = max(map(len, rows))
-        width = min(-(-longest // _STEP) * _STEP, max(longest, self.max_length))
-        ids, real = pad_batch(rows, self._tokenizer().pad_id or 0, length=width)
+        ids, mask = self._padded(list(rows))
         types = None
         if self.typed and any(isinstance(row, PairEncoding) for row in rows):
-            kinds = np.zeros_like(ids)
-            for to, row in zip(kinds, rows, strict=True):
+            kinds = np.zeros(ids.shape, np.int64)
+            for to, row in zip(kinds, rows, strict=False):  # rows are repeated on a GPU
                 to[: len(row)] = getattr(row, "types", 0)
             if kinds.max(initial=0) >= self.spec.types:
                 raise FormatError(
@@ -274,8 +271,7 @@ class HeadedEncoder(Encoder):
                 )
             types = from_numpy(kinds).to(self.device)
         with autograd.no_grad():
-            mask = from_numpy(real).to(self.device)
-            return _captured(self, from_numpy(ids).to(self.device), mask, types)
+            return _captured(self, ids, mask, types)[: len(rows)]
 
 
 @jit
