@@ -14,6 +14,7 @@ from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import floor, log, trunc
+from rushlight.core.tensor.autograd import needs_gradient
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
 if TYPE_CHECKING:
@@ -206,9 +207,11 @@ def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """a / b elementwise; integers give float32 unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode == "floor":
-        found, exact = floor_divide(a, b), div(a, b)
+        found = floor_divide(a, b)
+        if not needs_gradient(*(v for v in (a, b) if is_tensor(v))):  # type: ignore[arg-type]
+            return found
         # The quotient keeps the graph, with gradient zero, as in torch.
-        return where(found == found, found, exact) if exact.requires_grad else found
+        return where(found == found, found, div(a, b))
     if rounding_mode not in (None, "trunc"):
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'

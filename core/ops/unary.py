@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import DType, bool_
+from rushlight.core.basis.dtype import DType, bool_, int64, uint8
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
@@ -42,11 +42,13 @@ def unary(
     also: tuple[str, ...] = (),
     networks: bool = False,
     private: bool = False,
+    boolean: DType | None = None,
 ) -> Unary:
     """Declare an op of one tensor: rl.NAME and Tensor.NAME, unless it is `private`.
 
     wgsl: see `Elementwise`. cast: integers become float32 first. also: more names of the method.
-    networks: declare rl.nn.functional.NAME too. A row of simd_kernels/elementwise.def of the same
+    networks: declare rl.nn.functional.NAME too. boolean: what a bool becomes; else it is refused,
+    unless `cast`. A row of simd_kernels/elementwise.def of the same
     name is its C kernel.
     """
     elementwise(name, 1, numpy, wgsl)
@@ -56,14 +58,12 @@ def unary(
     )  # fmt: skip
 
     def call(x: Tensor) -> Tensor:
-        if not cast and x.dtype is bool_ and name == "square":
-            return op(x.to("int64"))
-        if not cast and x.dtype is bool_ and name == "sign":
-            return x.clone()
         if not cast and x.dtype is bool_:
-            raise TypeError(
-                f"{name}: bool is not supported; convert with .long() or .float() first"
-            )
+            if boolean is None:
+                raise TypeError(
+                    f"{name}: bool is not supported; convert with .long() or .float() first"
+                )
+            return op(x.to(uint8 if boolean is bool_ else boolean)).to(boolean)
         return op(floating(name, x) if cast else x)
 
     call.__name__ = call.__qualname__ = name
@@ -119,6 +119,7 @@ sign: Unary = unary(
     "-1, 0 or 1, the sign of x.",
     rule(_zero),
     cast=False,
+    boolean=bool_,
 )
 square = unary(
     "square",
@@ -127,6 +128,7 @@ square = unary(
     "x * x.",
     rule(lambda c, g, x: g * (x * 2), X),
     cast=False,
+    boolean=int64,
 )
 floor = unary(
     "floor",

@@ -1,7 +1,6 @@
 """Rushlight: tensors, models and weights, natively and in the browser tab."""
 
 import sys as _sys
-from difflib import get_close_matches as _near
 from math import e, inf, nan, pi
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -105,5 +104,5 @@ if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
         """A name that is not there: AttributeError with those that are near."""
-        near = ", ".join(_near(name, __all__, 3))
+        near = ", ".join(errors.nearest(name, __all__))
         raise AttributeError(f"rushlight has no {name}" + (f"; near: {near}" if near else ""))
