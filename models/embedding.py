@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rushlight.core.functional.network.activations import cosine_similarity
+from rushlight.core.functional.reductions import normalize
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.sentence_modules import expanded, pooled, unit
+from rushlight.models.sentence_modules import expanded, pooled
 
 if TYPE_CHECKING:
     from rushlight.models.sentence import SentenceEncoder
@@ -47,7 +48,7 @@ def embedded(model: SentenceEncoder, pooled_: Tensor, way: Way) -> Tensor:
     out = pooled_ if model.after is None else model.after.texts(pooled_)
     if way.dim:
         out = out[:, : way.dim]
-    return unit(out) if way.normalize else out
+    return normalize(out, dim=-1) if way.normalize else out
 
 
 @jit
@@ -66,7 +67,7 @@ def token_vectors(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: in
     """(batch, length) ids and mask -> (batch, length, features)."""
     hidden = hidden_of(model, ids, mask, adapter)
     late = model.late if model.after is None else model.after.normalize_tokens
-    return unit(hidden) if late else hidden
+    return normalize(hidden, dim=-1) if late else hidden
 
 
 @jit

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.functional.reductions import normalize
 from rushlight.core.io.weights.pickles.pytorch import load_pytorch
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.core.io.weights.source import BytesSource
@@ -68,12 +69,7 @@ class Normalize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., dim) -> the same."""
-        return unit(x)
-
-
-def unit(x: Tensor) -> Tensor:
-    """Vectors along the last dim, scaled to length one; zeros stay zeros."""
-    return x / x.norm(2, -1, True).clamp(min=1e-12)
+        return normalize(x, dim=-1)
 
 
 class Steps(nn.Module):

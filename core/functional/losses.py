@@ -148,7 +148,7 @@ def cross_entropy(
     that were used, for probabilities by the number of positions.
     """
     if not 0 <= label_smoothing <= 1:
-        raise ShapeError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
+        raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
     _check_reduction("cross_entropy", reduction)
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and input.ndim:

@@ -72,7 +72,7 @@ def batch_norm(
                     flat = now.detach().reshape(-1).to(running.dtype)
                     running.mul_(1 - momentum).add_(flat * (momentum * scale))
     elif running_mean is None or running_var is None:
-        raise ShapeError("batch_norm: running values are missing; only training can omit them")
+        raise ValueError("batch_norm: running values are missing; only training can omit them")
     else:
         mean, var = _per_channel(input, running_mean), _per_channel(input, running_var)
     scale_ = (var + eps).rsqrt()

@@ -49,7 +49,7 @@ def _windows(
     rows: list[tuple[int, ...]] = []
     pads = []
     if min(k) < 1 or min(s) < 1 or min(d) < 1 or min(p) < 0:
-        raise ShapeError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
+        raise ValueError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
                          f"padding {p} not negative")  # fmt: skip
     for i in range(rank):
         n = x.shape[i - rank]
@@ -136,7 +136,7 @@ def _average(
     total = windows.sum(list(range(-rank, 0)))
     if divisor is not None:
         if divisor == 0:
-            raise ShapeError(f"{name}: divisor_override is 0; it must not be zero")
+            raise ValueError(f"{name}: divisor_override is 0; it must not be zero")
         return _divided(total, divisor)
     counts = np.ones((), np.int64)
     for k, s, p, _, out, n in rows:
