@@ -59,16 +59,14 @@ def layer(config: dict[str, Any], device: str) -> tuple[Any, int]:
     from rushlight.models.families import family_of
 
     made = family_of(config["model_type"], "model_type").build(config, ["lm_head.weight"])
-    draws, count = np.random.default_rng(0), 0
-    tensors = {}
-    for name, p in made.named_parameters():
-        values = draws.normal(size=p.shape).astype(np.float32) * 0.02
-        tensors[name] = rl.tensor(values, device=device)
-        count += 0 if 64 in p.shape and WIDTH in p.shape and len(tensors) == 1 else p.numel()
+    draws = np.random.default_rng(0)
+    tensors = {
+        name: rl.tensor(draws.normal(size=p.shape).astype(np.float32) * 0.02, device=device)
+        for name, p in made.named_parameters()
+    }
     made.load_state_dict(tensors, assign=True)
-    return made.eval(), count - 64 * WIDTH * (
-        "lm_head.weight" in tensors or "head.weight" in tensors
-    )
+    inside = (t.numel() for name, t in tensors.items() if "0" in name.split("."))
+    return made.eval(), sum(inside)
 
 
 def measure(chosen: argparse.Namespace) -> dict[str, Any]:
