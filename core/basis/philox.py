@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
+_CHUNK = 1024  # words that small draws are cut from
 
 
 def philox(counter: list[npt.NDArray[Any]], key: tuple[int, int]) -> list[npt.NDArray[np.uint64]]:
@@ -36,6 +38,24 @@ def words(seed: int, offset: int, count: int) -> Words:
 
     The key is the 64-bit seed, low word first; the counter's low 64 bits are the block number.
     """
+    if count > _CHUNK:
+        return _words(seed, offset, count)
+    first, skipped = divmod(4 * offset, _CHUNK)
+    found = _chunk(seed, first)[skipped : skipped + count]
+    if found.size == count:
+        return found
+    return np.concatenate((found, _chunk(seed, first + 1)[: count - found.size]))
+
+
+@lru_cache(16)
+def _chunk(seed: int, index: int) -> Words:
+    # Small draws follow each other, and a call of NumPy costs more than a hundred words.
+    found = _words(seed, index * (_CHUNK // 4), _CHUNK)
+    found.flags.writeable = False
+    return found
+
+
+def _words(seed: int, offset: int, count: int) -> Words:
     blocks = -(-count // 4)
     block = np.arange(offset, offset + blocks, dtype=np.uint64)
     zero = np.zeros_like(block)

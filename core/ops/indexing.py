@@ -209,6 +209,11 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     return x.from_host(np.argwhere(x.detach().host_values()))
 
 
+def true_positions(mask: Tensor) -> Tensor:
+    """The flat positions (count,), int64, of the elements of a bool tensor that are true."""
+    return mask.from_host(np.flatnonzero(mask.host_values()))
+
+
 @public
 @method()
 async def nonzero_async(x: Tensor) -> Tensor:
