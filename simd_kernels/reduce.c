@@ -76,13 +76,26 @@ static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start
     double sum = 0;
     float best = 0;
     int64_t whole = 0, piece = reduce_piece(job, w);
+    int bools = job->truth && job->in->dtype == RL_BOOL && w->step[0] == 1;
     rl_place p = walk_to(w, 0);
+    if (job->truth) whole = kind == MIN;
     for (int64_t run = 0; run < w->outer; run++, walk_on(w, &p))
         for (int64_t s = 0; s < w->inner; s += piece) {
             int64_t n = rl_min(piece, w->inner - s), at = start + p.at[0] + s * w->step[0];
+            if (job->truth && whole == (kind == MAX)) break; // decided
+            if (bools) {
+                const uint8_t *b = job->in->data + at;
+                uint8_t found = 0;
+                for (int64_t j = 0; j < n; j++) found |= (b[j] != 0) ^ (kind == MIN);
+                if (found) whole = kind == MAX;
+                continue;
+            }
             const void *x = reduce_load(job, at, w->step[0], n, &buffer);
             const int64_t *i = x;
-            if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
+            if (job->truth)
+                RL_SMALL_LOOP for (int64_t j = 0; j < n; j++)
+                    whole = kind == MAX ? whole | i[j] : whole & i[j];
+            else if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
             else if (job->floats)
                 best = extreme_of(x, n, kind, first ? fload(x) : best);
             else if (kind == SUM)

@@ -120,16 +120,17 @@ class CpuBackend:
     ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
         if simd.library is not None:
-            words = prepared.message(name, inputs, out, attrs)
-            if words is None:
-                record = lowering.record(name, inputs, out, attrs)
-                words = None if record is None else simd.library.message([record])[0]
-            if words is not None:
-                try:
+            try:
+                words = prepared.message(name, inputs, out, attrs)
+                if words is not None:
                     simd.library.run(words, (name,))
                     return
-                except (IndexError, SizeError, simd.Refused):
-                    pass  # `bind` names shape and index, and takes other operands
+                record = lowering.record(name, inputs, out, attrs)
+                if record is not None:
+                    simd.run([record], [name])
+                    return
+            except (IndexError, SizeError, simd.Refused):
+                pass  # `bind` names shape and index, and takes other operands
         try:
             with np.errstate(all="ignore"):
                 self.bind(name, inputs, out, attrs)()
