@@ -48,6 +48,21 @@ static int64_t next_index(const int64_t *named, int64_t n, int64_t last) {
 
 static inline void add_one(void *to, const void *from) { fstore(to, fload(to) + fload(from)); }
 
+// Moves n elements to or from the places `at` along a dim, each from its own base.
+#define BY_INDEX(type, to_place, from_place)                                                       \
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {                                                \
+        type x;                                                                                    \
+        rl_copy(&x, (const type *)from + (from_place), sizeof x);                                  \
+        rl_copy((type *)to + (to_place), &x, sizeof x);                                            \
+    }
+#define BY_SIZE(to_place, from_place)                                                              \
+    do {                                                                                           \
+        if (bytes == 4) BY_INDEX(uint32_t, to_place, from_place)                                   \
+        else if (bytes == 8) BY_INDEX(uint64_t, to_place, from_place)                              \
+        else if (bytes == 2) BY_INDEX(uint16_t, to_place, from_place)                              \
+        else BY_INDEX(uint8_t, to_place, from_place)                                               \
+    } while (0)
+
 // out[.., k, ..] = x[.., index[k], ..]; attrs: the dim.
 static int k_index_select(const rl_call *c) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
@@ -67,6 +82,13 @@ static int k_index_select(const rl_call *c) {
         int64_t count = rl_min(PIECE, n - s);
         if (!read_indices(index, s * index->strides[0], index->strides[0], count, size, at))
             return RL_INDEX;
+        if (w.outer == 1 && w.inner == 1) { // elements, not rows
+            int64_t n = count, on = out.strides[dim], along = in.strides[dim];
+            uint8_t *to = out.data + s * on * bytes;
+            const uint8_t *from = in.data;
+            BY_SIZE(i * on, at[i] * along);
+            continue;
+        }
         for (int64_t k = 0; k < count && !empty; k++) {
             rl_place p = walk_to(&w, 0);
             uint8_t *to = out.data + (s + k) * out.strides[dim] * bytes;
@@ -78,21 +100,6 @@ static int k_index_select(const rl_call *c) {
     }
     return RL_OK;
 }
-
-// Moves n elements to or from the places `at` along a dim, each from its own base.
-#define BY_INDEX(type, to_place, from_place)                                                       \
-    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {                                                \
-        type x;                                                                                    \
-        rl_copy(&x, (const type *)from + (from_place), sizeof x);                                  \
-        rl_copy((type *)to + (to_place), &x, sizeof x);                                            \
-    }
-#define BY_SIZE(to_place, from_place)                                                              \
-    do {                                                                                           \
-        if (bytes == 4) BY_INDEX(uint32_t, to_place, from_place)                                   \
-        else if (bytes == 8) BY_INDEX(uint64_t, to_place, from_place)                              \
-        else if (bytes == 2) BY_INDEX(uint16_t, to_place, from_place)                              \
-        else BY_INDEX(uint8_t, to_place, from_place)                                               \
-    } while (0)
 
 // `x` as it is walked over beside `shape`: its dim `dim`, which indices name, has no step.
 static rl_operand indexed(const rl_operand *x, const rl_operand *shape, int64_t dim) {
@@ -220,6 +227,7 @@ static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
     for (int shift = 0; shift < 33; shift += 11) {
         uint32_t at[2048] = {0}, sum = 0;
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & 2047]++;
+        if (n && at[a[0].key >> shift & 2047] == n) continue; // all alike here
         RL_SMALL_LOOP for (int i = 0; i < 2048; i++) {
             uint32_t count = at[i];
             at[i] = sum;
@@ -236,7 +244,8 @@ static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
 // attrs: dim, falling.
 static int k_argsort(const rl_call *c) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
-    if (c->n != 2 || c->n_attrs != 2 || !IS_FLOAT(in->dtype) || !IS_INT(out->dtype) ||
+    int whole = IS_INT(in->dtype);
+    if (c->n != 2 || c->n_attrs != 2 || !(whole || IS_FLOAT(in->dtype)) || !IS_INT(out->dtype) ||
         in->ndim != out->ndim)
         return RL_REFUSED;
     int64_t dim = c->attrs[0];
@@ -253,14 +262,26 @@ static int k_argsort(const rl_call *c) {
     rl_walk w = walk_over(x, 2, (int)dim);
     rl_place p = walk_to(&w, 0);
     for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p)) {
-        float piece[PIECE];
+        map_buffer piece;
         uint32_t counts[2048] = {0}, last = 2047;
+        int64_t least = INT64_MAX, most = INT64_MIN;
+        for (int64_t s = 0; whole && s < n; s += PIECE) {
+            int64_t m = rl_min(PIECE, n - s);
+            map_load(INTS, in, &piece, p.at[0] + s * w.step[0], w.step[0], m);
+            RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
+                least = rl_min(least, piece.i[i]);
+                most = rl_max(most, piece.i[i]);
+            }
+        }
+        if (whole && (uint64_t)most - (uint64_t)least > UINT32_MAX) return RL_REFUSED;
         for (int64_t s = 0; s < n; s += PIECE) {
             int64_t m = rl_min(PIECE, n - s);
-            map_load(FLOATS, in, piece, p.at[0] + s * w.step[0], w.step[0], m);
+            map_load(whole ? INTS : FLOATS, in, &piece, p.at[0] + s * w.step[0], w.step[0], m);
             RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
-                a[s + i] = (sort_pair){sort_key(piece[i], flip), (uint32_t)(s + i)};
-                counts[a[s + i].key >> 21]++;
+                uint32_t key = whole ? (uint32_t)((uint64_t)piece.i[i] - (uint64_t)least) ^ flip
+                                     : sort_key(piece.f[i], flip);
+                a[s + i] = (sort_pair){key, (uint32_t)(s + i)};
+                counts[key >> 21]++;
             }
         }
         // Only keys whose upper bits are low enough can be among the first k.

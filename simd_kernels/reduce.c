@@ -39,12 +39,15 @@ RL_INLINE vf vextreme(vf a, vf b, int kind) {
 }
 
 static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
-    vf found = vsplat(best), other = found;
+    vf found = vsplat(best), other = found, third = found, fourth = found;
     int64_t i = 0;
-    for (; i + 2 * VF <= n; i += 2 * VF) {
+    for (; i + 4 * VF <= n; i += 4 * VF) {
         found = vextreme(vload(x + i), found, kind);
         other = vextreme(vload(x + i + VF), other, kind);
+        third = vextreme(vload(x + i + 2 * VF), third, kind);
+        fourth = vextreme(vload(x + i + 3 * VF), fourth, kind);
     }
+    found = vextreme(vextreme(third, fourth, kind), found, kind);
     for (; i < n; i += VF)
         found = vextreme(vkeep(row_load(x + i, n - i), n - i, best), found, kind);
     found = vextreme(other, found, kind);
@@ -250,6 +253,10 @@ static RL_ONCE void arg_item(void *ctx, int64_t item, int thread) {
             }
             float top = extreme_of(f, n, kind, fload(f)), one;
             if (s && !(top != top || BETTER(top, best))) continue;
+            for (int hit = 0; j + 32 <= n; j += 32) {
+                for (int k = 0; k < 32; k++) one = fload(f + j + k), hit |= !(one < top || one > top);
+                if (hit) break; // equal or NaN
+            }
             for (; j < n - 1; j++) {
                 one = fload(f + j);
                 if (top != top ? one != one : one == top) break;
