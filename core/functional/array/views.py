@@ -88,7 +88,7 @@ def _reshaped(x: Tensor, found: Tensor) -> Tensor:
     if x.requires_grad and x.node is None and autograd.is_grad_enabled():
         raise RuntimeError("a leaf that requires grad cannot change its shape in place")
     if x.is_view:
-        x.chain = found.chain
+        x.chain = getattr(found, "chain", None)
     x.layout, x.node, x.needs_grad = found.layout, found.node, found.needs_grad
     return x
 
