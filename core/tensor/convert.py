@@ -39,7 +39,6 @@ def tensor(
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = float32
     out = out.to(dtype=dtype, device=device).detach()
-    out.is_view = False
     return out.requires_grad_() if requires_grad else out
 
 

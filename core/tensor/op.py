@@ -128,7 +128,7 @@ class Op:
             first = inputs[0]
             assert first is not None
             out = tensor_class[0](first.storage, meta.dtype, meta.layout)
-            out.follow(first)
+            out.follow(first, self, attrs)
             if capture.active:
                 capture.view_taken(first, out)
         else:
@@ -154,17 +154,18 @@ class Op:
         """Write the result over `target`, the first input, and return `target`.
 
         Raises RuntimeError where the write would make a gradient wrong: on a leaf that needs one,
-        or through a view while gradients are recorded.
+        or through a view of which it is not known how it was taken.
         """
         inputs = (target, *others)
         where = self._device(inputs, None)
         meta = self.infer(*inputs, **attrs)
         self._check_writable(target, meta)
-        needs = tuple(t is not None and t.requires_grad for t in inputs)
+        if autograd.is_grad_enabled():
+            self.check_current(inputs)
+        needs = tuple(t is not None and t.needs_grad for t in inputs)
         record = autograd.is_grad_enabled() and target.dtype.kind == "f" and any(needs)
         if record:
-            self._check_current(inputs)
-            self._check_recordable(target)
+            self.check_recordable(target)
             edges = [autograd.edge_of(t) for t in inputs]
             saved = self._saved(inputs, needs)
             if 0 in saved:  # save the values before the write, with their history
@@ -185,9 +186,7 @@ class Op:
             node.versions.update(before)
             target.rebase(node)
             if self._uses_out(needs):
-                assert node.saved is not None
-                node.saved["out"] = target.detach()
-                node.versions["out"] = autograd.version_of(target)
+                node.save("out", target.detach())
         return target
 
     def gradients(
@@ -238,14 +237,14 @@ class Op:
     ) -> None:
         """Attach a node to `out` if an input needs a gradient; RuntimeError if one is outdated."""
         for t in inputs:
-            if t is not None and (t.requires_grad or t._stamp != t.storage.history):
+            if t is not None and (t.needs_grad or t._stamp != t.storage.history):
                 break
         else:
             return
-        self._check_current(inputs)
+        self.check_current(inputs)
         if not self.differentiable or out.dtype.kind != "f":
             return
-        needs = tuple([t is not None and t.requires_grad for t in inputs])
+        needs = tuple([t is not None and t.needs_grad for t in inputs])
         if not any(needs):
             return
         saved = self._saved(inputs, needs)
@@ -253,7 +252,7 @@ class Op:
             saved["out"] = out.detach()
         edges = [autograd.edge_of(t) for t in inputs]
         out.node = autograd.Node(self, self._context(out, inputs, attrs, needs), edges, saved)
-        out.requires_grad = True
+        out.needs_grad = True
 
     def _context(
         self,
@@ -295,13 +294,14 @@ class Op:
     def _uses_out(self, needs: tuple[bool, ...]) -> bool:
         return any("out" in r.uses for r in self._rules(needs))
 
-    def _check_current(self, inputs: Sequence[Tensor | None]) -> None:
+    def check_current(self, inputs: Sequence[Tensor | None]) -> None:
+        """Bring histories of views up to date; RuntimeError for one that cannot be followed."""
         for t in inputs:
-            if t is not None and not t.is_current:
+            if t is not None and not t.is_current and not t.refresh():
                 raise RuntimeError(
                     f"{self.name}: a tensor of shape {t.shape} shares memory with one that was "
-                    "modified in place while grads were recorded; take the view again after the "
-                    "write"
+                    "modified in place while grads were recorded; take the view again, by x[i], "
+                    "after the write"
                 )
 
     def _check_writable(self, target: Tensor, meta: Meta) -> None:
@@ -321,16 +321,21 @@ class Op:
                 "in memory; clone() it before writing"
             )
 
-    def _check_recordable(self, target: Tensor) -> None:
-        if target.requires_grad and target.node is None:
+    def check_recordable(self, target: Tensor) -> None:
+        """Raise RuntimeError where a write to `target` cannot be recorded."""
+        chain = getattr(target, "chain", None) if target.is_view else None
+        root = target if chain is None else chain[0]
+        if any(t.needs_grad and t.node is None for t in (target, root)):
+            part = "a leaf" if root is target else "a view of a leaf"
             raise RuntimeError(
-                f"{self.name}_: a leaf that requires grad cannot be written to while grads are "
-                "recorded; do it under rl.no_grad()"
+                f"{self.name}_: {part} Variable that requires grad is being used in an in-place "
+                "operation; do it under rl.no_grad()"
             )
-        if target.is_view:
+        if target.is_view and chain is None:
             raise RuntimeError(
-                f"{self.name}_: writing through a view is not differentiated; assign to the "
-                "tensor itself, as in x[i] = value, or use the out-of-place op"
+                f"{self.name}_: this is a view taken under no_grad, or one of the several results "
+                "of split, chunk or unbind; writing to it is not differentiated. Take the view by "
+                "x[i] where grads are recorded, or use the out-of-place op"
             )
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import cuda, nn, optim, special, utils
+from rushlight.core import autograd, cuda, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -62,15 +62,14 @@ from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
-from rushlight.core.tensor import autograd
-from rushlight.core.tensor.autograd import (
+from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
     no_grad,
     set_grad_enabled,
 )
-from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
@@ -79,10 +78,11 @@ from rushlight.models import pipeline, quantize
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
-    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, autograd,
+    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
+    autograd, autograd.function, autograd.functional, autograd.graph,
     special, cuda,
 ):  # fmt: skip
-    _sys.modules[_module.__name__.replace(".core.tensor.", ".").replace(".core.", ".")] = _module
+    _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",

@@ -2,7 +2,7 @@
 
 The files core_*.json were written by tests/parity/make_core_goldens.py. A case is code over `T`;
 what raises in torch must raise here, what gives a value must give the same value. Only the cases
-marked `may_raise` (in-place writes through views) may be refused with a RuntimeError.
+marked `may_raise` (writes through views taken under no_grad) may be refused with a RuntimeError.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
     return None
 
 
-GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "attentions",
+GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules")  # fmt: skip
 
 
