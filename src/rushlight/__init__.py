@@ -14,7 +14,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import cuda, nn, optim, special, utils
+from rushlight.core import cuda, linalg, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -80,7 +80,7 @@ from rushlight.models import pipeline, quantize
 for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, autograd,
-    special, cuda,
+    special, linalg, cuda,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.tensor.", ".").replace(".core.", ".")] = _module
 
@@ -91,8 +91,8 @@ __all__ = [
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
     "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed",
-    "models", "nan",
+    "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
+    "manual_seed", "models", "nan",
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",

@@ -68,6 +68,29 @@ def M(module, *given):
     return (found.detach(), *grads, *own)
 """
 
+# What cases of linear algebra use besides: numbers in float64, matrices that are not singular,
+# positive ones, and results with their first and second derivatives.
+MATRICES = """
+def D(*shape, seed=1):
+    return N(*shape, seed=seed, dtype=T.float64)
+
+
+def S(*shape):
+    return D(*shape, shape[-1]) + 4 * T.eye(shape[-1], dtype=T.float64)
+
+
+def P(*shape):
+    return S(*shape) @ S(*shape).mT
+
+
+def G2(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = call(*given)
+    first = T.autograd.grad((found * N(*found.shape, seed=7)).sum(), given, create_graph=True)
+    second = T.autograd.grad(sum((g * g).sum() for g in first), given, allow_unused=True)
+    return [x.detach() for x in (found, *first, *second) if x is not None]
+"""
+
 
 def attention(  # noqa: PLR0913
     q: Any, k: Any, v: Any, *, scale: Any = None, causal: bool = False, window: Any = None,
@@ -390,13 +413,18 @@ def modules() -> list[Case]:
     return [case(code, "several") for code in listed("modules")]
 
 
+def linalg() -> list[Case]:
+    """Linear algebra with first and second derivatives."""
+    return [case(code, "several") for code in listed("linalg")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
 def run(code: str) -> Any:
     """The value of the last line of `code`."""
     names: dict[str, Any] = {"T": T}
-    exec(PRELUDE, names)
+    exec(PRELUDE + MATRICES, names)
     body = ast.parse(code)
     last = body.body.pop()
     assert isinstance(last, ast.Expr), code
@@ -436,6 +464,9 @@ def main() -> None:
     for group in (*groups, functions, composites, networks, modules):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
+    prelude = PRELUDE + MATRICES
+    cases = [expected(c) for c in linalg()]
+    write("linalg", {"torch": torch.__version__, "prelude": prelude, "cases": cases})
     write("rounding", {"torch": torch.__version__, "cases": rounding()})
 
 

@@ -15,6 +15,7 @@ from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
     conv_kernels,
+    linalg,
     nn_kernels,
     numpy_kernels,
     recurrence,
@@ -40,6 +41,7 @@ KERNELS: dict[str, Callable[..., None]] = {
     **nn_kernels.KERNELS,
     **recurrence.KERNELS,
     **conv_kernels.KERNELS,
+    **linalg.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
