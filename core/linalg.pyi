@@ -1,5 +1,6 @@
 """Types of rl.linalg. Written by tools/stubs.py (`make format`)."""
 
+from rushlight.core.basis.errors import LinalgError as LinAlgError
 from rushlight.core.functional.linalg.factorizations import (
     cholesky, cholesky_ex, eigh, eigvalsh, lu, lu_factor, lu_factor_ex, qr, svd, svdvals
 )

@@ -1,4 +1,4 @@
-"""Write the type stubs of declared ops and composites: declared, nn.functional, special, linalg.
+"""Write the type stubs of declared ops and composites.
 
 ``python tools/stubs.py`` writes them; a test compares them. Ops declare their public names when
 their modules run, which a type checker cannot see. The stubs say which function has which name.
@@ -79,11 +79,13 @@ def network() -> str:
 
 
 def listed(name: str) -> str:
-    """The text of core/special.pyi or of core/linalg.pyi."""
+    """The text of core/special.pyi and its like."""
     from rushlight.core.ops import declare
 
     table: Functions = getattr(declare, name.upper())
     lines = [f'"""Types of rl.{name}. {NOTE}"""', "", *_exported(table)]
+    if name == "linalg":
+        lines.insert(2, "from rushlight.core.basis.errors import LinalgError as LinAlgError")
     return "\n".join(lines) + "\n"
 
 
@@ -97,6 +99,7 @@ def stubs() -> dict[str, str]:
         "core/nn/functional.pyi": network(),
         "core/special.pyi": listed("special"),
         "core/linalg.pyi": listed("linalg"),
+        "core/fft.pyi": listed("fft"),
     }
 
 

@@ -46,6 +46,12 @@ from rushlight.core.functional.drawing import (
     as _op_exponential_, geometric_ as _op_geometric_, log_normal_ as _op_log_normal_, multinomial
     as _op_multinomial, normal_ as _op_normal_, random_ as _op_random_, uniform_ as _op_uniform_
 )
+from rushlight.core.functional.fourier.parts import (
+    angle as _op_angle, conj as _op_conj, is_complex as _op_is_complex
+)
+from rushlight.core.functional.fourier.spectra import (
+    istft as _op_istft, stft as _op_stft
+)
 from rushlight.core.functional.inplace import (
     abs_ as _op_abs_, absolute_ as _op_absolute_, acos_ as _op_acos_, acosh_ as _op_acosh_, addbmm_
     as _op_addbmm_, addcdiv_ as _op_addcdiv_, addcmul_ as _op_addcmul_, addmm_ as _op_addmm_, addmv_
@@ -95,7 +101,8 @@ from rushlight.core.functional.linalg.twins import (
 )
 from rushlight.core.functional.math.floats import (
     conj_physical as _op_conj_physical, frexp as _op_frexp, is_nonzero as _op_is_nonzero, nextafter
-    as _op_nextafter, nonzero_static as _op_nonzero_static, renorm as _op_renorm
+    as _op_nextafter, nonzero_static as _op_nonzero_static, renorm as _op_renorm, resolve_conj as
+    _op_resolve_conj
 )
 from rushlight.core.functional.math.histograms import (
     histogram as _op_histogram
@@ -250,6 +257,12 @@ from rushlight.core.functional.creation import (
 from rushlight.core.functional.drawing import (
     bernoulli, multinomial, normal, randint_like
 )
+from rushlight.core.functional.fourier.parts import (
+    angle, complex, conj, is_complex, polar, real
+)
+from rushlight.core.functional.fourier.spectra import (
+    bartlett_window, blackman_window, hamming_window, hann_window, istft, kaiser_window, stft
+)
 from rushlight.core.functional.linalg.factorizations import (
     lu_unpack
 )
@@ -264,7 +277,7 @@ from rushlight.core.functional.linalg.twins import (
 )
 from rushlight.core.functional.math.floats import (
     conj_physical, constant_pad_nd, frexp, is_nonzero, nextafter, nonzero_static, renorm,
-    unravel_index
+    resolve_conj, unravel_index
 )
 from rushlight.core.functional.math.histograms import (
     gradient, histogram, histogramdd
@@ -342,6 +355,9 @@ from rushlight.core.ops.binary import (
     add, bitwise_and, bitwise_or, bitwise_xor, div, eq, floor_divide, ge, gt, le, logical_and,
     logical_or, logical_xor, lt, masked_fill, maximum, minimum, mul, ne, pow, remainder, sub, where
 )
+from rushlight.core.ops.complex import (
+    imag, view_as_complex, view_as_real
+)
 from rushlight.core.ops.conv import (
     conv2d, conv_transpose2d
 )
@@ -393,34 +409,35 @@ from rushlight.core.ops.unary import (
 __all__ = [
     "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_",
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "alias_copy", "all",
-    "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos", "arccosh", "arcsin",
+    "allclose", "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin",
     "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
     "as_strided", "as_strided_copy", "as_strided_scatter", "asin", "asinh", "atan", "atan2",
     "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d", "avg_pool2d",
-    "baddbmm", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "broadcast_shapes",
-    "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cast", "cat", "cdist",
-    "ceil", "celu", "chain_matmul", "channel_shuffle", "cholesky", "cholesky_inverse",
-    "cholesky_solve", "chunk", "clamp", "clamp_", "clamp_max", "clamp_min", "clip", "clone",
-    "column_stack", "combinations", "concat", "concatenate", "conj", "conj_physical",
-    "constant_pad_nd", "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "copy_", "copysign", "corrcoef", "cos", "cosh",
-    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "ctc_loss",
-    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op", "deg2rad", "det",
-    "detach_copy", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_copy",
-    "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot", "dropout",
-    "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
+    "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window",
+    "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize",
+    "cartesian_prod", "cast", "cat", "cdist", "ceil", "celu", "chain_matmul", "channel_shuffle",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_", "clamp_max",
+    "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "concat",
+    "concatenate", "conj", "conj_physical", "constant_pad_nd", "contiguous", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copy_", "copysign",
+    "corrcoef", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov",
+    "cross", "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
+    "custom_op", "deg2rad", "det", "detach_copy", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot",
+    "dropout", "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
     "empty_permuted", "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",
     "expand", "expand_copy", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip", "fliplr",
     "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp",
     "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "gradient", "greater",
-    "greater_equal", "gt", "heaviside", "hinge_embedding_loss", "histc", "histogram", "histogramdd",
-    "householder_product", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "index_add",
-    "index_copy", "index_fill", "index_put", "index_reduce", "index_select", "inner", "inverse",
-    "is_nonzero", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "kl_div", "kron", "kthvalue", "layer_norm", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
-    "lgamma", "linear", "linear_experts", "linspace", "log", "log10", "log1p", "log2",
-    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
+    "greater_equal", "gt", "hamming_window", "hann_window", "heaviside", "hinge_embedding_loss",
+    "histc", "histogram", "histogramdd", "householder_product", "hsplit", "hstack", "hypot", "i0",
+    "igamma", "igammac", "imag", "index_add", "index_copy", "index_fill", "index_put",
+    "index_reduce", "index_select", "inner", "inverse", "is_complex", "is_nonzero", "isclose",
+    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "istft",
+    "kaiser_window", "kl_div", "kron", "kthvalue", "layer_norm", "lcm", "ldexp", "le", "lerp",
+    "less", "less_equal", "lgamma", "linear", "linear_experts", "linspace", "log", "log10", "log1p",
+    "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "lu",
     "lu_solve", "lu_unpack", "margin_ranking_loss", "masked_fill", "masked_scatter",
     "masked_select", "masked_select_async", "matmul", "matrix_exp", "matrix_power", "max",
@@ -430,23 +447,24 @@ __all__ = [
     "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_async",
     "nonzero_static", "norm", "normal", "not_equal", "ones", "ones_like", "ormqr", "outer", "pad",
     "pairwise_distance", "permute", "permute_copy", "pinverse", "pixel_shuffle", "pixel_unshuffle",
-    "poisson_nll_loss", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr", "quantile",
-    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
-    "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat", "repeat_interleave",
-    "reshape", "resize_as_", "resolve_conj", "resolve_neg", "rms_norm", "roll", "rope", "rot90",
-    "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add",
-    "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter", "selu", "sgn",
-    "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice", "slice_copy",
-    "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy", "split_with_sizes",
-    "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy", "stack", "std",
-    "std_mean", "sub", "sub_", "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "t_copy",
-    "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "threshold", "tile",
-    "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz", "triangular_solve",
-    "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc",
-    "unbind", "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique", "unique_consecutive",
-    "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze",
-    "unsqueeze_copy", "vander", "var", "var_mean", "vdot", "view", "view_copy", "vsplit", "vstack",
-    "where", "xlogy", "zero_", "zeros", "zeros_like"
+    "poisson_nll_loss", "polar", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr",
+    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "randperm", "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat",
+    "repeat_interleave", "reshape", "resize_as_", "resolve_conj", "resolve_neg", "rms_norm", "roll",
+    "rope", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter",
+    "scatter_add", "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter",
+    "selu", "sgn", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice",
+    "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy",
+    "split_with_sizes", "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy",
+    "stack", "std", "std_mean", "stft", "sub", "sub_", "subtract", "sum", "svd", "swapaxes",
+    "swapdims", "t", "t_copy", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot",
+    "threshold", "tile", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz",
+    "triangular_solve", "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices",
+    "true_divide", "trunc", "unbind", "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique",
+    "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy", "vander", "var", "var_mean", "vdot",
+    "view", "view_as_complex", "view_as_real", "view_copy", "vsplit", "vstack", "where", "xlogy",
+    "zero_", "zeros", "zeros_like"
 ]
 absolute = abs
 arccos = acos
@@ -459,7 +477,6 @@ arctanh = atanh
 clip = clamp
 concat = cat
 concatenate = cat
-conj = conj_physical
 divide = div
 fix = trunc
 ger = outer
@@ -472,9 +489,7 @@ moveaxis = movedim
 multiply = mul
 negative = neg
 not_equal = ne
-real = conj_physical
-resolve_conj = conj_physical
-resolve_neg = conj_physical
+resolve_neg = resolve_conj
 row_stack = vstack
 subtract = sub
 swapaxes = transpose
@@ -554,6 +569,7 @@ class Declared(Meta):
     amax = _op_amax
     amin = _op_amin
     aminmax = _op_aminmax
+    angle = _op_angle
     any = _op_any
     arccos = _op_acos
     arccos_ = _op_arccos_
@@ -621,7 +637,7 @@ class Declared(Meta):
     clip = _op_clamp
     clip_ = _op_clip_
     clone = _op_clone
-    conj = _op_conj_physical
+    conj = _op_conj
     conj_physical = _op_conj_physical
     conj_physical_ = _op_conj_physical_
     contiguous = _op_contiguous
@@ -740,6 +756,7 @@ class Declared(Meta):
     index_select = _op_index_select
     inner = _op_inner
     inverse = _op_inv
+    is_complex = _op_is_complex
     is_nonzero = _op_is_nonzero
     isclose = _op_isclose
     isfinite = _op_isfinite
@@ -748,6 +765,7 @@ class Declared(Meta):
     isneginf = _op_isneginf
     isposinf = _op_isposinf
     isreal = _op_isreal
+    istft = _op_istft
     kron = _op_kron
     kthvalue = _op_kthvalue
     lcm = _op_lcm
@@ -869,7 +887,6 @@ class Declared(Meta):
     rad2deg_ = _op_rad2deg_
     random_ = _op_random_
     ravel = _op_ravel
-    real = _op_conj_physical
     reciprocal = _op_reciprocal
     reciprocal_ = _op_reciprocal_
     relu = _op_relu
@@ -884,8 +901,8 @@ class Declared(Meta):
     reshape_as = _op_reshape_as
     resize_ = _op_resize_
     resize_as_ = _op_resize_as_
-    resolve_conj = _op_conj_physical
-    resolve_neg = _op_conj_physical
+    resolve_conj = _op_resolve_conj
+    resolve_neg = _op_resolve_conj
     roll = _op_roll
     rot90 = _op_rot90
     round = _op_round
@@ -929,6 +946,7 @@ class Declared(Meta):
     squeeze = _op_squeeze
     squeeze_ = _op_squeeze_
     std = _op_std
+    stft = _op_stft
     sub = _op_sub
     sub_ = _op_sub_
     subtract = _op_sub

@@ -18,6 +18,7 @@ NETWORK: dict[str, Function] = {}  # rl.nn.functional.NAME
 METHODS: dict[str, Function] = {}  # Tensor.NAME
 SPECIAL: dict[str, Function] = {}  # rl.special.NAME
 LINALG: dict[str, Function] = {}  # rl.linalg.NAME
+FFT: dict[str, Function] = {}  # rl.fft.NAME
 
 
 def _enter(table: dict[str, Function], name: str, fn: Function) -> None:
@@ -61,6 +62,11 @@ def special(*names: str) -> Callable[[F], F]:
 def linalg(*names: str) -> Callable[[F], F]:
     """Declare `fn` as rl.linalg.NAME, under its own name or these."""
     return _entering(LINALG, names)
+
+
+def fft(*names: str) -> Callable[[F], F]:
+    """Declare `fn` as rl.fft.NAME, under its own name or these."""
+    return _entering(FFT, names)
 
 
 def also(*names: str, methods: bool = True) -> Callable[[F], F]:

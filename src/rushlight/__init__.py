@@ -14,7 +14,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import cuda, linalg, nn, optim, special, utils
+from rushlight.core import cuda, fft, linalg, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -34,6 +34,8 @@ from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -48,6 +50,8 @@ from rushlight.core.basis.dtype import (
     uint32,
 )  # fmt: skip
 from rushlight.core.basis.dtype import bool_ as bool
+from rushlight.core.basis.dtype import complex64 as cfloat
+from rushlight.core.basis.dtype import complex128 as cdouble
 from rushlight.core.basis.dtype import float16 as half
 from rushlight.core.basis.dtype import float32 as float
 from rushlight.core.basis.dtype import float64 as double
@@ -80,14 +84,16 @@ from rushlight.models import pipeline, quantize
 for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, autograd,
-    special, linalg, cuda,
+    special, linalg, fft, cuda,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.tensor.", ".").replace(".core.", ".")] = _module
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
-    "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
+    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "cdouble", "cfloat", "compile",
+    "complex64", "complex128", "cuda", "debug", "device",
+    "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
+    "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
     "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",

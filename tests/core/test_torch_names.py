@@ -13,7 +13,7 @@ import rushlight as rl
 
 MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
            "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
-           "special linalg cuda").split()  # fmt: skip
+           "special linalg fft cuda").split()  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -89,6 +89,23 @@ def G2(call, *given):
     first = T.autograd.grad((found * N(*found.shape, seed=7)).sum(), given, create_graph=True)
     second = T.autograd.grad(sum((g * g).sum() for g in first), given, allow_unused=True)
     return [x.detach() for x in (found, *first, *second) if x is not None]
+
+
+def C(*shape, seed=1):
+    return T.complex(D(*shape, seed=seed), D(*shape, seed=seed + 1))
+
+
+def R(x):
+    return T.view_as_real(x.resolve_conj()) if T.is_complex(x) else x
+
+
+def GC(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = R(call(*given))
+    first = T.autograd.grad((found * found * N(*found.shape, seed=7)).sum(), given,
+                            create_graph=True)
+    second = T.autograd.grad(sum((R(g) * R(g)).sum() for g in first), given, allow_unused=True)
+    return [R(x.detach()) for x in (found, *first, *second) if x is not None]
 """
 
 
@@ -418,6 +435,11 @@ def linalg() -> list[Case]:
     return [case(code, "several") for code in listed("linalg")]
 
 
+def transforms() -> list[Case]:
+    """Complex numbers, Fourier transforms and spectrograms, with both derivatives."""
+    return [case(code, "several") for code in listed("transforms")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
@@ -435,6 +457,7 @@ def run(code: str) -> Any:
 def packed(value: Any) -> Any:
     """A value as JSON: tensors as dtype, shape and numbers, nan and infinities as strings."""
     if isinstance(value, torch.Tensor):
+        value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
         flat = value.detach().reshape(-1)
         narrow = value.dtype.is_floating_point and value.dtype is not torch.float64
         # The shortest digits that say the same float32.
@@ -465,8 +488,9 @@ def main() -> None:
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
     prelude = PRELUDE + MATRICES
-    cases = [expected(c) for c in linalg()]
-    write("linalg", {"torch": torch.__version__, "prelude": prelude, "cases": cases})
+    for group in (linalg, transforms):
+        cases = [expected(c) for c in group()]
+        write(group.__name__, {"torch": torch.__version__, "prelude": prelude, "cases": cases})
     write("rounding", {"torch": torch.__version__, "cases": rounding()})
 
 

@@ -267,6 +267,8 @@ def _compute(name: str, out: Array, arrays: Sequence[Any], attrs: Mapping[str, A
 
 
 def _cast(out: Array, x: Array) -> None:
+    if x.dtype.kind == "c" and out.dtype.kind not in "cb":
+        x = x.real
     if out.dtype.kind not in "iu" or x.dtype.kind != "f":
         np.copyto(out, x, casting="unsafe")
         return

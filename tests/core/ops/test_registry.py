@@ -21,8 +21,12 @@ from rushlight.core.tools.testing import draws as _draws
 
 Array = npt.NDArray[Any]
 
-# Ops that no backend runs, each with the reason and the test that covers it.
-NOT_RUN = {"transfer": "its input and output are on two devices; backends/test_devices.py"}
+# Ops that the samples do not cover, each with the reason and the test that does.
+NOT_RUN = {
+    "transfer": "its input and output are on two devices; backends/test_devices.py",
+    **dict.fromkeys(("conj", "view_as_real", "view_as_complex", "fft"),
+                    "complex numbers, on cpu only; ops/test_complex.py and core_transforms.json"),
+}  # fmt: skip
 # The only reasons for which webgpu may be without an op, and the ops that it is without.
 REASONS = {"f64": "the device has no float64", "linalg": "dense linear algebra runs on cpu"}
 _LINALG = "solve solve_triangular cholesky lu qr svd eigh pinv det cofactor"

@@ -1,4 +1,4 @@
-"""NumPy kernels of dense linear algebra, by LAPACK; several results lie side by side in `out`.
+"""NumPy kernels of Fourier transforms and dense linear algebra, whose results lie side by side.
 
 core/ops/linalg.py says how. What fails raises LinalgError, or where `check` is false gives nan.
 """
@@ -149,7 +149,15 @@ def _det(out: Array, a: Array) -> None:
     out[...] = np.linalg.det(a)
 
 
+def _fft(out: Array, x: Array, *, dim: tuple[int, ...], forward: bool) -> None:
+    if forward:
+        out[...] = np.fft.fftn(x, axes=dim)
+    else:
+        out[...] = np.fft.ifftn(x, axes=dim, norm="forward")
+
+
 KERNELS: dict[str, Callable[..., None]] = {
+    "fft": _fft,
     "solve": _solve,
     "solve_triangular": _solve_triangular,
     "cholesky": _cholesky,
