@@ -16,8 +16,8 @@ from rushlight.core.tensor.op import Meta, Op
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
-Scalar = bool | int | float
-TensorLike = Union["Tensor", bool, int, float]
+Scalar = bool | int | float | complex
+TensorLike = Union["Tensor", bool, int, float, complex]
 
 
 def _infer_full(*, shape: tuple[int, ...], value: Scalar, dtype: DType) -> Meta:
@@ -61,8 +61,8 @@ def modular(value: Scalar, dtype: DType) -> Scalar:
 def check_fits(name: str, value: Scalar, dtype: DType) -> None:
     """Raise ValueError for a number that `dtype` cannot hold; a fraction may be cut off."""
     try:
-        if dtype.kind not in "ui":
-            float(value)
+        if dtype.kind not in "ui" or isinstance(value, complex):
+            complex(value)
             return
         info = np.iinfo(dtype.numpy)
         if info.min <= int(value) <= info.max:
@@ -114,7 +114,7 @@ def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
     for v in plain:
         if is_tensor(v) and v.dtype.kind == "q":
             raise TypeError(f"{name}: {v!r} holds quantized blocks; dequantize() it first")
-        if not is_tensor(v) and not isinstance(v, (bool, int, float)):
+        if not is_tensor(v) and not isinstance(v, (bool, int, float, complex)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
                 "number (make one with rl.tensor(...) or rl.from_numpy(...))"
@@ -126,4 +126,4 @@ def floating(name: str, x: Tensor) -> Tensor:
     """`x` as floating point: integers and booleans become float32, as in torch."""
     if x.dtype.kind == "q":
         raise TypeError(f"{name}: {x.dtype.name} is quantized; dequantize() it first")
-    return x if x.dtype.is_floating_point else x.to("float32")
+    return x if x.dtype.kind in "fc" else x.to("float32")

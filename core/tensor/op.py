@@ -60,6 +60,12 @@ class Context:
     needs: tuple[bool, ...]
 
 
+# The ops that take complex numbers, which only cpu has; the gradients of others are not theirs.
+COMPLEX = frozenset(
+    "add sub mul div neg abs eq ne conj sum matmul cast copy full where permute expand view slice "
+    "slice_backward flip pad cat gather scatter scatter_add index_select index_add assign put "
+    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer".split()
+)
 Uses = int | str  # the index of an input, or "out"
 
 
@@ -163,7 +169,7 @@ class Op:
         if autograd.is_grad_enabled():
             self.check_current(inputs)
         needs = tuple(t is not None and t.needs_grad for t in inputs)
-        record = autograd.is_grad_enabled() and target.dtype.kind == "f" and any(needs)
+        record = autograd.is_grad_enabled() and target.dtype.kind in "fc" and any(needs)
         if record:
             self.check_recordable(target)
             edges = [autograd.edge_of(t) for t in inputs]
@@ -210,17 +216,24 @@ class Op:
 
     def _device(self, inputs: Sequence[Tensor | None], device: Device | None) -> Device:
         for i, t in enumerate(inputs):
-            if t is not None and t.dtype.kind == "q" and i not in self.blocks:
-                raise TypeError(
-                    f"{self.name}: {t.dtype.name} blocks (shape {t.shape}) are not supported; "
-                    "dequantize() the tensor first"
-                )
+            if t is not None and t.dtype.kind in "qc":
+                self._check_kind(i, t)
             if t is not None and t.storage.device is not device:
                 if device is not None:
                     raise ValueError(self._apart(device, t.storage.device, inputs))
                 device = t.storage.device
         assert device is not None, f"{self.name} has neither a tensor input nor a device"
         return device
+
+    def _check_kind(self, i: int, t: Tensor) -> None:
+        if t.dtype.kind == "c" and self.name not in COMPLEX:
+            raise TypeError(f"{self.name}: {t.dtype.name} is not supported; take parts by "
+                            "real, imag, abs or view_as_real")  # fmt: skip
+        if t.dtype.kind == "q" and i not in self.blocks:
+            raise TypeError(
+                f"{self.name}: {t.dtype.name} blocks (shape {t.shape}) are not supported; "
+                "dequantize() the tensor first"
+            )
 
     def _apart(self, a: Device, b: Device, inputs: Sequence[Tensor | None]) -> str:
         if "meta" not in (a.type, b.type):
@@ -242,7 +255,7 @@ class Op:
         else:
             return
         self.check_current(inputs)
-        if not self.differentiable or out.dtype.kind != "f":
+        if not self.differentiable or out.dtype.kind not in "fc":
             return
         needs = tuple([t is not None and t.needs_grad for t in inputs])
         if not any(needs):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
+from rushlight.core.basis.dtype import DType, as_dtype, bool_, complex64, float32, int64
 from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
@@ -116,7 +116,7 @@ class Tensor(History):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set whether `backward` fills in `.grad` of this leaf; returns the tensor."""
-        if requires_grad and self.dtype.kind != "f":
+        if requires_grad and self.dtype.kind not in "fc":
             raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
         if self.grad_fn is not None:
             if not requires_grad:
@@ -171,7 +171,9 @@ class Tensor(History):
     def __repr__(self) -> str:
         notes = []
         # An empty tensor shows no number, so its dtype is named.
-        if self.dtype is not float32 and not (self.dtype in (int64, bool_) and self.numel()):
+        if self.dtype is not float32 and not (
+            self.dtype in (int64, bool_, complex64) and self.numel()
+        ):
             notes.append(f"dtype={self.dtype!r}")
         if self.device is not HOST:
             notes.append(f"device='{self.device}'")

@@ -14,7 +14,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import autograd, cuda, nn, optim, special, utils
+from rushlight.core import autograd, cuda, fft, linalg, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -34,6 +34,8 @@ from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -48,6 +50,8 @@ from rushlight.core.basis.dtype import (
     uint32,
 )  # fmt: skip
 from rushlight.core.basis.dtype import bool_ as bool
+from rushlight.core.basis.dtype import complex64 as cfloat
+from rushlight.core.basis.dtype import complex128 as cdouble
 from rushlight.core.basis.dtype import float16 as half
 from rushlight.core.basis.dtype import float32 as float
 from rushlight.core.basis.dtype import float64 as double
@@ -80,19 +84,21 @@ for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
     autograd, autograd.function, autograd.functional, autograd.graph,
-    special, cuda,
+    special, linalg, fft, cuda,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
-    "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
+    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "cdouble", "cfloat", "compile",
+    "complex64", "complex128", "cuda", "debug", "device",
+    "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
+    "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
     "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed",
-    "models", "nan",
+    "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
+    "manual_seed", "models", "nan",
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",

@@ -68,6 +68,46 @@ def M(module, *given):
     return (found.detach(), *grads, *own)
 """
 
+# What cases of linear algebra use besides: numbers in float64, matrices that are not singular,
+# positive ones, and results with their first and second derivatives.
+MATRICES = """
+def D(*shape, seed=1):
+    return N(*shape, seed=seed, dtype=T.float64)
+
+
+def S(*shape):
+    return D(*shape, shape[-1]) + 4 * T.eye(shape[-1], dtype=T.float64)
+
+
+def P(*shape):
+    return S(*shape) @ S(*shape).mT
+
+
+def G2(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = call(*given)
+    first = T.autograd.grad((found * N(*found.shape, seed=7)).sum(), given, create_graph=True)
+    second = T.autograd.grad(sum((g * g).sum() for g in first), given, allow_unused=True)
+    return [x.detach() for x in (found, *first, *second) if x is not None]
+
+
+def C(*shape, seed=1):
+    return T.complex(D(*shape, seed=seed), D(*shape, seed=seed + 1))
+
+
+def R(x):
+    return T.view_as_real(x.resolve_conj()) if T.is_complex(x) else x
+
+
+def GC(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = R(call(*given))
+    first = T.autograd.grad((found * found * N(*found.shape, seed=7)).sum(), given,
+                            create_graph=True)
+    second = T.autograd.grad(sum((R(g) * R(g)).sum() for g in first), given, allow_unused=True)
+    return [R(x.detach()) for x in (found, *first, *second) if x is not None]
+"""
+
 
 def attention(  # noqa: PLR0913
     q: Any, k: Any, v: Any, *, scale: Any = None, causal: bool = False, window: Any = None,
@@ -464,13 +504,23 @@ def modules() -> list[Case]:
     return [case(code, "several") for code in listed("modules")]
 
 
+def linalg() -> list[Case]:
+    """Linear algebra with first and second derivatives."""
+    return [case(code, "several") for code in listed("linalg")]
+
+
+def transforms() -> list[Case]:
+    """Complex numbers, Fourier transforms and spectrograms, with both derivatives."""
+    return [case(code, "several") for code in listed("transforms")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
 def run(code: str) -> Any:
     """The value of the last line of `code`."""
     names: dict[str, Any] = {"T": T}
-    exec(PRELUDE, names)
+    exec(PRELUDE + MATRICES, names)
     body = ast.parse(code)
     last = body.body.pop()
     assert isinstance(last, ast.Expr), code
@@ -481,6 +531,7 @@ def run(code: str) -> Any:
 def packed(value: Any) -> Any:
     """A value as JSON: tensors as dtype, shape and numbers, nan and infinities as strings."""
     if isinstance(value, torch.Tensor):
+        value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
         flat = value.detach().reshape(-1)
         narrow = value.dtype.is_floating_point and value.dtype is not torch.float64
         # The shortest digits that say the same float32.
@@ -510,6 +561,10 @@ def main() -> None:
     for group in (*groups, functions, composites, networks, modules):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
+    prelude = PRELUDE + MATRICES
+    for group in (linalg, transforms):
+        cases = [expected(c) for c in group()]
+        write(group.__name__, {"torch": torch.__version__, "prelude": prelude, "cases": cases})
     write("rounding", {"torch": torch.__version__, "cases": rounding()})
 
 
