@@ -9,7 +9,7 @@ blocks stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -31,6 +31,20 @@ class Transform:
 
     undo: Change
     redo: Change
+
+
+@dataclass(frozen=True)
+class Regroup:
+    """Tensors of a layer that the converter makes other ones of, by the ends of their names.
+
+    Both functions get a config.json and the tensors of one side, and give those of the other. A
+    layer that lacks the first one has none of them.
+    """
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    undo: Callable[..., Sequence[Tensor]]
+    redo: Callable[..., Sequence[Tensor]]
 
 
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.
@@ -138,7 +152,8 @@ class Architecture:
     parameter -> a change that the converter makes. parts: further names in GGUF -> those of the
     checkpoint; one with its end, such as ".weight", stands for one tensor. share: of a head that is
     rotated, where config.json does not say it. metadata: keys that the model itself tells.
-    folded: ends of the names of values that are in a file's weights.
+    folded: ends of the names of values that are in a file's weights. regroups: tensors that become
+    others, which `parts` has under the names of `Regroup.theirs`.
     """
 
     model_type: str
@@ -154,6 +169,7 @@ class Architecture:
     share: float = 1.0
     metadata: Callable[[Any], Mapping[str, Any]] = lambda model: {}
     folded: tuple[str, ...] = ()
+    regroups: tuple[Regroup, ...] = ()
 
     @property
     def names(self) -> dict[str, str]:

@@ -642,6 +642,16 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         first_k_dense_replace=2, n_shared_experts=2,
         rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
     )),
+    "deepseek_v2-gguf": ("DeepseekV2ForCausalLM", _latent(
+        "deepseek_v2", q_lora_rank=20, qk_nope_head_dim=8, n_routed_experts=7,
+        num_experts_per_tok=3, n_shared_experts=1, tie_word_embeddings=True,
+        rope_parameters=_YARN | {"mscale": 0.7, "mscale_all_dim": 0.7},
+    )),
+    "deepseek_v3-gguf": ("DeepseekV3ForCausalLM", _latent(
+        "deepseek_v3", q_lora_rank=None, n_routed_experts=6, num_experts_per_tok=2, n_group=1,
+        topk_group=1, norm_topk_prob=False, n_shared_experts=2, first_k_dense_replace=2,
+        rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
+    )),
     # These are of make_rwkv_goldens.py.
     "rwkv7": ("", {
         **_RWKV, "model_type": "rwkv7", "head_dim": 12, "decay_low_rank_dim": 5,
