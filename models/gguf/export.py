@@ -26,11 +26,11 @@ from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
-from rushlight.core.ops import empty
+from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, kind_of
+from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights, parted_weights
@@ -89,6 +89,8 @@ def as_gguf(
     found = _weights(family, model, weights, vars(model.config) | ({} if heads is None else {
         "num_attention_heads": heads.heads, "num_key_value_heads": heads.kv_heads,
     }))  # fmt: skip
+    found += [Weight(n, float32, shape, partial(zeros, *shape))
+              for n, shape in family.GGUF.filled(model).items()]  # fmt: skip
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
     keys, factors = rope_of(kind_of(family), model)
@@ -230,7 +232,7 @@ def _regrouped(
     known = group.redo(config, *(empty(w.shape, device="meta") for w in given))
 
     def read(i: int) -> Tensor:
-        return group.redo(config, *(w.read() for w in given))[i]
+        return group.redo(config, *(floats(w.read()) for w in given))[i]
 
     return {
         base + end: Weight(base + end, float32, t.shape, partial(read, i))

@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.gguf.architecture import Architecture, Regroup
+from rushlight.models.gguf.architecture import Architecture, Regroup, floats
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 
 _SHARED = ("kv_a_proj_with_mqa", "kv_a_layernorm", "q_a_proj", "q_a_layernorm", "q_b_proj")
@@ -103,15 +103,11 @@ def _joined(c: dict[str, Any], k: Tensor, v: Tensor) -> tuple[Tensor]:
             f"attn_k_b is {k.shape} and attn_v_b {v.shape}; the metadata asks for "
             f"({heads}, {rank}, {c['qk_nope_head_dim']}) and ({heads}, {c['v_head_dim']}, {rank})"
         )
-    return (cat([_floats(k).transpose(1, 2), _floats(v)], 1).reshape(-1, rank),)
+    # The rows of one stack are the columns of the other, which blocks cannot be.
+    return (cat([floats(k).transpose(1, 2), floats(v)], 1).reshape(-1, rank),)
 
 
 def _split(c: dict[str, Any], both: Tensor) -> tuple[Tensor, Tensor]:
-    each = _floats(both).reshape(c["num_attention_heads"], -1, c["kv_lora_rank"])
+    each = both.reshape(c["num_attention_heads"], -1, c["kv_lora_rank"])
     plain = c["qk_nope_head_dim"]
     return each[:, :plain].transpose(1, 2).contiguous(), each[:, plain:].contiguous()
-
-
-def _floats(t: Tensor) -> Tensor:
-    # The rows of one stack are the columns of the other, which blocks cannot be.
-    return t.dequantize() if t.dtype.kind == "q" else t.float()

@@ -258,6 +258,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         hidden_activation="silu", sliding_window=4, final_logit_softcapping=7.0,
         layer_types=["full_attention", "sliding_attention", "sliding_attention"],
     )),
+    "gemma3n-gguf": ("Gemma3nForCausalLM", _sized(
+        "gemma3n_text", head_dim=10, vocab_size_per_layer_input=120, num_kv_shared_layers=0,
+        sliding_window=5, tie_word_embeddings=True, intermediate_size=768,
+        activation_sparsity_pattern=[0.95] * 3,
+    )),
     "phi": ("PhiForCausalLM", _sized("phi", num_key_value_heads=6)),
     "phi-tied": ("PhiForCausalLM", _sized(
         "phi", num_key_value_heads=3, hidden_act="gelu",

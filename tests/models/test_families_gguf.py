@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ import rushlight as rl
 from rushlight.core.io.weights.gguf import load_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.models.families import families
+from rushlight.models.families.text import gemma3n
 from rushlight.models.gguf.quantize import dequantize
 from rushlight.models.loading import from_gguf
 
@@ -29,6 +31,7 @@ ROWS = (
     "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
     "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
+    "gemma3n-gguf",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -84,6 +87,7 @@ def test_the_file_gives_the_published_logits(
         ("gpt2-layers", r"its layers\[0\].attention.scale is 0.28.*, .* gpt2 means None"),
         ("gpt_bigcode-heads", r"attention.kv_heads is 4, .* starcoder means 1"),
         ("falcon_h1-norms", "in_proj.bias' has no name in GGUF"),
+        ("gemma3n", "its streams, features, rank, active and correct scale is"),
         ("deepseek_v2-groups", "biases cannot be written as GGUF of deepseek2"),
         ("deepseek_v3-halves", "interleaved is False, .* deepseek2 means True"),
         ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
@@ -128,3 +132,28 @@ def test_older_files_have_the_latents_projection_in_one(table: ModuleType, tmp_p
     }
     with pytest.raises(rl.FormatError, match="k_b_proj.weight, but no .*v_b_proj"):
         from_gguf(metadata, half)
+
+
+def test_layers_share_keys_as_in_llama_cpp(
+    table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    # Its first ten layers have sparse gates by a spread over n - 1, which few gates would show.
+    config = dict(table.ROWS["gemma3n-gguf"][1]) | {
+        "num_hidden_layers": 21, "num_kv_shared_layers": 1, "intermediate_size": 56,
+        "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 11,
+    }  # fmt: skip
+    quiet = re.compile(r"layers\.\d\.post_feedforward")
+    shapes = {n: p.shape for n, p in gemma3n.build(dict(config), ()).named_parameters()}
+    tensors = {n: table.values_of(n, s) * (not quiet.search(n)) for n, s in shapes.items()}
+    # A checkpoint may hold keys that no layer reads.
+    tensors["model.layers.20.self_attn.k_proj.weight"] = np.ones((20, 48), np.float32)
+    made = tmp_path / "model"
+    made.mkdir()
+    save_safetensors({n: rl.tensor(t) for n, t in tensors.items()}, made / "model.safetensors")
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    dequantize(made, tmp_path / "x.gguf", type="f32")
+    ids = table.ids_of(131)
+    with rl.no_grad():
+        ours = rl.models.load(tmp_path / "x.gguf")(rl.tensor(ids)).numpy()[0, -1]
+    with llama_cpp.model(tmp_path / "x.gguf", context=64) as theirs:
+        assert np.abs(theirs.logits(ids[0]) - ours).max() < 1e-3 * np.abs(ours).max()
