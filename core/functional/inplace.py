@@ -7,6 +7,7 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.declare import METHODS, method
 from rushlight.core.ops.inplace import copy_
 
@@ -44,7 +45,7 @@ def _inplace(name: str) -> Callable[..., Any]:
     def write(x: Tensor, *args: Any, **options: Any) -> Tensor:
         out: Tensor = fn(x, *args, **options)
         if out.shape != x.shape:
-            raise ValueError(
+            raise ShapeError(
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
             )
         if out.dtype.category > x.dtype.category:

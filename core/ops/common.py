@@ -32,6 +32,16 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, _op.tensor_class[0])
 
 
+def check_tensors(name: str, **values: Any) -> None:
+    """Raise TypeError for an argument that is not a Tensor."""
+    for label, value in values.items():
+        if not isinstance(value, Meta):
+            raise TypeError(
+                f"{name}: {label} is {type(value).__name__}; it must be a Tensor (make one with "
+                "rl.tensor(...) or rl.from_numpy(...))"
+            )
+
+
 _CONSTANTS = 4096  # the most constants of a device
 
 

@@ -15,6 +15,7 @@ from contextlib import ContextDecorator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.jit import capture
 
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def _seed(tensor: Tensor, grad: Tensor | None) -> Tensor:
             )
         return tensor.detach().ones_like()
     if grad.shape != tensor.shape:
-        raise ValueError(f"backward: gradient is {grad.shape}, the tensor is {tensor.shape}")
+        raise ShapeError(f"backward: gradient is {grad.shape}, the tensor is {tensor.shape}")
     return grad.to(tensor.dtype)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from rushlight.core.backends import HOST, Bytes, Device
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis import codec
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.jit import capture
 from rushlight.core.tensor.methods import Methods
 
@@ -141,7 +142,7 @@ class Reading(Methods):
 
     def _check_one(self) -> None:
         if self.numel() != 1:
-            raise ValueError(f"item: shape {self.shape} does not hold exactly one element")
+            raise ShapeError(f"item: shape {self.shape} does not hold exactly one element")
 
     def raw_bytes(self) -> bytes:
         """The stored bytes of the elements, row-major."""
@@ -149,7 +150,7 @@ class Reading(Methods):
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
-            raise ValueError(
+            raise ShapeError(
                 f"the truth of shape {self.shape} is not one value; use any(), all() or item()"
             )
         return bool(self.item())

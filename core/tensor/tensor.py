@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
-from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError
+from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError, absent
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, op
@@ -56,14 +56,14 @@ class Tensor(Reading):
         """
         found, layout = as_dtype(dtype), Layout.contiguous(shape)
         if (layout.shape[-1] if layout.shape else 1) % found.block:
-            raise ValueError(
+            raise ShapeError(
                 f"from_buffer: the last dim of {layout.shape} is not a whole number of "
                 f"{found.name} blocks of {found.block}"
             )
         data = np.frombuffer(buffer, np.uint8)
         need = found.nbytes(layout.numel)
         if data.size != need:
-            raise ValueError(
+            raise ShapeError(
                 f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
                 f"buffer has {data.size}"
             )
@@ -188,6 +188,14 @@ class Tensor(Reading):
         autograd.backward(
             [self], [gradient], retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A name that is not there: AttributeError with those that are near."""
+            if name.startswith("_"):
+                raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            raise absent("Tensor", name, (n for n in dir(type(self)) if n[0] != "_"))
 
     def __len__(self) -> int:
         if not self.ndim:

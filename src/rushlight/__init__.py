@@ -104,5 +104,4 @@ if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
         """A name that is not there: AttributeError with those that are near."""
-        near = ", ".join(errors.nearest(name, __all__))
-        raise AttributeError(f"rushlight has no {name}" + (f"; near: {near}" if near else ""))
+        raise errors.absent("rushlight", name, __all__)
