@@ -78,7 +78,10 @@ def test_what_is_no_tensor_is_named(wrong: Any) -> None:
 
 
 def test_missing_arguments_name_the_layer() -> None:
-    for layer in (nn.Conv2d, nn.ConvTranspose1d, nn.BatchNorm2d, nn.LSTM, nn.MaxPool2d, nn.Linear):
+    layers: tuple[Any, ...] = (
+        nn.Conv2d, nn.ConvTranspose1d, nn.BatchNorm2d, nn.LSTM, nn.MaxPool2d, nn.Linear
+    )  # fmt: skip
+    for layer in layers:
         with pytest.raises(TypeError, match=rf"^{layer.__name__}\.__init__\(\) missing"):
             layer()
     assert nn.Conv2d(1, 2, 3).weight.shape == (2, 1, 3, 3)
