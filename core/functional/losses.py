@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.declare import network
+from rushlight.core.ops.indexing import GATHER
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -124,11 +125,7 @@ def _nll_loss(
     kept = target != ignore_index
     index = target.where(kept, 0)
     factor = kept.to(input.dtype)
-    try:
-        picked = -input.gather(dim, index.unsqueeze(dim)).squeeze(dim)
-    except IndexError as error:
-        found = str(error).partition(": ")[2]
-        raise IndexError(f"{name}: target is no class of {input.shape[dim]}: {found}") from None
+    picked = -GATHER(input, index.unsqueeze(dim), dim=dim, blamed=f"{name}: target").squeeze(dim)
     if weight is not None:
         factor = factor * _of_class(weight, index).to(input.dtype)
     # With `where` an infinite log-probability at an ignored position adds no nan.

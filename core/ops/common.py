@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, of_scalar, result_type
+from rushlight.core.backends import HOST, Device
+from rushlight.core.basis.dtype import (
+    DType,
+    as_dtype,
+    float32,
+    float64,
+    of_scalar,
+    promote_types,
+    result_type,
+)
 from rushlight.core.basis.layout import Layout, broadcast_shapes
 from rushlight.core.jit import capture
 from rushlight.core.tensor import op as _op
@@ -119,17 +127,44 @@ def converted(
 
 
 def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
-    """The operands, NumPy scalars as Python numbers; TypeError if not a number or tensor."""
+    """The operands, NumPy scalars as Python numbers, arrays as tensors; TypeError for others."""
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    arrays = False
     for v in plain:
         if is_tensor(v) and v.dtype.kind == "q":
             raise TypeError(f"{name}: {v!r} holds quantized blocks; dequantize() it first")
-        if not is_tensor(v) and not isinstance(v, (bool, int, float)):
+        if isinstance(v, np.ndarray):
+            arrays = True
+        elif not is_tensor(v) and not isinstance(v, (bool, int, float)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
                 "number (make one with rl.tensor(...) or rl.from_numpy(...))"
             )
-    return plain
+    return beside(name, plain) if arrays else plain
+
+
+def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy arrays among the operands as tensors on the device of the first tensor.
+
+    All tensors get the dtype that NumPy's promotion gives, as in torch; devices other than cpu have
+    no float64 and take float32. TypeError for arrays without a tensor, or of no numbers.
+    """
+    tensors = [v for v in values if is_tensor(v)]
+    arrays = [v for v in values if isinstance(v, np.ndarray)]
+    for array in arrays:
+        if not tensors or array.dtype.kind not in "buif":
+            check_tensors(name, **{f"the operand of {array.dtype}": array})
+    plain = [t.dtype.numpy for t in tensors if not t.dtype.encoded]
+    dtype = as_dtype(np.result_type(*arrays, *plain))
+    for t in tensors:
+        dtype = promote_types(dtype, t.dtype) if t.dtype.encoded else dtype
+    if dtype is float64 and tensors[0].device is not HOST:
+        dtype = float32
+    return tuple(
+        v.to(dtype) if is_tensor(v)
+        else tensors[0].from_host(v, dtype) if isinstance(v, np.ndarray) else v
+        for v in values
+    )  # fmt: skip
 
 
 def floating(name: str, x: Tensor) -> Tensor:

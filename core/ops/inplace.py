@@ -88,14 +88,14 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
 
 
 @public
-@method("add_", "__iadd__")
+@method()
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     return _write(REGISTRY["add"], x, other, alpha)
 
 
 @public
-@method("sub_", "__isub__")
+@method()
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if x.dtype is bool_:
@@ -104,14 +104,14 @@ def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
 
 
 @public
-@method("mul_", "__imul__")
+@method()
 def mul_(x: Tensor, other: TensorLike) -> Tensor:
     """x *= other."""
     return _write(REGISTRY["mul"], x, other)
 
 
 @public
-@method("div_", "__itruediv__")
+@method()
 def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
     if rounding_mode is not None:

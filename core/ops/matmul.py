@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
-from rushlight.core.ops.common import check_tensors
+from rushlight.core.ops.common import beside, check_tensors
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -39,7 +39,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     Leading dims broadcast; a 1-d operand is a row on the left and a column on the right, and its
     dim is removed. Raises ValueError with both shapes if the inner sizes differ.
     """
-    check_tensors("matmul", a=a, b=b)
+    if not isinstance(a, Meta) or not isinstance(b, Meta):
+        a, b = beside("matmul", (a, b))
+        check_tensors("matmul", a=a, b=b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
     dtype = result_type((a.dtype, 2), (b.dtype, 2))
@@ -60,6 +62,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return owned(out.reshape(*a.shape[:-1], b.shape[-1]))
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
     return MATMUL(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))
+
+
+@method("__rmatmul__")
+def reversed_matmul(b: Tensor, a: Tensor) -> Tensor:
+    """a @ b, with the operands exchanged."""
+    return matmul(a, b)
 
 
 def _rows(a: Tensor) -> int:

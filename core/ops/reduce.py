@@ -68,7 +68,7 @@ ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
 def dims_of(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
     """`dim` as dims of `x`, counted from the front; all dims if it is None or empty."""
     # An empty tuple means every dim, as in torch (except for torch's any and all).
-    return normalize_dims(name, None if dim == () or dim == [] else dim, x.shape)
+    return normalize_dims(name, None if isinstance(dim, tuple | list) and not dim else dim, x.shape)
 
 
 def widened(x: Tensor) -> Tensor:

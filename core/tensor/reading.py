@@ -10,6 +10,7 @@ import numpy.typing as npt
 from rushlight.core.backends import HOST, Bytes, Device
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis import codec
+from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.jit import capture
 from rushlight.core.tensor.methods import Methods
@@ -31,6 +32,7 @@ class Reading(Methods):
         def buffer(self) -> Any: ...
         @property
         def device(self) -> Device: ...
+        def from_host(self, values: Any, dtype: DType | None = None) -> Any: ...
 
     def host_values(self) -> npt.NDArray[Any]:
         """The elements as a NumPy array; bfloat16 and float8 as float32. May share memory."""
@@ -111,6 +113,12 @@ class Reading(Methods):
                 raise ValueError(f"a {self.dtype.name} tensor is not {dtype} without a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    def __array_wrap__(
+        self, array: npt.NDArray[Any], context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        # What a function of NumPy made of this tensor is a tensor again, as in torch.
+        return self.from_host(array, as_dtype(array.dtype))
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.numpy().__dlpack__(**options)

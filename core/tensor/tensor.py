@@ -297,13 +297,13 @@ class Tensor(Reading):
         self._stamp = self.storage.history
         return self
 
-    def from_host(self, values: Any) -> Tensor:
-        """A tensor of indices or a mask on the same device, from Python or NumPy values."""
+    def from_host(self, values: Any, dtype: DType | None = None) -> Tensor:
+        """A tensor on the same device of indices or a mask, or of other values in `dtype`."""
         array = np.asarray(values)
-        if array.size and array.dtype.kind not in "bui":
+        if dtype is None and array.size and array.dtype.kind not in "bui":
             raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
-        made = from_numpy(array.astype(kind))
+        made = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
         if capture.active:
             capture.made_from_values(made)
         return made.to(self.device)
