@@ -146,7 +146,8 @@ def device(name: str | Device) -> Device:
     kind, _, index = str(name).partition(":")
     wrong = kind not in KINDS or (":" in str(name) and not index.isdecimal())
     if wrong or (kind != "webgpu" and int(index or 0) != 0):
-        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}")
+        hint = "; a GPU of any maker is 'webgpu'" if kind in ("cuda", "mps", "xpu") else ""
+        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}{hint}")
     key = kind, int(index or 0)
     if key not in _devices:
         with _devices_lock:

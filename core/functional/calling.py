@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
-from rushlight.core.ops.common import is_tensor
+from rushlight.core.ops.common import check_tensors, is_tensor
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor import autograd
 
@@ -39,6 +40,25 @@ def _write(name: str, out: Any, value: Any) -> Any:
     return out
 
 
+def check_arguments(
+    name: str, fn: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """Raise TypeError for an argument that is no Tensor although its annotation asks for one.
+
+    It is called after an error, so that a right call costs nothing.
+    """
+    if not isinstance(fn, FunctionType):
+        return
+    given = {**dict(zip(fn.__code__.co_varnames, args, strict=False)), **options}
+    for label, kind in fn.__annotations__.items():
+        if label not in given:
+            continue
+        if kind == "Tensor":
+            check_tensors(name, **{label: given[label]})
+        elif kind == "Sequence[Tensor]" and isinstance(given[label], list | tuple):
+            check_tensors(name, **{f"{label}[{i}]": x for i, x in enumerate(given[label])})
+
+
 def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with torch's second names of its arguments and with `out=`."""
     code = fn.__code__
@@ -59,7 +79,11 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
         if not options:
-            return fn(*args)
+            try:
+                return fn(*args)
+            except (AttributeError, TypeError):
+                check_arguments(fn.__name__, fn, args, {})
+                raise
         out = options.pop("out", None)
         for name in [n for n in options if n in _IGNORED and n not in names]:
             del options[name]
@@ -70,7 +94,11 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
             for name in [n for n in options if n in _SEVERAL and n not in names]:
                 first.append(options.pop(name))
             args = (*args, *first)
-        value = fn(*args, **options)
+        try:
+            value = fn(*args, **options)
+        except (AttributeError, TypeError):
+            check_arguments(fn.__name__, fn, args, options)
+            raise
         return value if out is None else _write(fn.__name__, out, value)
 
     return call

@@ -167,12 +167,14 @@ from rushlight.core.functional.special.gamma import (
 )
 from rushlight.core.ops.binary import (
     _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
-    _op_bitwise_or, bitwise_xor as _op_bitwise_xor, div as _op_div, eq as _op_eq, floor_divide as
-    _op_floor_divide, ge as _op_ge, gt as _op_gt, le as _op_le, logical_and as _op_logical_and,
-    logical_or as _op_logical_or, logical_xor as _op_logical_xor, lt as _op_lt, masked_fill as
-    _op_masked_fill, maximum as _op_maximum, minimum as _op_minimum, mul as _op_mul, ne as _op_ne,
-    pow as _op_pow, rdiv as _op_rdiv, remainder as _op_remainder, reversed_sub as _op_reversed_sub,
-    rfloordiv as _op_rfloordiv, rmod as _op_rmod, rpow as _op_rpow, sub as _op_sub
+    _op_bitwise_or, bitwise_xor as _op_bitwise_xor, div as _op_div, eq as _op_eq, eq_operator as
+    _op_eq_operator, floor_divide as _op_floor_divide, ge as _op_ge, gt as _op_gt, le as _op_le,
+    logical_and as _op_logical_and, logical_or as _op_logical_or, logical_xor as _op_logical_xor, lt
+    as _op_lt, masked_fill as _op_masked_fill, maximum as _op_maximum, minimum as _op_minimum, mul
+    as _op_mul, ne as _op_ne, ne_operator as _op_ne_operator, pow as _op_pow, rdiv as _op_rdiv,
+    remainder as _op_remainder, reversed_sub as _op_reversed_sub, rfloordiv as _op_rfloordiv,
+    rlshift as _op_rlshift, rmod as _op_rmod, rpow as _op_rpow, rrshift as _op_rrshift, sub as
+    _op_sub
 )
 from rushlight.core.ops.indexing import (
     gather as _op_gather, index_add as _op_index_add, index_select as _op_index_select, nonzero as
@@ -184,7 +186,7 @@ from rushlight.core.ops.inplace import (
     sub_ as _op_sub_, zero_ as _op_zero_
 )
 from rushlight.core.ops.matmul import (
-    matmul as _op_matmul
+    matmul as _op_matmul, reversed_matmul as _op_reversed_matmul
 )
 from rushlight.core.ops.movement import (
     expand as _op_expand, flip as _op_flip, narrow as _op_narrow, permute as _op_permute, reshape as
@@ -506,33 +508,45 @@ class Declared(Meta):
     __abs__ = _op_abs
     __add__ = _op_add
     __and__ = _op_bitwise_and
-    __eq__ = _op_eq  # type: ignore[assignment]
+    __eq__ = _op_eq_operator  # type: ignore[assignment]
     __floordiv__ = _op_floor_divide
     __ge__ = _op_ge
     __getitem__ = _op_getitem
     __gt__ = _op_gt
     __iadd__ = _op_add_
+    __iand__ = _op_bitwise_and_
+    __ifloordiv__ = _op_floor_divide_
+    __ilshift__ = _op_bitwise_left_shift_
+    __imod__ = _op_remainder_
     __imul__ = _op_mul_
     __invert__ = _op_bitwise_not
+    __ior__ = _op_bitwise_or_
+    __ipow__ = _op_pow_
+    __irshift__ = _op_bitwise_right_shift_
     __isub__ = _op_sub_
     __itruediv__ = _op_div_
+    __ixor__ = _op_bitwise_xor_
     __le__ = _op_le
     __lshift__ = _op_bitwise_left_shift
     __lt__ = _op_lt
     __matmul__ = _op_matmul
     __mod__ = _op_remainder
     __mul__ = _op_mul
-    __ne__ = _op_ne  # type: ignore[assignment]
+    __ne__ = _op_ne_operator  # type: ignore[assignment]
     __neg__ = _op_neg
     __or__ = _op_bitwise_or
+    __pos__ = _op_positive
     __pow__ = _op_pow
     __radd__ = _op_add
     __rand__ = _op_bitwise_and
     __rfloordiv__ = _op_rfloordiv
+    __rlshift__ = _op_rlshift
+    __rmatmul__ = _op_reversed_matmul
     __rmod__ = _op_rmod
     __rmul__ = _op_mul
     __ror__ = _op_bitwise_or
     __rpow__ = _op_rpow
+    __rrshift__ = _op_rrshift
     __rshift__ = _op_bitwise_right_shift
     __rsub__ = _op_reversed_sub
     __rtruediv__ = _op_rdiv

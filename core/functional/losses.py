@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.declare import network
+from rushlight.core.ops.indexing import GATHER
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -84,11 +85,11 @@ def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
         raise ShapeError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
     dim = 0 if input.ndim == 1 else 1
     want = input.shape[:dim] + input.shape[dim + 1 :]
-    if target.dtype.kind not in "ui" or target.shape != want:
-        raise ShapeError(
-            f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
-            f"must hold class indices of shape {want}"
-        )
+    found = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
+    if target.shape != want:
+        raise ShapeError(f"{found}must hold class indices of shape {want}")
+    if target.dtype.kind not in "ui":
+        raise TypeMismatch(f"{found}must hold class indices, which are integers: target.long()")
     return dim
 
 
@@ -111,20 +112,27 @@ def nll_loss(
     "mean" divides by the sum of the weights that were used; nan if none was. IndexError for an
     index that is not a class.
     """
-    dim = _class_dim("nll_loss", input, target)
-    _check_weight("nll_loss", weight, input.shape[dim])
-    _check_reduction("nll_loss", reduction)
+    return _nll_loss("nll_loss", input, target, weight, ignore_index, reduction)
+
+
+def _nll_loss(
+    name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int,
+    reduction: str,
+) -> Tensor:  # fmt: skip
+    dim = _class_dim(name, input, target)
+    _check_weight(name, weight, input.shape[dim])
+    _check_reduction(name, reduction)
     kept = target != ignore_index
     index = target.where(kept, 0)
     factor = kept.to(input.dtype)
+    picked = -GATHER(input, index.unsqueeze(dim), dim=dim, blamed=f"{name}: target").squeeze(dim)
     if weight is not None:
         factor = factor * _of_class(weight, index).to(input.dtype)
-    picked = -input.gather(dim, index.unsqueeze(dim)).squeeze(dim)
     # With `where` an infinite log-probability at an ignored position adds no nan.
     loss = (picked * factor).where(kept, 0.0)
     if reduction == "mean":
         return loss.sum() / factor.sum()
-    return _reduced("nll_loss", loss, reduction)
+    return _reduced(name, loss, reduction)
 
 
 def _of_class(weight: Tensor, index: Tensor) -> Tensor:
@@ -151,12 +159,13 @@ def cross_entropy(
         raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
     _check_reduction("cross_entropy", reduction)
     dim = 0 if input.ndim == 1 else 1
-    if target.dtype.is_floating_point and input.ndim:
+    positions = input.shape[:dim] + input.shape[dim + 1 :]
+    if target.dtype.is_floating_point and input.ndim and target.shape != positions:
         _check_same("cross_entropy", input, target)
         return _soft_cross_entropy(input, target, dim, weight, reduction, label_smoothing)
     dim = _class_dim("cross_entropy", input, target)
     logp = input.log_softmax(dim)
-    loss = nll_loss(logp, target, weight, ignore_index, reduction)
+    loss = _nll_loss("cross_entropy", logp, target, weight, ignore_index, reduction)
     if label_smoothing == 0:
         return loss
     spread = -(logp if weight is None else logp * _along(weight, logp, dim)).sum(dim)

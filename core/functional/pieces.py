@@ -23,13 +23,13 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     d = dim_of("split", dim, x)
     if isinstance(split_size, int):
         if split_size <= 0:
-            raise ValueError(f"split: split_size is {split_size}; it must be positive")
+            raise ShapeError(f"split: split_size is {split_size}; it must be positive")
         whole, rest = divmod(x.shape[d], split_size)
         lengths = [split_size] * whole + [rest] * bool(rest or not whole)
     else:
         lengths = list(split_size)
         if sum(lengths) != x.shape[d]:
-            raise ValueError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
+            raise ShapeError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     return _several(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
 
@@ -86,7 +86,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
         return roll(x.reshape(-1), shifts, 0).reshape(*x.shape)
     moves, along = as_shape("roll", (shifts,)), as_shape("roll", (dims,))
     if len(moves) != len(along):
-        raise ValueError(f"roll: shifts {moves} and dims {along} differ in number")
+        raise ShapeError(f"roll: shifts {moves} and dims {along} differ in number")
     for shift, dim in zip(moves, along, strict=True):
         d = normalize_dim("roll", dim, x.shape)
         n = x.shape[d]
@@ -101,7 +101,7 @@ def repeat(x: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled: `repeats` times along each dim; more repeats than dims add leading dims."""
     times = sizes("repeat", repeats)
     if len(times) < x.ndim:
-        raise ValueError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
+        raise ShapeError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
     shape = (1,) * (len(times) - x.ndim) + x.shape
     paired = [n for pair in zip([1] * len(shape), shape, strict=True) for n in pair]
     tiled = [n for pair in zip(times, shape, strict=True) for n in pair]
@@ -129,7 +129,7 @@ def repeat_interleave(
         if isinstance(times, list) and len(times) != 1:
             d = dim_of("repeat_interleave", dim, x)
             if len(times) != x.shape[d]:
-                raise ValueError(
+                raise ShapeError(
                     f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
                 )
             at = [i for i, n in enumerate(times) for _ in range(n)]

@@ -1,5 +1,8 @@
 """Modules: parameters, buffers, layers and losses."""
 
+from typing import Any as _Any
+
+from rushlight.core.basis.errors import absent as _absent
 from rushlight.core.nn import functional, init, parameter, utils
 from rushlight.core.nn.containers import (
     ModuleDict,
@@ -74,3 +77,8 @@ __all__ = [
     "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "parameter", "utils",
     *_criteria, *_folding, *_nonlinear, *_pooling,
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
+    """A name that is not there: AttributeError with those that are near."""
+    raise _absent("rushlight.nn", name, __all__)

@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from rushlight.core.functional.calling import check_arguments
 from rushlight.core.jit import capture
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import is_grad_enabled
@@ -42,7 +43,11 @@ class Hooked:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks:
             return self._hooked(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except (AttributeError, TypeError):
+            check_arguments(type(self).__name__, type(self).forward, (self, *args), kwargs)
+            raise
 
     def _add_hook(
         self, kind: str, hook: Hook, prepend: bool = False, **flags: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rushlight.core.nn.hooks import Hooked
@@ -20,6 +20,20 @@ class Tree(Hooked):
     """The part of Module that walks attributes. Names are paths, such as "layers.0.weight"."""
 
     _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        shared: Any = cls.__init__
+        if shared.__qualname__.startswith("_") and not cls.__name__.startswith("_"):
+            # A private base's __init__ under this name, so that errors of its arguments say it.
+            own = FunctionType(
+                shared.__code__, shared.__globals__, "__init__", shared.__defaults__,
+                shared.__closure__,
+            )  # fmt: skip
+            own.__kwdefaults__ = shared.__kwdefaults__
+            own.__qualname__ = f"{cls.__qualname__}.__init__"
+            own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
+            type.__setattr__(cls, "__init__", own)
 
     def _own_parameters(self) -> list[tuple[str, Tensor]]:
         return [(n, v) for n, v in vars(self).items() if isinstance(v, Parameter)]

@@ -82,6 +82,22 @@ def comparison(
     return _named(lambda a, b: op(*operands(name, a, b)), name, doc, also)
 
 
+def _or_unequal(compare: Binary) -> Binary:
+    """The operator of a comparison: what is neither number nor tensor is unequal, as in torch."""
+
+    def operate(a: TensorLike, b: TensorLike) -> Any:
+        try:
+            return compare(a, b)
+        except TypeError:
+            if is_tensor(b) or isinstance(b, int | float | np.generic | np.ndarray):
+                raise
+            return NotImplemented
+
+    operate.__name__ = operate.__qualname__ = f"{compare.__name__}_operator"
+    operate.__doc__ = compare.__doc__
+    return operate
+
+
 def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: str) -> Binary:
     """Declare an op of two integers or booleans; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl)
@@ -163,9 +179,11 @@ minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a
                  rule(lambda c, g, a, b: _share(g, b, a), A, B),
                  rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
 
-eq = comparison("eq", np.equal, "a == b", "a == b.", "__eq__")
+eq = comparison("eq", np.equal, "a == b", "a == b.")
 ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
-                "a != b.", "__ne__")  # fmt: skip
+                "a != b.")  # fmt: skip
+eq_operator = method("__eq__")(_or_unequal(eq))
+ne_operator = method("__ne__")(_or_unequal(ne))
 lt = comparison("lt", np.less, "a < b", "a < b.", "__lt__")
 le = comparison("le", np.less_equal, "a <= b", "a <= b.", "__le__")
 gt = comparison("gt", np.greater, "a > b", "a > b.", "__gt__")
@@ -262,6 +280,20 @@ def rfloordiv(b: TensorLike, a: TensorLike) -> Tensor:
 def rmod(b: TensorLike, a: TensorLike) -> Tensor:
     """a % b, with the operands exchanged."""
     return remainder(a, b)
+
+
+@method("__rlshift__")
+def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
+    """a << b, with the operands exchanged."""
+    left, right = operands("bitwise_left_shift", a, b)
+    return left.bitwise_left_shift(right)
+
+
+@method("__rrshift__")
+def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
+    """a >> b, with the operands exchanged."""
+    left, right = operands("bitwise_right_shift", a, b)
+    return left.bitwise_right_shift(right)
 
 
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:

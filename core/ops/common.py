@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, of_scalar, result_type
+from rushlight.core.backends import HOST, Device
+from rushlight.core.basis.dtype import (
+    DType,
+    as_dtype,
+    float32,
+    float64,
+    of_scalar,
+    promote_types,
+    result_type,
+)
 from rushlight.core.basis.layout import Layout, broadcast_shapes
 from rushlight.core.jit import capture
 from rushlight.core.tensor import op as _op
@@ -30,6 +38,16 @@ FULL = Op("full", infer=_infer_full, differentiable=False)
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a Tensor."""
     return isinstance(value, _op.tensor_class[0])
+
+
+def check_tensors(name: str, **values: Any) -> None:
+    """Raise TypeError for an argument that is not a Tensor."""
+    for label, value in values.items():
+        if not isinstance(value, Meta):
+            raise TypeError(
+                f"{name}: {label} is {type(value).__name__}; it must be a Tensor (make one with "
+                "rl.tensor(...) or rl.from_numpy(...))"
+            )
 
 
 _CONSTANTS = 4096  # the most constants of a device
@@ -81,7 +99,12 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
     if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
         dtype, shape = first.dtype, first.layout.shape  # type: ignore[union-attr]
         for v in values:
-            if not is_tensor(v) or v.dtype is not dtype or v.layout.shape != shape:  # type: ignore[union-attr]
+            if (
+                not is_tensor(v)
+                or v.dtype is not dtype  # type: ignore[union-attr]
+                or v.layout.shape != shape  # type: ignore[union-attr]
+                or v.storage.device is not first.storage.device  # type: ignore[union-attr]
+            ):
                 break
         else:
             return list(values)  # type: ignore[arg-type]
@@ -93,33 +116,62 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
     dtype = result_type(*ranks)
     if wrap:
         values = tuple(v if is_tensor(v) else modular(v, dtype) for v in values)  # type: ignore[arg-type]
-    return converted(name, values, dtype, tensors[0].device)  # type: ignore[union-attr]
+    device = next((t.device for t in tensors if t.ndim), tensors[0].device)  # type: ignore[union-attr]
+    return converted(name, values, dtype, device)
 
 
 def converted(
     name: str, values: tuple[TensorLike, ...], dtype: DType, device: Device
 ) -> list[Tensor]:
-    """The operands in `dtype`, expanded to one shape."""
+    """The operands in `dtype`, expanded to one shape; 0-d tensors of the host on `device`."""
     found = [
         v.to(dtype) if is_tensor(v) else constant(v, dtype, device)  # type: ignore[union-attr,arg-type]
         for v in values
     ]
+    found = [t if t.ndim or t.device is not HOST else t.to(device) for t in found]
     shape = broadcast_shapes(name, *(t.shape for t in found))
     return [t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape) for t in found]
 
 
 def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
-    """The operands, NumPy scalars as Python numbers; TypeError if not a number or tensor."""
+    """The operands, NumPy scalars as Python numbers, arrays as tensors; TypeError for others."""
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    arrays = False
     for v in plain:
         if is_tensor(v) and v.dtype.kind == "q":
             raise TypeError(f"{name}: {v!r} holds quantized blocks; dequantize() it first")
-        if not is_tensor(v) and not isinstance(v, (bool, int, float, complex)):
+        if isinstance(v, np.ndarray):
+            arrays = True
+        elif not is_tensor(v) and not isinstance(v, (bool, int, float, complex)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
                 "number (make one with rl.tensor(...) or rl.from_numpy(...))"
             )
-    return plain
+    return beside(name, plain) if arrays else plain
+
+
+def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy arrays among the operands as tensors on the device of the first tensor.
+
+    All tensors get the dtype that NumPy's promotion gives, as in torch; devices other than cpu have
+    no float64 and take float32. TypeError for arrays without a tensor, or of no numbers.
+    """
+    tensors = [v for v in values if is_tensor(v)]
+    arrays = [v for v in values if isinstance(v, np.ndarray)]
+    for array in arrays:
+        if not tensors or array.dtype.kind not in "buif":
+            check_tensors(name, **{f"the operand of {array.dtype}": array})
+    plain = [t.dtype.numpy for t in tensors if not t.dtype.encoded]
+    dtype = as_dtype(np.result_type(*arrays, *plain))
+    for t in tensors:
+        dtype = promote_types(dtype, t.dtype) if t.dtype.encoded else dtype
+    if dtype is float64 and tensors[0].device is not HOST:
+        dtype = float32
+    return tuple(
+        v.to(dtype) if is_tensor(v)
+        else tensors[0].from_host(v, dtype) if isinstance(v, np.ndarray) else v
+        for v in values
+    )  # fmt: skip
 
 
 def floating(name: str, x: Tensor) -> Tensor:

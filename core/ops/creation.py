@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, float32, int64, of_scalar
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Layout, as_shape
 from rushlight.core.ops.common import FULL, Scalar, check_fits, is_tensor
 from rushlight.core.ops.declare import public
@@ -32,7 +33,7 @@ def sizes(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = as_shape(name, size)
     for n in shape:
         if n < 0:
-            raise ValueError(f"{name}: size {n} in {shape} is negative")
+            raise ShapeError(f"{name}: size {n} in {shape} is negative")
     return shape
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import full
@@ -26,7 +27,7 @@ def _zeros(g: Tensor, shape: Shape) -> Tensor:
     return full(shape, 0, dtype=g.dtype, device=g.device)
 
 
-def _infer_gather(x: Meta, index: Meta, *, dim: int) -> Meta:
+def _infer_gather(x: Meta, index: Meta, *, dim: int, blamed: str = "") -> Meta:
     return x.fresh(index.shape)
 
 
@@ -102,11 +103,11 @@ def _fits(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> 
         or any(i > n for k, (i, n) in enumerate(zip(index.shape, x.shape, strict=True)) if k != d)
     )
     if bad:
-        raise ValueError(f"{name}: index {index.shape} does not fit {x.shape} outside dim {dim}")
+        raise ShapeError(f"{name}: index {index.shape} does not fit {x.shape} outside dim {dim}")
     if src is not None and (
         src.ndim != x.ndim or any(i > s for i, s in zip(index.shape, src.shape, strict=True))
     ):
-        raise ValueError(f"{name}: index {index.shape} is larger than the source {src.shape}")
+        raise ShapeError(f"{name}: index {index.shape} is larger than the source {src.shape}")
     return d
 
 
@@ -169,7 +170,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         return index_select(x.reshape(1), 0, index.reshape(1)).reshape()
     index = index.reshape(1) if index.ndim == 0 else index
     if _integers("index_select", index).ndim != 1 or x.ndim == 0:
-        raise ValueError(f"index_select: index {index.shape} must be 1-d, x {x.shape} not 0-d")
+        raise ShapeError(f"index_select: index {index.shape} must be 1-d, x {x.shape} not 0-d")
     return INDEX_SELECT(x, index, dim=d)
 
 
@@ -185,7 +186,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
     index = index.reshape(1) if index.ndim == 0 else index
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if _integers("index_add", index).ndim != 1 or source.shape != want:
-        raise ValueError(f"index_add: source is {source.shape}; it must be {want}")
+        raise ShapeError(f"index_add: source is {source.shape}; it must be {want}")
     return INDEX_ADD(x, index, source.to(x.dtype), dim=d)
 
 
@@ -193,7 +194,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 def embedding(weight: Tensor, index: Tensor) -> Tensor:
     """Rows of `weight` (rows, width) at `index` (integers, any shape): (*index, width)."""
     if weight.ndim != 2:
-        raise ValueError(f"embedding: weight is {weight.shape}; it must be (rows, width)")
+        raise ShapeError(f"embedding: weight is {weight.shape}; it must be (rows, width)")
     return EMBEDDING(weight, _integers("embedding", index))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.binary import DIV, div
 from rushlight.core.ops.common import TensorLike, constant, is_tensor, modular, numbers
 from rushlight.core.ops.declare import method, public
@@ -29,7 +30,7 @@ def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
     try:
         return value.to(x.dtype).expand(*x.shape)
     except ValueError:
-        raise ValueError(f"{name}: {value.shape} does not expand to {x.shape}") from None
+        raise ShapeError(f"{name}: {value.shape} does not expand to {x.shape}") from None
 
 
 @public
@@ -54,7 +55,7 @@ def fill_(x: Tensor, value: TensorLike) -> Tensor:
     """Write one value, a number or a 0-d tensor, over all of `x`."""
     if is_tensor(value):
         if value.ndim:  # type: ignore[union-attr]
-            raise ValueError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
+            raise ShapeError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
         return copy_(x, value)  # type: ignore[arg-type]
     (plain,) = numbers("fill_", (value,))
     filled = constant(plain, x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
@@ -87,14 +88,14 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
 
 
 @public
-@method("add_", "__iadd__")
+@method()
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     return _write(REGISTRY["add"], x, other, alpha)
 
 
 @public
-@method("sub_", "__isub__")
+@method()
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if x.dtype is bool_:
@@ -103,14 +104,14 @@ def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
 
 
 @public
-@method("mul_", "__imul__")
+@method()
 def mul_(x: Tensor, other: TensorLike) -> Tensor:
     """x *= other."""
     return _write(REGISTRY["mul"], x, other)
 
 
 @public
-@method("div_", "__itruediv__")
+@method()
 def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
     if rounding_mode is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -109,10 +110,10 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
     if not x.dtype.is_floating_point:
         raise TypeError(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
-        raise ValueError(f"{name}: x is {x.shape}, whose last dims are not {want}")
+        raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
     for part in parts:
         if part is not None and part.shape != want:
-            raise ValueError(f"{name}: weight or bias is {part.shape}; it must be {want}")
+            raise ShapeError(f"{name}: weight or bias is {part.shape}; it must be {want}")
     count = 1
     for n in want:
         count *= n
@@ -198,7 +199,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
     """
     r = 2 * cos.shape[-1]
     if cos.shape != sin.shape or r > x.shape[-1]:
-        raise ValueError(f"rope: cos {cos.shape} and sin {sin.shape} do not fit x {x.shape}")
+        raise ShapeError(f"rope: cos {cos.shape} and sin {sin.shape} do not fit x {x.shape}")
     shape = (*x.shape[:-1], r // 2)
     parts = [p.to(x.dtype).expand(*shape) for p in (cos, sin)]
     return ROPE(x, *parts, interleaved=interleaved)

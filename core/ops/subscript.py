@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.dtype import bool_, int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import is_tensor
@@ -271,4 +272,4 @@ def _expanded(source: Tensor, shape: Shape) -> Tensor:
     try:
         return source.expand(*shape)
     except ValueError:
-        raise ValueError(f"assignment: {source.shape} does not expand to {shape}") from None
+        raise ShapeError(f"assignment: {source.shape} does not expand to {shape}") from None

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, complex64, float32, float64, of_scalar
+from rushlight.core.basis.dtype import DType, as_dtype, complex64, float32, float64, of_scalar
 from rushlight.core.jit import capture
+from rushlight.core.ops.common import check_fits
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 _WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128}
@@ -41,10 +42,19 @@ def tensor(
             capture.made_from_values(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = float32
+        if dtype is not None and not isinstance(data, np.ndarray):
+            _check_range(array, as_dtype(dtype))
         if dtype is None and isinstance(_leaf(data), complex):
             dtype = complex64
     out = out.to(dtype=dtype, device=device).detach()
     return out.requires_grad_() if requires_grad else out
+
+
+def _check_range(array: npt.NDArray[Any], dtype: DType) -> None:
+    """ValueError for Python numbers that an integer dtype cannot hold."""
+    if array.size and dtype.kind in "ui" and array.dtype.kind in "buif":
+        for end in (array.min(), array.max()):
+            check_fits("tensor", end.item() if end == end else 0, dtype)
 
 
 def _array(data: Any) -> npt.NDArray[Any]:

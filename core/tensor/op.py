@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import DeviceMemoryError, SizeError
+from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd
@@ -319,7 +319,7 @@ class Op:
 
     def _check_writable(self, target: Tensor, meta: Meta) -> None:
         if meta.shape != target.shape:
-            raise ValueError(
+            raise ShapeError(
                 f"{self.name}_: the result has shape {meta.shape}, which does not fit in place "
                 f"into {target.shape}"
             )

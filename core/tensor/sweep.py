@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.tensor import hooks, saving
 from rushlight.core.tensor.autograd import Node, edge_of, freed
 from rushlight.core.tensor.grad_mode import GradMode, is_grad_enabled
@@ -177,7 +178,7 @@ def _seed(tensor: Tensor, grad: Tensor | None) -> Tensor:
             )
         return tensor.detach().ones_like()
     if grad.shape != tensor.shape:
-        raise ValueError(f"backward: gradient is {grad.shape}, the tensor is {tensor.shape}")
+        raise ShapeError(f"backward: gradient is {grad.shape}, the tensor is {tensor.shape}")
     return grad.to(tensor.dtype)
 
 

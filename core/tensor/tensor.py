@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, complex64, float32, int64
-from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError
+from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError, absent
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, op, sweep
@@ -53,14 +53,14 @@ class Tensor(History):
         """
         found, layout = as_dtype(dtype), Layout.contiguous(shape)
         if (layout.shape[-1] if layout.shape else 1) % found.block:
-            raise ValueError(
+            raise ShapeError(
                 f"from_buffer: the last dim of {layout.shape} is not a whole number of "
                 f"{found.name} blocks of {found.block}"
             )
         data = np.frombuffer(buffer, np.uint8)
         need = found.nbytes(layout.numel)
         if data.size != need:
-            raise ValueError(
+            raise ShapeError(
                 f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
                 f"buffer has {data.size}"
             )
@@ -157,6 +157,14 @@ class Tensor(History):
         gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
         """
         sweep.backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A name that is not there: AttributeError with those that are near."""
+            if name.startswith("_") or name in History.__slots__:  # one that is not set
+                raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            raise absent("Tensor", name, (n for n in dir(type(self)) if n[0] != "_"))
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -260,13 +268,13 @@ class Tensor(History):
         self._stamp = self.storage.history
         return self
 
-    def from_host(self, values: Any) -> Tensor:
-        """A tensor of indices or a mask on the same device, from Python or NumPy values."""
+    def from_host(self, values: Any, dtype: DType | None = None) -> Tensor:
+        """A tensor on the same device of indices or a mask, or of other values in `dtype`."""
         array = np.asarray(values)
-        if array.size and array.dtype.kind not in "bui":
+        if dtype is None and array.size and array.dtype.kind not in "bui":
             raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
-        made = from_numpy(array.astype(kind))
+        made = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
         if capture.active:
             capture.made_from_values(made)
         return made.to(self.device)

@@ -74,6 +74,7 @@ from rushlight.core.tensor.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
@@ -95,12 +96,13 @@ __all__ = [
     "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
     "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
-    "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
+    "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
     "manual_seed", "models", "nan",
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
+    "set_printoptions",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
@@ -110,5 +112,4 @@ if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
         """A name that is not there: AttributeError with those that are near."""
-        near = ", ".join(errors.nearest(name, __all__))
-        raise AttributeError(f"rushlight has no {name}" + (f"; near: {near}" if near else ""))
+        raise errors.absent("rushlight", name, __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.ops.binary import Binary, div, maximum, minimum, mul, where
@@ -106,6 +107,6 @@ def index_reduce(
     d = normalize_dim("index_reduce", dim, x.shape)
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if source.shape != want:
-        raise ValueError(f"index_reduce: source is {source.shape}; it must be {want}")
+        raise ShapeError(f"index_reduce: source is {source.shape}; it must be {want}")
     at = index.reshape(*[-1 if k == d else 1 for k in range(x.ndim)]).expand(*want)
     return scatter_reduce(x, d, at, source, reduce, include_self=include_self)

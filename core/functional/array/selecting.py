@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes, normalize_dim
 from rushlight.core.functional.creation import full_like
 from rushlight.core.functional.picking import sort
@@ -57,7 +58,7 @@ def slice_scatter(
 def _key(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Any]:
     d = normalize_dim(name, dim, x.shape)
     if index.dtype.kind not in "ui" or index.ndim > 1:
-        raise ValueError(f"{name}: index is {index.dtype.name} {index.shape}; it must be 1-d "
+        raise ShapeError(f"{name}: index is {index.dtype.name} {index.shape}; it must be 1-d "
                          "integers")  # fmt: skip
     return d, (slice(None),) * d + (index.reshape(-1),)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rushlight.core.basis.dtype import int32, int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.basis.limits import finfo
 from rushlight.core.ops.binary import floor_divide, mul, remainder, where
@@ -92,7 +93,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it."""
     d = normalize_dim("renorm", dim, x.shape)
     if x.ndim < 2:
-        raise ValueError(f"renorm: x is {x.shape}; it must have at least 2 dims")
+        raise ShapeError(f"renorm: x is {x.shape}; it must have at least 2 dims")
     size = widened(x).norm(p, [k for k in range(x.ndim) if k != d], True)
     scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
     return (x * scale).to(x.dtype)
@@ -145,5 +146,5 @@ def resolve_conj(x: Tensor) -> Tensor:
 def is_nonzero(x: Tensor) -> bool:
     """Whether the one element is not zero; reads it."""
     if x.numel() != 1:
-        raise ValueError(f"is_nonzero: x is {x.shape}; it must have one element")
+        raise ShapeError(f"is_nonzero: x is {x.shape}; it must have one element")
     return bool(x.item())

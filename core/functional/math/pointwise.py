@@ -59,7 +59,7 @@ def rad2deg(x: Tensor) -> Tensor:
 
 
 @public
-@method()
+@method("positive", "__pos__")
 def positive(x: Tensor) -> Tensor:
     """The tensor itself; TypeError for booleans."""
     if x.dtype.name == "bool":

@@ -198,7 +198,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b) of the two halves of `dim` (Dauphin et al., 2017)."""
     d = normalize_dim("glu", dim, input.shape)
     if input.ndim == 0 or input.shape[d] % 2:
-        raise ValueError(f"glu: dim {dim} of {input.shape} is not even")
+        raise ShapeError(f"glu: dim {dim} of {input.shape} is not even")
     a, b = input.chunk(2, d)
     return a * sigmoid(b)
 

@@ -122,8 +122,8 @@ def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:
     return x[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(shape))]
 
 
-def _gather(out: Array, x: Array, index: Array, *, dim: int) -> None:
-    i = within("gather", index, x.shape[dim])
+def _gather(out: Array, x: Array, index: Array, *, dim: int, blamed: str = "gather") -> None:
+    i = within(blamed, index, x.shape[dim])
     out[...] = np.take_along_axis(_front(x, index.shape, dim), i, axis=dim)
 
 
