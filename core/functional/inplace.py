@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.ops.declare import METHODS, method
 from rushlight.core.ops.inplace import copy_
+from rushlight.core.tensor.grad_mode import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -42,7 +43,8 @@ def _inplace(name: str) -> Callable[..., Any]:
 
     @wraps(fn)
     def write(x: Tensor, *args: Any, **options: Any) -> Tensor:
-        out: Tensor = fn(x, *args, **options)
+        # A gradient rule may need x as it was.
+        out: Tensor = fn(x.clone() if needs_gradient(x) else x, *args, **options)
         if out.shape != x.shape:
             raise ValueError(
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
