@@ -9,6 +9,7 @@ integers and computed in float32.
 from __future__ import annotations
 
 import copyreg
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,7 @@ def promote_types(a: DType, b: DType) -> DType:
     return _SIGNED[max(signed, 2 * unsigned)]
 
 
+@lru_cache(4096)
 def result_type(*operands: tuple[DType, int]) -> DType:
     """The dtype of an op on operands given as (dtype, rank), by torch's rules.
 

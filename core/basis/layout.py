@@ -83,12 +83,7 @@ class Layout:
 
     def expand(self, shape: Sequence[int]) -> Layout:
         """Dims of size one, and new leading dims, repeated by stride zero up to `shape`."""
-        lead = len(shape) - self.ndim
-        strides = [0] * lead
-        for size, stride, want in zip(self.shape, self.strides, shape[lead:], strict=True):
-            strides.append(stride if size == want else 0)
-        check_elements(shape)
-        return Layout(tuple(shape), tuple(strides), self.offset)
+        return _expanded(self.shape, self.strides, self.offset, tuple(shape))
 
     def slice(self, dim: int, start: int, stop: int, step: int = 1) -> Layout:
         """Elements start, start + step, ... below stop of one dim; bounds are already checked."""
@@ -156,6 +151,16 @@ def _contiguous(shape: Shape) -> Layout:
     return Layout(shape, contiguous_strides(shape))
 
 
+@lru_cache(4096)
+def _expanded(old: Shape, steps: Shape, offset: int, shape: Shape) -> Layout:
+    lead = len(shape) - len(old)
+    strides = [0] * lead
+    for size, stride, want in zip(old, steps, shape[lead:], strict=True):
+        strides.append(stride if size == want else 0)
+    check_elements(shape)
+    return Layout(shape, tuple(strides), offset)
+
+
 def contiguous_strides(shape: Sequence[int]) -> Shape:
     """Row-major strides of `shape`, as in torch (a size of zero counts as one).
 
@@ -186,6 +191,7 @@ def check_elements(shape: Sequence[int], op: str = "") -> None:
         raise error.during(op) if op else error
 
 
+@lru_cache(4096)
 def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
     """The shape that all of `shapes` expand to; ValueError naming them where there is none."""
     ndim = max((len(s) for s in shapes), default=0)

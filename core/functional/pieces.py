@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import as_shape, normalize_dim
 from rushlight.core.ops.creation import arange, sizes
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.join import cat
-from rushlight.core.ops.movement import dim_of, expand, narrow, reshape, squeeze, unsqueeze
+from rushlight.core.ops.movement import dim_of, expand, narrow, owned, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -63,12 +64,15 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dim at `dim`."""
     if not tensors:
-        raise ValueError("stack: no tensors to join")
-    for x in tensors[1:]:
-        if x.shape != tensors[0].shape:
-            raise ValueError(f"stack: shapes {tensors[0].shape} and {x.shape} differ")
-    d = normalize_dim("stack", dim, tensors[0].shape, extra=1)
-    return cat([unsqueeze(x, d) for x in tensors], d)
+        raise ShapeError("stack: no tensors to join")
+    shape = tensors[0].layout.shape
+    for x in tensors:
+        if x.layout.shape != shape:
+            raise ShapeError(f"stack: shapes {shape} and {x.shape} differ")
+    d = normalize_dim("stack", dim, shape, extra=1)
+    if d == len(shape) or 0 in shape:
+        return cat([unsqueeze(x, d) for x in tensors], d)
+    return owned(cat(tensors, d).reshape(*shape[:d], len(tensors), *shape[d:]))
 
 
 @public

@@ -13,7 +13,7 @@ from rushlight.core.basis.dtype import bool_, float32, of_scalar, result_type
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
 from rushlight.core.ops.declare import method, public
-from rushlight.core.ops.unary import floor, log, trunc
+from rushlight.core.ops.unary import floor, log, square, trunc
 from rushlight.core.tensor.autograd import needs_gradient
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
@@ -151,9 +151,8 @@ remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    rule(lambda c, g: g),
                    rule(lambda c, g, a, b: -g * floor(a / b), A, B), bools=_CONVERT,
                    also=("__mod__",))  # fmt: skip
-pow = binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"}, "a ** b.",
-             rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT), bools=_CONVERT,
-             also=("__pow__",))  # fmt: skip
+_pow = _binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"},
+               rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT), bools=_CONVERT)  # fmt: skip
 maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
                  "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
@@ -223,6 +222,15 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
         return DIV(x.to(float32), y.to(float32))
     below = (remainder(x, y) != 0) & ((x < 0) ^ (y < 0))
     return floor_divide(x, y) + below.to(x.dtype)
+
+
+@public
+@method("pow", "__pow__")
+def pow(a: TensorLike, b: TensorLike) -> Tensor:
+    """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
+    if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind == "f":  # type: ignore[union-attr]
+        return square(a)  # type: ignore[arg-type]
+    return _pow(a, b)
 
 
 @method("__rsub__")

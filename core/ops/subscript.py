@@ -16,8 +16,8 @@ from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import arange, full
 from rushlight.core.ops.declare import method
-from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero
-from rushlight.core.ops.movement import Ranges, owned, slices
+from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero, true_positions
+from rushlight.core.ops.movement import INDEX, Key, Ranges, owned, slices
 from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -148,9 +148,44 @@ def _taken(x: Tensor, tensors: Placed) -> Tensor:
     return owned(out.permute(*range(n, n + k), *range(n), *range(n + k, out.ndim)))
 
 
+def _plain(shape: Shape, key: Any) -> Key | None:
+    """A key of ints and slices in bounds, for every dim; None for any other."""
+    given = key if type(key) is tuple else (key,)
+    if len(given) > len(shape):
+        return None
+    found: list[int | tuple[int, int, int]] = []
+    for size, part in zip(shape, given, strict=False):
+        if type(part) is int and -size <= part < size:
+            found.append(part % size)
+        elif type(part) is slice and part.step is None:
+            start, stop, _ = part.indices(size)
+            found.append((start, max(start, stop), 1))
+        else:
+            return None
+    found += [(0, n, 1) for n in shape[len(found) :]]
+    return tuple(found)
+
+
+def _masked(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of the leading dims of `x` where `mask` holds, along one dim."""
+    n = mask.ndim
+    have = x.shape[:n]
+    if mask.shape != have:
+        raise IndexError(f"index: mask is {mask.shape}, but the dims that it indexes are {have}")
+    flat = x if n == 1 else x.reshape(mask.numel(), *x.shape[n:])
+    return INDEX_SELECT(flat, true_positions(mask), dim=0)
+
+
 @method("__getitem__")
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]` as in torch: a view for ints, slices, None and Ellipsis; else a copy."""
+    if x.dtype.kind != "q":  # the common keys, without the work for the general one
+        if is_tensor(key):
+            if key.dtype is bool_ and 0 < key.ndim <= x.ndim:
+                return _masked(x, key)
+        elif (plain := _plain(x.layout.shape, key)) is not None:
+            whole = all(k == (0, n, 1) for k, n in zip(plain, x.layout.shape, strict=True))
+            return x if whole else INDEX(x, key=plain)
     ranges, shape, tensors = _basic(x, _items(x, key))
     out = slices(x, ranges).reshape(*shape)
     return _taken(out, tensors) if tensors else out

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 REGISTRY: dict[str, Op] = {}
-_tensor: list[Callable[..., Tensor]] = []
+tensor_class: list[type[Tensor]] = []  # filled by `bind_tensor_class`
 
 
 class Meta:
@@ -76,9 +76,9 @@ def rule(fn: Callable[..., Any], *uses: Uses) -> Rule:
     return Rule(fn, uses)
 
 
-def bind_tensor_class(make: Callable[..., Tensor]) -> None:
-    """Register the function that makes a Tensor; called once, by the module that defines it."""
-    _tensor[:] = [make]
+def bind_tensor_class(found: type[Tensor]) -> None:
+    """Register Tensor; called once, by the module that defines it."""
+    tensor_class[:] = [found]
 
 
 class Op:
@@ -127,7 +127,7 @@ class Op:
         if self.view:
             first = inputs[0]
             assert first is not None
-            out = _tensor[0](first.storage, meta.dtype, meta.layout)
+            out = tensor_class[0](first.storage, meta.dtype, meta.layout)
             out.follow(first, self, attrs)
             if capture.active:
                 capture.view_taken(first, out)
@@ -142,12 +142,11 @@ class Op:
                 storage = Storage.allocate(where, nbytes, meta.dtype)
             except DeviceMemoryError as error:
                 raise error.during(self.name) from None
-            out = _tensor[0](storage, meta.dtype, meta.layout)
+            out = tensor_class[0](storage, meta.dtype, meta.layout)
             if capture.active:
                 capture.op_runs(self.name, inputs, out, attrs)
             where.backend.run(self.name, inputs, out, attrs)
         if autograd.is_grad_enabled():
-            self.check_current(inputs)
             self.record(out, inputs, attrs)
         return out
 
@@ -236,9 +235,17 @@ class Op:
     def record(
         self, out: Tensor, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
     ) -> None:
-        """Attach a node to `out` if an input needs a gradient."""
-        needs = tuple(t is not None and t.needs_grad for t in inputs)
-        if not (self.differentiable and out.dtype.kind == "f" and any(needs)):
+        """Attach a node to `out` if an input needs a gradient; RuntimeError if one is outdated."""
+        for t in inputs:
+            if t is not None and (t.needs_grad or t._stamp != t.storage.history):
+                break
+        else:
+            return
+        self.check_current(inputs)
+        if not self.differentiable or out.dtype.kind != "f":
+            return
+        needs = tuple([t is not None and t.needs_grad for t in inputs])
+        if not any(needs):
             return
         saved = self._saved(inputs, needs)
         if self._uses_out(needs):

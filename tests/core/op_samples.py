@@ -602,6 +602,11 @@ movement("slice", lambda x, ranges: x[np.ix_(*(list(range(*r)) for r in ranges))
          ((0, 3), {"ranges": ((0, 0, 1), (1, 3, 1))}),
          ((5, 3), {"ranges": ((2, 2, 1), (0, 3, 1))}),
          without={"0-d": "there is no dim to slice"})  # fmt: skip
+movement("index", lambda x, key: x[tuple(slice(*k) if isinstance(k, tuple) else k for k in key)],
+         ((5, 7), {"key": (3, (0, 7, 3))}), ((4, 5, 3), {"key": ((1, 4, 2), 0, (0, 3, 1))}),
+         ((0, 3), {"key": ((0, 0, 1), 2)}), ((2, 3), {"key": (1, 2)}),
+         ((5, 3), {"key": ((2, 2, 1), 1)}), without={"0-d": "there is no dim to index"},
+         )  # fmt: skip
 movement("slice_backward", _loop_slice_backward,
          ((2, 3), {"shape": (5, 7), "ranges": ((1, 5, 2), (0, 7, 3))}),
          ((0, 2), {"shape": (0, 3), "ranges": ((0, 0, 1), (1, 3, 1))}),

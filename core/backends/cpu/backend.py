@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.lowering import prepared
 from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
@@ -118,13 +119,18 @@ class CpuBackend:
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
-        record = lowering.record(name, inputs, out, attrs)
-        if record is not None:
+        if simd.library is not None:
             try:
-                simd.run([record], [name])
-                return
+                words = prepared.message(name, inputs, out, attrs)
+                if words is not None:
+                    simd.library.run(words, (name,))
+                    return
+                record = lowering.record(name, inputs, out, attrs)
+                if record is not None:
+                    simd.run([record], [name])
+                    return
             except (IndexError, SizeError, simd.Refused):
-                pass  # `bind` names the shape, NumPy's kernel the index, and takes other operands
+                pass  # `bind` names shape and index, and takes other operands
         try:
             with np.errstate(all="ignore"):
                 self.bind(name, inputs, out, attrs)()

@@ -193,12 +193,8 @@ def _topk(out: Array, x: Array, *, k: int, dim: int, largest: bool) -> None:
     out[...] = np.take(order, np.arange(k), axis=dim)
 
 
-# The number of bits that the dtype holds exactly: more could round up to 1.
-_UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
-
-
 def _rand(out: Array, *, shape: Any, dtype: DType, seed: int, offset: int) -> None:
-    drawn = philox.uniform(seed, offset, out.size, _UNIFORM_BITS.get(dtype.name, 24))
+    drawn = philox.uniform(seed, offset, out.size, philox.UNIFORM_BITS.get(dtype.name, 24))
     np.copyto(out, drawn.reshape(out.shape), casting="unsafe")
 
 
