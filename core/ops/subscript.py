@@ -256,6 +256,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
 def _is_part(source: Tensor, x: Tensor, ranges: Ranges, shape: Shape) -> bool:
     """Whether `source` is that part of x, as `getitem` gives it."""
+    if source.root is None or source.root is not x.root:
+        return False
     with no_grad():
         return source.layout == slices(x, ranges).reshape(*shape).layout
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core import ops
 from rushlight.core.basis.layout import Layout
-from rushlight.core.ops.strided import as_strided
+from rushlight.core.ops.strided import AS_STRIDED, as_strided
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor import hooks as _hooks
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -69,6 +69,12 @@ WRITTEN = Op("written", infer=lambda x, part, **_: _same(x),
 def _chain_of(x: History) -> Chain | None:
     """Where a view comes from; None for what is no view, or one that cannot be followed."""
     found: Chain | None = getattr(x, "chain", None) if x.is_view else None
+    if found is None or found[0].storage is not x.storage:
+        return None
+    if found[0].layout != found[2]:  # the root changed its shape in place
+        here = x.layout
+        attrs = {"shape": here.shape, "strides": here.strides, "offset": here.offset}
+        found = x.chain = found[0], ((AS_STRIDED, attrs),), found[0].layout
     return found
 
 
@@ -83,7 +89,7 @@ def _follow(view: History, base: Tensor, op: Op, attrs: Mapping[str, Any]) -> No
 def _refresh(view: History) -> bool:
     """Take the history of the root again, after a recorded write; False where that is not known."""
     chain = _chain_of(view)
-    if chain is None or chain[0].storage is not view.storage or chain[0].layout != chain[2]:
+    if chain is None:
         return False
     x, steps, _ = chain
     for op, attrs in steps[:-1]:
@@ -128,6 +134,12 @@ class History(Reading):
         def requires_grad_(self, requires_grad: bool = True) -> Tensor: ...
 
     @property
+    def root(self) -> History | None:
+        """The tensor that owns the history of this memory; None for a view taken under no_grad."""
+        chain = _chain_of(self)
+        return self if not self.is_view else chain[0] if chain else None
+
+    @property
     def is_current(self) -> bool:
         """False if a recorded in-place write made this view's history out of date."""
         return self._stamp is None or self._stamp == self.storage.history
@@ -142,6 +154,8 @@ class History(Reading):
     def follow(self, base: Tensor, op: Op, attrs: Mapping[str, Any]) -> None:
         """Mark this new tensor as the view of `base` that a view op makes."""
         self.is_view = True
+        if autograd.is_grad_enabled() and not base.is_current:
+            base.refresh()
         self._stamp = base._stamp
         if autograd.is_grad_enabled():
             _follow(self, base, op, attrs)

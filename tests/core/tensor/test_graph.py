@@ -63,11 +63,21 @@ def test_views_of_strided_memory_are_written_to() -> None:
     assert rl.autograd.gradcheck(through, check) and rl.autograd.gradgradcheck(through, check)
 
 
-def test_a_view_whose_root_moved_is_refused() -> None:
-    root = rl.zeros(4)
-    view, other = root[:2], root[2:]
-    root.resize_(2, 2)
-    other.add_(leaf(2))
+def test_views_outlive_a_change_of_their_root() -> None:
+    """Of its shape; memory of another tensor is refused."""
+    p = leaf(2)
+    root: Any = rl.zeros(2, 3)
+    column, row = root[:, 1], root[0]
+    root.t_()
+    column.add_(p)
+    (row * row + root[:, 0]).sum().backward()
+    assert p.grad is not None and p.detach().tolist()[0] == root[1, 0].item()
+    assert_close(p.grad, [2 * p.detach().numpy()[0] + 1, 0.0])
+    root, other = rl.zeros(4), rl.zeros(4)
+    view = root[:2]
+    alias = root.detach()
+    root.set_(other)
+    alias.add_(leaf(4))
     with pytest.raises(RuntimeError, match="shares memory with one that was modified in place"):
         view * 2
 
@@ -78,6 +88,11 @@ def test_a_part_assigned_to_itself_is_not_written_again() -> None:
     assert x.storage.version == 1 and x.tolist() == [[0, 0], [1, 1], [0, 0]]
     x[0] = x[1]
     assert x.storage.version == 2 and x[0].tolist() == [1, 1]
+    w = leaf(2)
+    d = w.detach()
+    d[0] = w[0]  # the same number, but with a history
+    d.sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [1, 0]
 
 
 # --- hooks --------------------------------------------------------------------------------------
