@@ -44,6 +44,10 @@ class TypeMismatch(TypeError, RuntimeError):
     """Dtypes that do not fit each other; a RuntimeError too, as in torch."""
 
 
+class RangeError(ValueError, RuntimeError):
+    """A number that a dtype cannot hold; a RuntimeError too, as in torch."""
+
+
 class FormatError(RushlightError, ValueError):
     """A file from outside does not follow its format; names the file part and the value."""
 

@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, float32, float64, of_scalar
+from rushlight.core.basis.dtype import DType, as_dtype, float32, float64, int64, of_scalar
+from rushlight.core.basis.errors import RangeError
 from rushlight.core.jit import capture
+from rushlight.core.ops.common import fitted
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 
@@ -33,6 +35,10 @@ def tensor(
         out = data.detach().clone()
     else:
         array = _array(data)
+        if dtype is not None and array.size and not isinstance(data, (np.ndarray, np.generic)):
+            if as_dtype(dtype).kind in "ui":
+                for bound in (array.min(), array.max()):
+                    fitted("tensor", bound.item(), as_dtype(dtype))
         out = from_numpy(array)
         if capture.active:
             capture.made_from_values(out)
@@ -48,6 +54,8 @@ def _array(data: Any) -> npt.NDArray[Any]:
         return np.array(data, order="C")
     if isinstance(data, (bool, int, float)):
         # Python floats stay float64 until the dtype is known, so no digits are lost.
+        if isinstance(data, int):
+            fitted("tensor", data, int64)
         return np.array(data, np.float64 if isinstance(data, float) else of_scalar(data).numpy)
     try:
         array = np.array(_plain(data), order="C")
@@ -55,6 +63,8 @@ def _array(data: Any) -> npt.NDArray[Any]:
         raise ValueError(f"tensor: the lists differ in length: {error}") from None
     if array.dtype.kind == "i" and isinstance(_leaf(data), int):
         return array.astype(np.int64)  # NumPy's own default has 32 bits in the tab
+    if array.dtype.kind in "Ou" and all(isinstance(n, int) for n in array.reshape(-1).tolist()):
+        raise RangeError(f"tensor: an integer of the {type(data).__name__} does not fit int64")
     if array.dtype.kind not in "buif":
         raise TypeError(
             f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"

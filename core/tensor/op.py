@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError
+from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd
@@ -311,7 +311,7 @@ class Op:
                 f"into {target.shape}"
             )
         if meta.dtype is not target.dtype:
-            raise TypeError(
+            raise TypeMismatch(
                 f"{self.name}_: the result is {meta.dtype.name}, which does not fit in place "
                 f"into {target.dtype.name}"
             )
