@@ -48,6 +48,10 @@ class LinalgError(RushlightError, RuntimeError):
     """A matrix is singular, not positive definite, or a method of linear algebra did not end."""
 
 
+class RangeError(ValueError, RuntimeError):
+    """A number that a dtype cannot hold; a RuntimeError too, as in torch."""
+
+
 class FormatError(RushlightError, ValueError):
     """A file from outside does not follow its format; names the file part and the value."""
 

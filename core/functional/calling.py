@@ -7,6 +7,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any
 
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.ops.common import check_tensors, is_tensor
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor import autograd
@@ -30,7 +31,7 @@ def _write(name: str, out: Any, value: Any) -> Any:
     if out.requires_grad or (value.requires_grad and autograd.is_grad_enabled()):
         raise RuntimeError(f"{name}: out= is not differentiated; call it under no_grad, or without")
     if value.dtype.category > out.dtype.category:
-        raise TypeError(f"{name}: {value.dtype.name} does not fit out={out.dtype.name}")
+        raise TypeMismatch(f"{name}: {value.dtype.name} does not fit out={out.dtype.name}")
     if value.device is not out.device:
         raise ValueError(f"{name}: the result is on {value.device}, out= on {out.device}")
     if value.shape == out.shape:

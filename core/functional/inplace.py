@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.declare import METHODS, method
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor.grad_mode import needs_gradient
@@ -53,7 +53,7 @@ def _inplace(name: str) -> Callable[..., Any]:
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
             )
         if out.dtype.category > x.dtype.category:
-            raise TypeError(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
+            raise TypeMismatch(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
                             f"{x.dtype.name}")  # fmt: skip
         return copy_(x, out)
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 def _mean_input(name: str, x: Tensor) -> Tensor:
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype; use x.float().{name}()")
+        raise TypeMismatch(
+            f"{name}: {x.dtype.name} is not a floating dtype; use x.float().{name}()"
+        )
     return x
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import bool_, uint8
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import MOST_ELEMENTS
 from rushlight.core.basis.packed import features_of, packed_bytes
 from rushlight.core.ops.binary import where
@@ -189,7 +189,7 @@ def attention(
         ):
             raise ShapeError(f"attention: {name} is {part.shape}; it must expand to {full}")
     if mask is not None and mask.dtype is not bool_:
-        raise TypeError(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
+        raise TypeMismatch(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
     if sinks is not None:
         if sinks.shape != q.shape[1:2]:
             raise ShapeError(f"attention: sinks are {sinks.shape}; they must be {q.shape[1:2]}")

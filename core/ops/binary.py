@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import bool_, float32, of_scalar, result_type
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
 from rushlight.core.ops.declare import method, public
@@ -46,26 +47,27 @@ def binary(
     *grads: Rule,
     bools: str | None = None,
     also: tuple[str, ...] = (),
+    wrap: bool = True,
 ) -> Binary:
     """Declare an op of two operands, one of which may be a Python number: rl.NAME, Tensor.NAME.
 
     wgsl: see `Elementwise`. bools: the hint for two booleans if they are refused, as in torch, else
-    None. also: more names of the method. A row of simd_kernels/elementwise.def of the same name is
-    its C kernel.
+    None. also: more names of the method. wrap: see `operands`. A row of
+    simd_kernels/elementwise.def of the same name is its C kernel.
     """
-    return _named(_binary(name, numpy, wgsl, *grads, bools=bools), name, doc, also)
+    return _named(_binary(name, numpy, wgsl, *grads, bools=bools, wrap=wrap), name, doc, also)
 
 
 def _binary(
     name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], *grads: Rule,
-    bools: str | None = None,
+    bools: str | None = None, wrap: bool = True,
 ) -> Binary:  # fmt: skip
     """The op of a row, without a public name."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
-        x, y = operands(name, a, b, wrap=True)
+        x, y = operands(name, a, b, wrap=wrap)
         if bools is not None and x.dtype is bool_:
             raise TypeError(f"{name}: two bool operands are not supported; {bools}")
         return op(x, y)
@@ -79,7 +81,7 @@ def comparison(
     """Declare a comparison, with booleans as results; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False)
-    return _named(lambda a, b: op(*operands(name, a, b)), name, doc, also)
+    return _named(lambda a, b: op(*operands(name, a, b, wrap=True)), name, doc, also)
 
 
 def _or_unequal(compare: Binary) -> Binary:
@@ -104,9 +106,9 @@ def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: st
     op = Op(name, infer=_infer, differentiable=False)
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
-        x, y = operands(name, a, b)
+        x, y = operands(name, a, b, wrap=True)
         if x.dtype.kind not in "bui":
-            raise TypeError(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
+            raise TypeMismatch(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
         return op(x, y)
 
     return _named(call, name, doc, also)
@@ -169,15 +171,16 @@ remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    rule(lambda c, g, a, b: -g * floor(a / b), A, B), bools=_CONVERT,
                    also=("__mod__",))  # fmt: skip
 _pow = _binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"},
-               rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT), bools=_CONVERT)  # fmt: skip
+               rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT),
+               bools=_CONVERT, wrap=False)  # fmt: skip
 maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
                  "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
-                 rule(lambda c, g, a, b: _share(g, b, a), A, B))  # fmt: skip
+                 rule(lambda c, g, a, b: _share(g, b, a), A, B), wrap=False)  # fmt: skip
 minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a, b)"},
                  "The smaller of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, b, a), A, B),
-                 rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
+                 rule(lambda c, g, a, b: _share(g, a, b), A, B), wrap=False)  # fmt: skip
 
 eq = comparison("eq", np.equal, "a == b", "a == b.")
 ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
@@ -234,6 +237,8 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'
         )
+    if rounding_mode is None:
+        a, b = (float(v) if isinstance(v, int) else v for v in (a, b))
     x, y = operands("div", a, b)
     if x.dtype.kind in "fc":
         return DIV(x, y) if rounding_mode is None else trunc(DIV(x, y))
@@ -315,7 +320,7 @@ WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_wh
 def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
     if condition.dtype is not bool_:
-        raise TypeError(f"where: condition is {condition.dtype.name}; it must be bool")
+        raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
     values = numbers("where", (a, b))
     ranks = [
         (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
@@ -341,7 +346,7 @@ def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
     if mask.dtype is not bool_:
-        raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
+        raise TypeMismatch(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     # The value is converted to the dtype of x, so that no element of x loses digits.
     broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))

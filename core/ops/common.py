@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -16,7 +17,9 @@ from rushlight.core.basis.dtype import (
     promote_types,
     result_type,
 )
+from rushlight.core.basis.errors import RangeError
 from rushlight.core.basis.layout import Layout, broadcast_shapes
+from rushlight.core.basis.limits import finfo
 from rushlight.core.jit import capture
 from rushlight.core.tensor import op as _op
 from rushlight.core.tensor.op import Meta, Op
@@ -76,35 +79,44 @@ def modular(value: Scalar, dtype: DType) -> Scalar:
     return rest - 2**bits if dtype.kind == "i" and rest >= 2 ** (bits - 1) else rest
 
 
-def check_fits(name: str, value: Scalar, dtype: DType) -> None:
-    """Raise ValueError for a number that `dtype` cannot hold; a fraction may be cut off."""
+def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
+    """`value` as `dtype` holds it; RangeError for one that it cannot hold.
+
+    A fraction is cut off, infinity stays, and a negative number wraps around in an unsigned dtype
+    that holds its amount, as in torch.
+    """
     try:
-        if dtype.kind not in "ui" or isinstance(value, complex):
-            complex(value)
-            return
-        info = np.iinfo(dtype.numpy)
-        if info.min <= int(value) <= info.max:
-            return
+        if dtype.kind == "c" or isinstance(value, complex):
+            return value
+        if dtype.kind == "f":
+            amount = abs(float(value))
+            # 448 is the largest number of float8_e4m3fn: every dtype holds it.
+            if amount <= 448 or not math.isfinite(amount) or amount <= finfo(dtype).max:
+                return value
+        elif dtype.kind not in "ui":
+            return bool(value)
+        else:
+            info = np.iinfo(dtype.numpy)
+            least = info.min if dtype.kind == "i" else -int(info.max)
+            if least <= int(value) <= info.max:
+                return modular(int(value), dtype)
     except (OverflowError, ValueError):
         pass
-    raise ValueError(f"{name}: {value} does not fit dtype {dtype.name}")
+    raise RangeError(f"{name}: {value} does not fit dtype {dtype.name}")
 
 
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
     """The operands of an elementwise op with torch's promotion, expanded to one shape.
 
-    wrap: a Python integer out of the dtype's range wraps around; otherwise it raises ValueError.
+    wrap: a Python integer out of the dtype's range wraps around; otherwise it raises RangeError.
     """
     first = values[0]
     if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
-        dtype, shape = first.dtype, first.layout.shape  # type: ignore[union-attr]
+        dtype, shape, place = first.dtype, first.layout.shape, first.storage.device  # type: ignore[union-attr]
         for v in values:
-            if (
-                not is_tensor(v)
-                or v.dtype is not dtype  # type: ignore[union-attr]
-                or v.layout.shape != shape  # type: ignore[union-attr]
-                or v.storage.device is not first.storage.device  # type: ignore[union-attr]
-            ):
+            if not is_tensor(v) or v.dtype is not dtype or v.layout.shape != shape:  # type: ignore[union-attr]
+                break
+            if v.storage.device is not place:  # type: ignore[union-attr]
                 break
         else:
             return list(values)  # type: ignore[arg-type]
@@ -114,23 +126,32 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
         raise TypeError(f"{name}: one of the operands must be a Tensor")
     ranks = [(v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0) for v in values]  # type: ignore[union-attr,arg-type]
     dtype = result_type(*ranks)
-    if wrap:
-        values = tuple(v if is_tensor(v) else modular(v, dtype) for v in values)  # type: ignore[arg-type]
-    device = next((t.device for t in tensors if t.ndim), tensors[0].device)  # type: ignore[union-attr]
-    return converted(name, values, dtype, device)
+    return converted(name, values, dtype, tensors[0].device, wrap=wrap)  # type: ignore[union-attr]
 
 
 def converted(
-    name: str, values: tuple[TensorLike, ...], dtype: DType, device: Device
+    name: str, values: tuple[TensorLike, ...], dtype: DType, device: Device, *, wrap: bool = False
 ) -> list[Tensor]:
-    """The operands in `dtype`, expanded to one shape; 0-d tensors of the host on `device`."""
+    """The operands in `dtype`, expanded to one shape; 0-d ones on cpu go to the others' device."""
+    if device is HOST:
+        device = next((v.device for v in values if is_tensor(v) and v.device is not HOST), HOST)  # type: ignore[union-attr]
     found = [
-        v.to(dtype) if is_tensor(v) else constant(v, dtype, device)  # type: ignore[union-attr,arg-type]
-        for v in values
-    ]
-    found = [t if t.ndim or t.device is not HOST else t.to(device) for t in found]
+        beside_others(v, device).to(dtype) if is_tensor(v)  # type: ignore[arg-type]
+        else constant(_whole(name, v, dtype, wrap), dtype, device) for v in values  # type: ignore[arg-type]
+    ]  # fmt: skip
     shape = broadcast_shapes(name, *(t.shape for t in found))
     return [t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape) for t in found]
+
+
+def beside_others(x: Tensor, device: Device) -> Tensor:
+    """A 0-d tensor on cpu on `device`; others as they are."""
+    return x.to(device) if x.storage.device is HOST is not device and not x.ndim else x
+
+
+def _whole(name: str, value: Scalar, dtype: DType, wrap: bool) -> Scalar:
+    if dtype.kind not in "ui":
+        return value
+    return modular(value, dtype) if wrap else fitted(name, value, dtype)
 
 
 def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.dtype import float32, int64
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, normalize_dim
 from rushlight.core.ops.common import TensorLike, is_tensor
 from rushlight.core.ops.creation import full
@@ -90,7 +90,7 @@ RAVEL_INDEX = Op("ravel_index", infer=_infer_ravel, differentiable=False)
 
 def _integers(name: str, index: Tensor) -> Tensor:
     if index.dtype.kind not in "ui":
-        raise TypeError(f"{name}: index is {index.dtype.name}; it must be an integer dtype")
+        raise TypeMismatch(f"{name}: index is {index.dtype.name}; it must be an integer dtype")
     return index
 
 

@@ -126,7 +126,7 @@ def check_float(name: str, **tensors: Any) -> None:
     """Raise TypeError for the first of `tensors` that is not of a floating dtype."""
     for label, t in tensors.items():
         if t is not None and t.dtype.kind not in "fq":
-            raise TypeError(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
+            raise TypeMismatch(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
 
 
 def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:

@@ -17,7 +17,7 @@ from rushlight.core.basis.layout import (
     normalize_dim,
     normalize_dims,
 )
-from rushlight.core.ops.common import Scalar, check_fits
+from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -328,8 +328,7 @@ def pad(
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")
-    value = 0 if value is None else value
-    check_fits("pad", value, x.dtype)
+    value = fitted("pad", 0 if value is None else value, x.dtype)
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise ShapeError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, as_dtype
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -108,7 +108,7 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
     """The number of elements of the normalised dims; checks the dims, weight and bias."""
     want = (shape,) if isinstance(shape, int) else tuple(shape)
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
+        raise TypeMismatch(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
         raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
     for part in parts:

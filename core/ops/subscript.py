@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.dtype import bool_, int64
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import is_tensor
@@ -40,7 +40,7 @@ def _part(x: Tensor, part: Any) -> Any:
     if part is None or part is Ellipsis or isinstance(part, slice):
         return part
     if isinstance(part, (bool, np.bool_)):
-        raise TypeError("index: a Python bool is not supported; use a bool tensor, or None")
+        raise TypeMismatch("index: a Python bool is not supported; use a bool tensor, or None")
     if isinstance(part, (list, range, np.ndarray)):
         part = x.from_host(part)
     if is_tensor(part):

@@ -12,6 +12,7 @@ import numpy as np
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import PARTS, DType, bool_, int64, uint8
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
@@ -82,7 +83,7 @@ def unary(
     def call(x: Tensor) -> Tensor:
         if not cast and x.dtype is bool_:
             if boolean is None:
-                raise TypeError(
+                raise TypeMismatch(
                     f"{name}: bool is not supported; convert with .long() or .float() first"
                 )
             return op(x.to(uint8 if boolean is bool_ else boolean)).to(boolean)
@@ -318,7 +319,7 @@ _NOT = Op("bitwise_not", infer=_infer_same, differentiable=False)
 def bitwise_not(x: Tensor) -> Tensor:
     """Every bit of an integer flipped, or a boolean negated. TypeError for floating point."""
     if x.dtype.kind not in "bui":
-        raise TypeError(f"bitwise_not: {x.dtype.name} is not a bool or an integer dtype")
+        raise TypeMismatch(f"bitwise_not: {x.dtype.name} is not a bool or an integer dtype")
     return _NOT(x)
 
 
@@ -362,5 +363,5 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     """
     if dtype.kind == "q" or (x.dtype.kind == "q" and not dtype.is_floating_point):
         hint = "; dequantize() it first" if x.dtype.kind == "q" else ""
-        raise TypeError(f"to: converting {x.dtype.name} to {dtype.name} is not supported{hint}")
+        raise TypeMismatch(f"to: converting {x.dtype.name} to {dtype.name} is not supported{hint}")
     return CAST(x, dtype=dtype)

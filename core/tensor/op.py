@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError
+from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd
@@ -64,7 +64,7 @@ class Context:
 COMPLEX = frozenset(
     "add sub mul div neg abs eq ne conj sum matmul cast copy full where permute expand view slice "
     "slice_backward flip pad cat gather scatter scatter_add index_select index_add assign put "
-    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer".split()
+    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer index".split()
 )
 Uses = int | str  # the index of an input, or "out"
 
@@ -324,7 +324,7 @@ class Op:
                 f"into {target.shape}"
             )
         if meta.dtype is not target.dtype:
-            raise TypeError(
+            raise TypeMismatch(
                 f"{self.name}_: the result is {meta.dtype.name}, which does not fit in place "
                 f"into {target.dtype.name}"
             )

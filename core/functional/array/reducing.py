@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import int64
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.ops.binary import Binary, div, maximum, minimum, mul, where
@@ -49,7 +49,7 @@ def scatter_reduce(
         raise ValueError(f"scatter_reduce: reduce is {reduce!r}; supported: sum, prod, mean, amax, "
                          "amin")  # fmt: skip
     if src.dtype is not x.dtype:
-        raise TypeError(f"scatter_reduce: src is {src.dtype.name}, x {x.dtype.name}")
+        raise TypeMismatch(f"scatter_reduce: src is {src.dtype.name}, x {x.dtype.name}")
     d = normalize_dim("scatter_reduce", dim, x.shape)
     if x.ndim == 0:
         flat = scatter_reduce(x.reshape(1), 0, index.reshape(-1), src.reshape(-1), reduce,

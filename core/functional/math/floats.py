@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rushlight.core.basis.dtype import int32, int64
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.basis.limits import finfo
 from rushlight.core.ops.binary import floor_divide, mul, remainder, where
@@ -53,7 +53,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
 def frexp(x: Tensor) -> Frexp:
     """(mantissa, exponent), the exponent int32; 0, inf and nan are mantissas with exponent 0."""
     if not x.dtype.is_floating_point:
-        raise TypeError(f"frexp: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"frexp: {x.dtype.name} is not a floating dtype")
     wide = widened(x)
     _, e = _parts(wide)
     half = floor(e / 2)
@@ -66,7 +66,9 @@ def nextafter(x: Tensor, other: Tensor) -> Tensor:
     """The next number of the dtype from x towards `other`; float32 and float64."""
     a, b = operands("nextafter", x, other)
     if a.dtype.name not in ("float32", "float64"):
-        raise TypeError(f"nextafter: {a.dtype.name} is not supported; supported: float32, float64")
+        raise TypeMismatch(
+            f"nextafter: {a.dtype.name} is not supported; supported: float32, float64"
+        )
     info = finfo(a.dtype)
     digits = 53 if a.dtype.itemsize == 8 else 24
     low = math.frexp(info.tiny)[1]
@@ -103,7 +105,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The index along each dim of `shape` of flat indices."""
     if indices.dtype.kind not in "ui":
-        raise TypeError(f"unravel_index: {indices.dtype.name} is not an integer dtype")
+        raise TypeMismatch(f"unravel_index: {indices.dtype.name} is not an integer dtype")
     found = []
     for n in reversed([shape] if isinstance(shape, int) else list(shape)):
         found.append(remainder(indices, n))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.common import TensorLike
@@ -26,7 +26,9 @@ def _check(name: str, dims: int, **tensors: Tensor) -> None:
 
 def _product(name: str, a: Tensor, b: Tensor) -> Tensor:
     if a.dtype is not b.dtype:
-        raise TypeError(f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()")
+        raise TypeMismatch(
+            f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()"
+        )
     return matmul(a, b)
 
 

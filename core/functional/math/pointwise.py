@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.clamping import clamp
 from rushlight.core.ops.binary import (
@@ -63,7 +64,7 @@ def rad2deg(x: Tensor) -> Tensor:
 def positive(x: Tensor) -> Tensor:
     """The tensor itself; TypeError for booleans."""
     if x.dtype.name == "bool":
-        raise TypeError("positive: bool is not supported")
+        raise TypeMismatch("positive: bool is not supported")
     return x
 
 
@@ -72,7 +73,7 @@ def positive(x: Tensor) -> Tensor:
 def frac(x: Tensor) -> Tensor:
     """x - trunc(x); floating dtypes."""
     if not x.dtype.is_floating_point:
-        raise TypeError(f"frac: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"frac: {x.dtype.name} is not a floating dtype")
     return x - trunc(x).detach()
 
 
@@ -324,7 +325,7 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """x + value * tensor1 / tensor2; floating dtypes."""
     if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
-        raise TypeError("addcdiv: integers are not divided; convert them to a floating dtype")
+        raise TypeMismatch("addcdiv: integers are not divided; convert them to a floating dtype")
     return x + (tensor1 / tensor2 if value == 1 else tensor1 / tensor2 * value)
 
 

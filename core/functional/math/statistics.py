@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.basis.dtype import DType, as_dtype, float64, int32, int64, result_type
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.functional.reductions import mean, std, var
@@ -108,7 +108,7 @@ def _quantile(
     skip: bool,
 ) -> Tensor:  # fmt: skip
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype")
     ways = ("linear", "lower", "higher", "midpoint", "nearest")
     if interpolation not in ways:
         raise ValueError(f"{name}: interpolation is {interpolation!r}; supported: {ways}")

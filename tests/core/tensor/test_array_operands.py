@@ -90,3 +90,54 @@ def test_functions_of_numpy_give_tensors() -> None:
     assert x.sum(np.int64(0)).item() == 5  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="requires grad"):
         np.exp(rl.ones(2, requires_grad=True))
+
+
+def _ones(dtype: Any) -> Callable[[str], Any]:
+    return lambda device: rl.ones(2, dtype=dtype, device=device)
+
+
+INT8, UINT8 = _ones(rl.int8), _ones(rl.uint8)
+OUT_OF_RANGE: dict[str, Callable[[Any], Any]] = {
+    "tensor": lambda d: rl.tensor([300], dtype=rl.int8, device=d),
+    "tensor of floats": lambda d: rl.tensor([1, 300.5], dtype=rl.int8, device=d),
+    "tensor of nan": lambda d: rl.tensor(float("nan"), dtype=rl.int32, device=d),
+    "tensor without dtype": lambda d: rl.tensor([2**63], device=d),
+    "tensor of one": lambda d: rl.tensor(2**70, device=d),
+    "full": lambda d: rl.full((2,), 300, dtype=rl.int8, device=d),
+    "full of floats": lambda d: rl.full((2,), 1e5, dtype=rl.float16, device=d),
+    "fill_": lambda d: INT8(d).fill_(300),
+    "assignment": lambda d: INT8(d).__setitem__(0, -129),
+    "pow": lambda d: INT8(d) ** 300,
+    "clamp": lambda d: INT8(d).clamp(max=300),
+    "masked_fill": lambda d: UINT8(d).masked_fill(UINT8(d) > 0, 256),
+    "where": lambda d: rl.where(INT8(d) > 0, INT8(d), 300),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_a_constant_out_of_range_raises(name: str, device: str) -> None:
+    with pytest.raises(rl.errors.RangeError, match=r"^\w+: .*does not fit (dtype )?\w+"):
+        OUT_OF_RANGE[name](device)
+
+
+def test_where_constants_wrap(device: str) -> None:
+    x, u = INT8(device), UINT8(device)
+    assert (x + 300).tolist() == [45, 45] and (x == 300).tolist() == [False, False]
+    assert (x < 300).tolist() == [True, True] and (x & 257).tolist() == [1, 1]
+    assert u.fill_(-1).tolist() == [255, 255] and (u & -2).tolist() == [254, 254]
+    assert (x / 400).tolist() == pytest.approx([0.0025, 0.0025])
+    assert rl.tensor([-1], dtype=rl.uint8).tolist() == [255]
+    assert rl.tensor(np.array([300]), dtype=rl.int8).tolist() == [44]
+    assert rl.full((1,), float("inf"), dtype=rl.float16, device=device).item() == float("inf")
+
+
+def test_a_number_on_cpu_goes_to_the_others(device: str) -> None:
+    x, two = rl.ones(2, device=device), rl.tensor(2.0, requires_grad=True)
+    for found in (x + two, two + x, x.clone().add_(two.detach()), rl.where(x > 0, two + 1, x)):
+        assert found.device is x.device and found.tolist() == [3, 3]
+    assert (two * rl.tensor(3.0, device=device)).device is x.device
+    (x * two).sum().backward()
+    assert two.grad is not None and two.grad.device.type == "cpu" and two.grad.item() == 2
+    if device != "cpu":
+        with pytest.raises(ValueError, match="tensors on"):
+            x + rl.ones(2)
