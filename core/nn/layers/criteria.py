@@ -30,6 +30,7 @@ from rushlight.core.functional.network.losses import (
     triplet_margin_with_distance_loss,
 )
 from rushlight.core.nn.layers.fixed import Fixed
+from rushlight.core.nn.layers.nonlinear import PairwiseDistance
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
@@ -216,7 +217,9 @@ class GaussianNLLLoss(Fixed):
 
     function = staticmethod(gaussian_nll_loss)
 
-    def __init__(self, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+    def __init__(
+        self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    ) -> None:
         self._fix(full=full, eps=eps, reduction=reduction)
 
 
@@ -327,8 +330,8 @@ class TripletMarginWithDistanceLoss(Fixed):
         self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        self._fix(distance_function=distance_function, margin=margin, swap=swap,
-                  reduction=reduction)  # fmt: skip
+        distance = PairwiseDistance() if distance_function is None else distance_function
+        self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 
 
 class CTCLoss(Fixed):
