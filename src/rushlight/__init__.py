@@ -55,6 +55,7 @@ from rushlight.core.basis.dtype import int16 as short
 from rushlight.core.basis.dtype import int32 as int
 from rushlight.core.basis.dtype import int64 as long
 from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.basis.layout import Size
 from rushlight.core.basis.limits import finfo, iinfo
 from rushlight.core.basis.quantized import *  # noqa: F403
 from rushlight.core.functional.declared import *  # noqa: F403
@@ -71,6 +72,7 @@ from rushlight.core.tensor.autograd import (
     set_grad_enabled,
 )
 from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
@@ -86,15 +88,17 @@ for _module in (
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
+    "Size",
     "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
     "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
-    "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
+    "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed",
     "models", "nan",
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
+    "set_printoptions",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
