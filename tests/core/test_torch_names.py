@@ -85,9 +85,12 @@ def test_batches() -> None:
 
 def test_a_shape_is_a_size() -> None:
     shape = rl.zeros(2, 3, 4).shape
-    for found, expected in ((shape, (2, 3, 4)), (shape[1:], (3, 4)), (shape + (5,), (2, 3, 4, 5)),
-                            ((5,) + shape[:1], (5, 2)), (shape[:1] * 2, (2, 2)),
-                            (rl.Size([6]), (6,)), (rl.zeros(shape[1:]).size(), (3, 4))):  # fmt: skip
+    cases: list[tuple[Any, tuple[int, ...]]] = [
+        (shape, (2, 3, 4)), (shape[1:], (3, 4)), (shape + (5,), (2, 3, 4, 5)),
+        ((5,) + shape[:1], (5, 2)), (shape[:1] * 2, (2, 2)), (rl.Size([6]), (6,)),
+        (rl.zeros(shape[1:]).size(), (3, 4)),
+    ]  # fmt: skip
+    for found, expected in cases:
         assert type(found) is rl.Size and found == expected and hash(found) == hash(expected)
         assert found.numel() == math.prod(expected)
     assert shape[-1] == 4 and rl.Size().numel() == 1 and repr(shape) == "(2, 3, 4)"
