@@ -157,7 +157,6 @@ class _ConvTranspose(_Conv):
         )  # fmt: skip
         self.output_padding = _tuple(output_padding, self.rank)
 
-
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(n, in_channels, ...) -> (n, out_channels, ...); also without n.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core import ops
 from rushlight.core.basis import dtype as _d
+from rushlight.core.basis.layout import Size
 from rushlight.core.functional.declared import Declared
 from rushlight.core.functional.fourier.parts import real
 from rushlight.core.ops.complex import imag
@@ -48,6 +49,11 @@ class Methods(Declared):
     """Sizes and strides of a tensor, and conversions to other dtypes."""
 
     __slots__ = ()
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dims."""
+        return Size(self.layout.shape)
 
     cpu = _cpu
     T, mT = property(_reversed), property(_swapped)

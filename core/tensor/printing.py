@@ -1,10 +1,9 @@
-"""Text of a tensor: torch's layout, four digits; large tensors without their middle."""
+"""Text of a tensor: torch's layout; large tensors without their middle. Options as in torch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,13 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-
-@dataclass
-class _Options:
-    """torch's options, with its defaults; sci_mode None: as the values ask for it."""
-
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
-
-
-_PROFILES = {
-    "default": _Options(),
-    "short": _Options(precision=2, edgeitems=2),
-    "full": _Options(threshold=math.inf),
+_DEFAULT = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+_PROFILES: dict[str, dict[str, Any]] = {
+    "default": _DEFAULT,
+    "short": {**_DEFAULT, "precision": 2, "edgeitems": 2},
+    "full": {**_DEFAULT, "threshold": math.inf},
 }
-_options = _Options()
+_options: dict[str, Any] = dict(_DEFAULT)
 
 
 def set_printoptions(
@@ -40,33 +28,27 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Options of printing tensors, as in torch; what is None stays, except sci_mode.
+    """Set how tensors are printed, as in torch; None leaves an option as it is.
 
-    precision: digits. threshold: tensors of more elements are shown without their middle.
-    edgeitems: the items of each dim that are shown then. linewidth: characters. profile: "default",
-    "short" or "full" sets all of these first. sci_mode: True or False forces or forbids scientific
-    notation, None lets the values decide. ValueError for another profile or a negative number.
+    precision: digits after the point (4). threshold: the most elements printed in full (1000).
+    edgeitems: elements at each end of a dim that is cut (3). linewidth: columns (80). sci_mode:
+    whether numbers are scientific; None decides by the numbers. profile: "default", "short" or
+    "full" sets all of them first.
     """
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(
-                f"set_printoptions: profile is {profile!r}; it may be {', '.join(_PROFILES)}"
-            )
-        vars(_options).update(vars(_PROFILES[profile]))
+            raise ValueError(f"set_printoptions: profile is {profile!r}; it must be one of "
+                             f"{', '.join(_PROFILES)}")  # fmt: skip
+        _options.update(_PROFILES[profile])
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
              "linewidth": linewidth}  # fmt: skip
-    for name, value in given.items():
-        if value is None:
-            continue
-        if value < 0:
-            raise ValueError(f"set_printoptions: {name} is {value}; it must not be negative")
-        setattr(_options, name, value)
-    _options.sci_mode = sci_mode
+    _options.update({name: value for name, value in given.items() if value is not None})
+    _options["sci_mode"] = sci_mode
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options that `set_printoptions` sets, by name."""
-    return dict(vars(_options))
+    """The options of `set_printoptions` as they are now."""
+    return dict(_options)
 
 
 def _formatter(values: Array) -> Callable[[Any], str]:
@@ -88,9 +70,11 @@ def _formatter(values: Array) -> Callable[[Any], str]:
     signed = values[np.isfinite(values) & (values != 0)].astype(np.float64)
     finite = np.abs(signed)
     whole = bool(np.all(finite == np.ceil(finite)))
-    scientific = _options.sci_mode
-    if scientific is None:
-        scientific = bool(finite.size) and bool(
+    scientific, digits = _options["sci_mode"], _options["precision"]
+    if not finite.size:
+        scientific = False
+    elif scientific is None:
+        scientific = bool(
             finite.max() > 1e8 or finite.max() / finite.min() > 1000 or finite.min() < 1e-4
         )
 
@@ -98,8 +82,8 @@ def _formatter(values: Array) -> Callable[[Any], str]:
         if not np.isfinite(v):
             return str(v)
         if scientific:
-            return f"{v:.{_options.precision}e}"
-        return f"{v:.0f}." if whole else f"{v:.{_options.precision}f}"
+            return f"{v:.{digits}e}"
+        return f"{v:.0f}." if whole else f"{v:.{digits}f}"
 
     width = max((len(one(v)) for v in signed.tolist()), default=0)
     return lambda v: one(v).rjust(width)
@@ -107,7 +91,7 @@ def _formatter(values: Array) -> Callable[[Any], str]:
 
 def _summary(values: Array) -> Array:
     """The printed elements: the first and last few of every long dim."""
-    edge = _options.edgeitems
+    edge = _options["edgeitems"]
     for d, n in enumerate(values.shape):
         if n > 2 * edge:
             values = np.take(values, [*range(edge), *range(n - edge, n)], axis=d)
@@ -117,14 +101,14 @@ def _summary(values: Array) -> Array:
 def _rows(values: Array, one: Callable[[Any], str], indent: int, short: bool) -> str:
     if values.ndim == 0:
         return one(values.item())
-    n, edge = values.shape[0], _options.edgeitems
+    n, edge = values.shape[0], _options["edgeitems"]
     cut = short and n > 2 * edge
     shown = [*range(edge), *range(n - edge, n)] if cut else list(range(n))
     if values.ndim == 1:
         parts = [one(values[i].item()) for i in shown]
         if cut:
             parts.insert(edge, " ...")
-        per_line = max(1, (_options.linewidth - indent) // (max(map(len, parts), default=1) + 2))
+        per_line = max(1, (_options["linewidth"] - indent) // (max(map(len, parts), default=1) + 2))
         lines = [", ".join(parts[i : i + per_line]) for i in range(0, len(parts), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     blocks = [_rows(values[i], one, indent + 1, short) for i in shown]
@@ -141,7 +125,7 @@ def format_tensor(values: Array | None, shape: tuple[int, ...], notes: list[str]
     if values.size == 0:
         body = "[]" if len(shape) == 1 else f"[], size={shape}"
     else:
-        short = values.size > _options.threshold
+        short = values.size > _options["threshold"]
         one = _formatter(_summary(values) if short else values)
         body = _rows(values, one, len("tensor("), short)
     return f"tensor({', '.join([body, *notes])})"

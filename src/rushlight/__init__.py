@@ -59,6 +59,7 @@ from rushlight.core.basis.dtype import int16 as short
 from rushlight.core.basis.dtype import int32 as int
 from rushlight.core.basis.dtype import int64 as long
 from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.basis.layout import Size
 from rushlight.core.basis.limits import finfo, iinfo
 from rushlight.core.basis.quantized import *  # noqa: F403
 from rushlight.core.functional.declared import *  # noqa: F403
@@ -91,6 +92,7 @@ for _module in (
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
+    "Size",
     "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "cdouble", "cfloat", "compile",
     "complex64", "complex128", "cuda", "debug", "device",
     "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",

@@ -39,7 +39,7 @@ def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | No
     else:
         d = normalize_dim("unique", dim, x.shape)
         moved = x.transpose(0, d)
-        shape = (x.shape[d],)
+        shape = x.shape[d : d + 1]
         rows = moved.reshape(x.shape[d], x.numel() // max(x.shape[d], 1))
     at = None
     if ordered:

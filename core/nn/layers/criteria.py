@@ -217,9 +217,7 @@ class GaussianNLLLoss(Fixed):
 
     function = staticmethod(gaussian_nll_loss)
 
-    def __init__(
-        self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         self._fix(full=full, eps=eps, reduction=reduction)
 
 
