@@ -539,6 +539,7 @@ class Declared(Meta):
     __pow__ = _op_pow
     __radd__ = _op_add
     __rand__ = _op_bitwise_and
+    __rdiv__ = _op_rdiv
     __rfloordiv__ = _op_rfloordiv
     __rlshift__ = _op_rlshift
     __rmatmul__ = _op_reversed_matmul

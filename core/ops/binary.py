@@ -263,7 +263,7 @@ def reversed_sub(b: TensorLike, a: TensorLike) -> Tensor:
     return _sub(a, b)
 
 
-@method("__rtruediv__")
+@method("__rtruediv__", "__rdiv__")
 def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
     """a / b, with the operands exchanged."""
     return div(a, b)

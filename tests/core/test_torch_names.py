@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import rushlight as rl
 
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
            "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
            "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
@@ -114,3 +118,33 @@ def test_print_options() -> None:
     finally:
         rl.set_printoptions(profile="default")
     assert repr(x) == "tensor([1.2346, 2.5000])"
+
+
+# --- docs/torch.md ------------------------------------------------------------------------------
+
+
+def _rows() -> dict[str, list[str]]:
+    lines = (ROOT / "docs" / "torch.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {cells[0]: cells[1:] for cells in rows if len(cells) == 5 and cells[0] != "torch"}
+
+
+@pytest.mark.native
+def test_the_table_of_torchs_names_is_true() -> None:
+    names = json.loads((ROOT / "tests/core/data/torch_names.json").read_text(encoding="utf-8"))
+    rows = _rows()
+    rows.pop("---")
+    assert list(rows) == list(names) and len(names) > 500
+    refused = 0
+    for name, places in names.items():
+        function, method, in_place, reason = rows[name]
+        for place in places:
+            written = place.endswith("_") and not place.endswith("__")
+            cell = function if place.startswith("torch.") else in_place if written else method
+            try:
+                reduce(getattr, place.removeprefix("torch.").split("."), rl)
+                assert cell == "yes", f"{place} is here; run make format"
+            except AttributeError:
+                refused += 1
+                assert cell == "refused" and len(reason) > 10, f"{place} is missing"
+    assert refused < 80

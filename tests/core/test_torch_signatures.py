@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 
-TORCH = json.loads((Path(__file__).parent / "data" / "torch_names.json").read_text("utf-8"))
+TORCH = json.loads((Path(__file__).parent / "data" / "torch_signatures.json").read_text("utf-8"))
 # What is not there, and why. A whole group of names by what they begin with.
 REFUSED = {
     "nn": {"Lazy": "the number of inputs is given", "Uninitialized": "of lazy layers",

@@ -1,4 +1,4 @@
-"""What torch's layers and functions are called with, written to tests/core/data/torch_names.json.
+"""What torch's layers and functions are called with: tests/core/data/torch_signatures.json.
 
     python tests/parity/make_signatures.py
 
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-OUT = Path(__file__).resolve().parents[1] / "core" / "data" / "torch_names.json"
+OUT = Path(__file__).resolve().parents[1] / "core" / "data" / "torch_signatures.json"
 MODULES = (
     "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.utils.parametrize",
     "nn.utils.parametrizations", "nn.utils.prune", "optim",
