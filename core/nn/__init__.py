@@ -77,13 +77,12 @@ from rushlight.core.nn.norm import (
 from rushlight.core.nn.parameter import Buffer, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Buffer", "Conv1d", "Conv2d",
-    "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CrossMapLRN2d", "Dropout",
-    "Embedding", "EmbeddingBag",
-    "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d",
-    "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
-    "LocalResponseNorm", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
-    "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNBase", "RNNCell", "RNNCellBase", "ReLU",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Buffer", "Conv1d", "Conv2d", "Conv3d",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CrossMapLRN2d", "Dropout",
+    "Embedding", "EmbeddingBag", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
+    "LocalResponseNorm", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter",
+    "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNBase", "RNNCell", "RNNCellBase", "ReLU",
     "Sequential", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "SyncBatchNorm", "Tanh", "Transformer",
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "parameter", "utils",

@@ -157,7 +157,6 @@ class _ConvTranspose(_Conv):
         )  # fmt: skip
         self.output_padding = _tuple(output_padding, self.rank)
 
-
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(n, in_channels, ...) -> (n, out_channels, ...); also without n.
 
@@ -173,10 +172,11 @@ class _ConvTranspose(_Conv):
         )  # fmt: skip
 
     def _extra(self, sizes: Sequence[int], wanted: list[int], ndim: int) -> tuple[int, ...]:
+        pads: Any = self.padding
         least = [
-            (n - 1) * s - 2 * int(p) + d * (k - 1) + 1
-            for n, s, p, d, k in zip(sizes, self.stride, self.padding, self.dilation,
-                                     self.kernel_size, strict=True)
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(sizes, self.stride, pads, self.dilation, self.kernel_size,
+                                     strict=True)
         ]  # fmt: skip
         extra = [a - b for a, b in zip(wanted[-self.rank :], least, strict=False)]
         fit = all(0 <= e < s for e, s in zip(extra, self.stride, strict=False))

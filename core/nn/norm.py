@@ -84,17 +84,13 @@ class RMSNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., *normalized_shape) -> the same."""
-        eps = _STEP.get(x.dtype.name, 2.0**-23) if self.eps is None else self.eps
-        return ops.rms_norm(x, self.normalized_shape, self.weight, eps)
+        return ops.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Shape, eps, and whether there are weights."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
-
-
-_STEP = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class GroupNorm(Module):

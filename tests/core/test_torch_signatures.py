@@ -22,7 +22,7 @@ REFUSED = {
                       "conv_tbc": "undocumented", "native_channel_shuffle": "undocumented"},
     "nn.utils": {"convert_conv": "there is one memory format"},
     "nn.utils.rnn": {"copy_method_params": "of torch's own module"},
-    "nn.utils.stateless": {"NamedMemberAccessor": "undocumented"},
+    "nn.utils.parametrizations": {"orthogonal": "it needs factorizations of matrices"},
 }  # fmt: skip
 # These modules are compared where they have a name; they are not complete.
 PARTIAL = ("optim", "optim.lr_scheduler", "utils.data")
@@ -38,10 +38,13 @@ def shown(value: Any) -> str:
 
 
 def parameters(fn: Any) -> list[str]:
-    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    marks: dict[Any, str] = {
+        inspect.Parameter.VAR_POSITIONAL: "*",
+        inspect.Parameter.VAR_KEYWORD: "**",
+    }
     lines = []
     for p in inspect.signature(fn).parameters.values():
-        if p.name != "self":
+        if p.name not in ("self", "_stacklevel", "out"):
             mark = marks.get(p.kind, "kw:" if p.kind is inspect.Parameter.KEYWORD_ONLY else "")
             rest = "" if p.default is inspect.Parameter.empty else f"={shown(p.default)}"
             lines.append(f"{mark}{p.name}{rest}")
@@ -56,6 +59,8 @@ def differences(ours: list[str], theirs: list[str]) -> list[str]:
     mine = [p for p in ours if not p.startswith("kw:")]
     if placed and mine and placed[0] in FIRST and mine[0] in FIRST:
         placed, mine = placed[1:], mine[1:]
+    # A generator of torch's own is the default here too, drawn from the seed.
+    placed = [p.replace("=Generator", "=None") for p in placed]
     lost = [a for i, a in enumerate(placed) if mine[i : i + 1] != [a]]
     named = {p.removeprefix("kw:") for p in ours}
     return lost + [p for p in theirs if p.startswith("kw:") and p[3:] not in named]

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch.nn.utils.prune  # not imported by torch itself
 
 OUT = Path(__file__).resolve().parents[1] / "core" / "data"
 

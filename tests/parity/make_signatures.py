@@ -23,11 +23,12 @@ from torch import nn
 OUT = Path(__file__).resolve().parents[1] / "core" / "data" / "torch_names.json"
 MODULES = (
     "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.utils.parametrize",
-    "nn.utils.parametrizations", "nn.utils.prune", "nn.utils.stateless", "optim",
+    "nn.utils.parametrizations", "nn.utils.prune", "optim",
     "optim.lr_scheduler", "utils.data",
 )  # fmt: skip
 # Helpers of torch's own modules that are no part of what its documentation lists.
 INTERNAL = {
+    "nn": "factory_kwargs",
     "nn.functional": "assert_int_or_pair boolean_dispatch handle_torch_function has_torch_function "
     "has_torch_function_unary has_torch_function_variadic ScalingType SwizzleType",
     "nn.utils.rnn": "PackedSequence_ bind invert_permutation",
@@ -49,33 +50,33 @@ Conv2d(2, 4, (3, 2), stride=2, padding=1, groups=2, padding_mode="reflect") | Co
 ConvTranspose1d(2, 3, 3) | ConvTranspose2d(3, 2, 3, stride=2, output_padding=1)
 ConvTranspose3d(2, 4, 3, groups=2, dilation=2) | Unfold(2, padding=1) | Fold((4, 4), 2)
 LayerNorm(4) | LayerNorm((2, 3), bias=False) | RMSNorm(4) | GroupNorm(2, 4, affine=False)
-BatchNorm1d(4) | BatchNorm2d(3, momentum=None, affine=False) | BatchNorm3d(2)
-SyncBatchNorm(3) | InstanceNorm1d(3) | InstanceNorm2d(3, affine=True)
-InstanceNorm3d(3, track_running_stats=True) | LocalResponseNorm(2) | CrossMapLRN2d(3, k=2.0)
+BatchNorm1d(4) | BatchNorm2d(3, momentum=None, affine=False) | BatchNorm3d(2) | SyncBatchNorm(3)
+InstanceNorm1d(3) | InstanceNorm2d(3, affine=True) | InstanceNorm3d(3, track_running_stats=True)
+LocalResponseNorm(2) | CrossMapLRN2d(3, k=2.0)
 RNN(3, 4, 2, nonlinearity="relu", bidirectional=True) | LSTM(3, 4, batch_first=True, proj_size=2)
 GRU(3, 4, bias=False, num_layers=2, dropout=0.5) | RNNCell(3, 4, nonlinearity="relu")
 LSTMCell(3, 4) | GRUCell(3, 4, bias=False) | RNNBase("GRU", 2, 3) | RNNCellBase(2, 3, True, 3)
 MaxPool1d(2) | MaxPool2d((3, 2), 2, padding=1, return_indices=True) | MaxPool3d(2, ceil_mode=True)
 MaxUnpool1d(2) | MaxUnpool2d((3, 2), 2) | MaxUnpool3d(2, padding=1) | AvgPool1d(3, padding=1)
 AvgPool2d(2, count_include_pad=False) | AvgPool3d(2, divisor_override=3)
-FractionalMaxPool2d(2, output_size=3) | FractionalMaxPool3d(2, output_ratio=0.5)
-LPPool1d(2, 3) | LPPool2d(1.5, (2, 3)) | LPPool3d(2, 2) | AdaptiveAvgPool1d(3)
-AdaptiveAvgPool2d((2, None)) | AdaptiveAvgPool3d(2) | AdaptiveMaxPool1d(2, True)
-AdaptiveMaxPool2d((2, 3)) | AdaptiveMaxPool3d(1) | ReflectionPad1d(2) | ReflectionPad2d((1, 2, 3, 0))
-ReflectionPad3d(1) | ReplicationPad1d(2) | ReplicationPad2d(1) | ReplicationPad3d(1)
-ConstantPad1d(2, 3.5) | ConstantPad2d((1, 2, 3, 4), 0.0) | ConstantPad3d(1, 2) | ZeroPad1d(1)
-ZeroPad2d((1, 0, 2, 0)) | ZeroPad3d(2) | CircularPad1d(1) | CircularPad2d(1) | CircularPad3d(1)
-ReLU() | ReLU(inplace=True) | ReLU6() | ELU(0.5) | SELU() | CELU() | GELU() | GELU("tanh")
-SiLU(inplace=True) | Mish() | Hardshrink() | Hardsigmoid() | Hardswish() | Hardtanh(-2, 2)
-LeakyReLU(0.2) | LogSigmoid() | PReLU(3) | RReLU() | Sigmoid() | Softplus() | Softshrink(0.3)
-Softsign() | Tanh() | Tanhshrink() | Threshold(0.1, 20) | GLU(1) | Softmin() | Softmax(1)
-Softmax2d() | LogSoftmax(0) | Dropout(0.2) | Dropout1d() | Dropout2d(inplace=True) | Dropout3d()
-AlphaDropout(0.3) | FeatureAlphaDropout() | CosineSimilarity() | PairwiseDistance(1.0)
-PixelShuffle(2) | PixelUnshuffle(2) | ChannelShuffle(2) | Upsample(scale_factor=2)
-Upsample((2, 3), mode="bilinear", align_corners=True) | UpsamplingNearest2d(scale_factor=2)
-UpsamplingBilinear2d((4, 4)) | Flatten() | Unflatten(1, (2, 3)) | L1Loss() | MSELoss(reduction="sum")
-CrossEntropyLoss(label_smoothing=0.1) | NLLLoss(ignore_index=2) | CTCLoss(blank=1) | KLDivLoss()
-PoissonNLLLoss() | GaussianNLLLoss(full=True) | BCELoss() | BCEWithLogitsLoss(reduction="none")
+FractionalMaxPool2d(2, output_size=3) | FractionalMaxPool3d(2, output_ratio=0.5) | LPPool1d(2, 3)
+LPPool2d(1.5, (2, 3)) | LPPool3d(2, 2) | AdaptiveAvgPool1d(3) | AdaptiveAvgPool2d((2, None))
+AdaptiveAvgPool3d(2) | AdaptiveMaxPool1d(2, True) | AdaptiveMaxPool2d((2, 3)) | AdaptiveMaxPool3d(1)
+ReflectionPad1d(2) | ReflectionPad2d((1, 2, 3, 0)) | ReflectionPad3d(1) | ReplicationPad1d(2)
+ReplicationPad2d(1) | ReplicationPad3d(1) | ConstantPad1d(2, 3.5) | ConstantPad2d((1, 2, 3, 4), 0.0)
+ConstantPad3d(1, 2) | ZeroPad1d(1) | ZeroPad2d((1, 0, 2, 0)) | ZeroPad3d(2) | CircularPad1d(1)
+CircularPad2d(1) | CircularPad3d(1) | ReLU() | ReLU(inplace=True) | ReLU6() | ELU(0.5) | SELU()
+CELU() | GELU() | GELU("tanh") | SiLU(inplace=True) | Mish() | Hardshrink() | Hardsigmoid()
+Hardswish() | Hardtanh(-2, 2) | LeakyReLU(0.2) | LogSigmoid() | PReLU(3) | RReLU() | Sigmoid()
+Softplus() | Softshrink(0.3) | Softsign() | Tanh() | Tanhshrink() | Threshold(0.1, 20) | GLU(1)
+Softmin() | Softmax(1) | Softmax2d() | LogSoftmax(0) | Dropout(0.2) | Dropout1d()
+Dropout2d(inplace=True) | Dropout3d() | AlphaDropout(0.3) | FeatureAlphaDropout()
+CosineSimilarity() | PairwiseDistance(1.0) | PixelShuffle(2) | PixelUnshuffle(2) | ChannelShuffle(2)
+Upsample(scale_factor=2) | Upsample((2, 3), mode="bilinear", align_corners=True)
+UpsamplingNearest2d(scale_factor=2) | UpsamplingBilinear2d((4, 4)) | Flatten()
+Unflatten(1, (2, 3)) | L1Loss() | MSELoss(reduction="sum") | CrossEntropyLoss(label_smoothing=0.1)
+NLLLoss(ignore_index=2) | CTCLoss(blank=1) | KLDivLoss() | PoissonNLLLoss()
+GaussianNLLLoss(full=True) | BCELoss() | BCEWithLogitsLoss(reduction="none")
 MarginRankingLoss(0.5) | HingeEmbeddingLoss() | MultiLabelMarginLoss() | HuberLoss(delta=2.0)
 SmoothL1Loss(beta=0.5) | SoftMarginLoss() | MultiLabelSoftMarginLoss() | MultiMarginLoss(2)
 CosineEmbeddingLoss(0.1) | TripletMarginLoss(p=1.0) | TripletMarginWithDistanceLoss(swap=True)
@@ -97,10 +98,13 @@ def parameters(fn: Any) -> list[str] | None:
         if known is None:
             return None
         found = inspect.signature(known)
-    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    marks: dict[Any, str] = {
+        inspect.Parameter.VAR_POSITIONAL: "*",
+        inspect.Parameter.VAR_KEYWORD: "**",
+    }
     lines = []
     for p in found.parameters.values():
-        if p.name == "self" or p.name in ("_stacklevel",):
+        if p.name == "self" or p.name in ("_stacklevel", "out"):
             continue
         mark = marks.get(p.kind, "kw:" if p.kind is inspect.Parameter.KEYWORD_ONLY else "")
         rest = "" if p.default is inspect.Parameter.empty else f"={shown(p.default)}"

@@ -43,9 +43,9 @@ from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
     "AlphaDropout", "CELU", "CosineSimilarity", "Dropout1d", "Dropout2d", "Dropout3d", "ELU",
-    "FeatureAlphaDropout", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
-    "LogSoftmax", "Mish", "PReLU", "PairwiseDistance", "RReLU", "ReLU6", "SELU", "Softmin",
-    "Softplus", "Softshrink", "Softsign", "Tanhshrink", "Threshold",
+    "FeatureAlphaDropout", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "PairwiseDistance", "RReLU", "ReLU6", "SELU",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -186,7 +186,7 @@ class Softshrink(Fixed):
 
     def extra_repr(self) -> str:
         """lambd."""
-        return str(self.lambd)
+        return str(vars(self)["lambd"])
 
 
 class Hardshrink(Softshrink):

@@ -39,8 +39,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head_bias: bool = False, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         ends = list(cutoffs)
-        if not ends or ends != sorted({int(c) for c in ends}) or not 0 < ends[0] <= ends[-1] < (
-            n_classes
+        if (
+            not ends
+            or ends != sorted({int(c) for c in ends})
+            or not 0 < ends[0] <= ends[-1] < (n_classes)
         ):
             raise ValueError(
                 f"AdaptiveLogSoftmaxWithLoss: cutoffs are {ends}; they must be integers that rise "

@@ -126,7 +126,7 @@ class TransformerEncoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
@@ -153,7 +153,7 @@ class TransformerDecoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
@@ -240,7 +240,7 @@ class Transformer(Module):
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
         num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", custom_encoder: Any = None, custom_decoder: Any = None,
+        activation: Activation = relu, custom_encoder: Any = None, custom_decoder: Any = None,
         layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
