@@ -1,73 +1,80 @@
 """Ops called one by one on cpu beside PyTorch and NumPy: ten elements, and a million.
 
-    python benchmarks/eager.py native             a Python process; 1 thread, then 2
+    python benchmarks/eager.py native             Python processes; 1 thread, then 2
     python benchmarks/eager.py tab [--site DIR]   headless Chromium: what a call costs there
 
-A call's cost is processor time on ten elements. For a million elements the sides take turns, and
-their results are compared first (1e-3 of the largest).
+A call's cost is processor time on ten elements. For a million elements each side has a process of
+its own, in turns; the results are compared first (1e-3 of the largest).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import platform
+import subprocess
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import version
 from statistics import median
 from typing import Any
 
 import numpy as np
-from measure import HERE, WEBGPU, markdown, opened, run, served
+from measure import HERE, markdown, opened, run, served
+from ops import PAGE
 from peers import TORCH, pypi
 
 ROUNDS = 5
-PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
-<link rel="icon" href="data:,">
-<script type="module">
-import { pyodide } from "./web/tab.js";
-window.measure = async (rounds) => {
-  const py = await pyodide();
-  py.FS.writeFile("/eager_work.py", await (await fetch("./eager_work.py")).text());
-  py.globals.set("rounds", rounds);
-  const text = await py.runPythonAsync(`
-import json, sys
-sys.path.insert(0, "/")
-import eager_work
-import rushlight as rl
-json.dumps(eager_work.call_seconds(eager_work.small(rl), rounds))
-`);
-  return JSON.parse(text);
-};
-</script>"""
 
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
-    """In this process, with PyTorch in it."""
-    sys.path.append(str(pypi(TORCH)))
+    """In processes of their own, in turns: two pools of threads would share the cores."""
+    peer = str(pypi(TORCH))
+    sys.path.append(peer)
     import eager_work as work
     import torch
 
     import rushlight as rl
 
-    sides = {
-        "rushlight": work.large(rl, rl.nn.functional, rl.from_numpy),
-        "torch": work.large(torch, torch.nn.functional, torch.from_numpy),
-        "numpy": work.numpys(),
-    }
-    _compare(sides["rushlight"], sides["torch"], work.DRAWN)
+    ours, theirs = (work.side(name) for name in ("rushlight", "torch"))
+    _compare(ours, theirs, work.DRAWN)
     found: dict[str, Any] = {"large": {}, "versions": {
         "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__,
         "rushlight": version("rushlight"),
     }}  # fmt: skip
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        rl.set_num_threads(threads)
-        if threads == 1:
-            found["small"] = {
-                "rushlight": work.call_seconds(work.small(rl), ROUNDS),
-                "torch": work.call_seconds(work.small(torch), ROUNDS),
-            }
-        found["large"][str(threads)] = work.turn_seconds(sides, ROUNDS)
+    both = {"rushlight": rl, "torch": torch}
+    for lib in both.values():
+        lib.set_num_threads(1)
+    found["small"] = _in_turns(both, lambda name: work.call_seconds(work.small(both[name])))
+    for threads in ("1", "2"):
+        found["large"][threads] = _in_turns(
+            ("rushlight", "torch", "numpy"), partial(_timed, threads, peer)
+        )
+    return found
+
+
+def _in_turns(
+    sides: Iterable[str], once: Callable[[str], dict[str, float]]
+) -> dict[str, dict[str, list[float]]]:
+    """The seconds of each op of each side, one sample a round."""
+    found: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
+    for _ in range(ROUNDS):
+        for side, ops in found.items():
+            for op, seconds in once(side).items():
+                ops.setdefault(op, []).append(seconds)
+    return found
+
+
+def _timed(threads: str, peer: str, side: str) -> dict[str, float]:
+    """The seconds of each op of one side, in a process of its own."""
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), peer])
+    environment = {**os.environ, "PYTHONPATH": path, **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)}  # fmt: skip
+    command = [sys.executable, str(HERE / "eager_work.py"), side, threads]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
@@ -86,10 +93,10 @@ def _compare(ours: dict[str, Any], theirs: dict[str, Any], drawn: tuple[str, ...
 def tab(chosen: argparse.Namespace) -> dict[str, Any]:
     """In one page of a headless Chromium."""
     folders = {"rushlight": chosen.site / "rushlight", "web": HERE / "web",
-               "eager_work.py": HERE / "eager_work.py"}  # fmt: skip
-    with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
+               "work.py": HERE / "eager_work.py"}  # fmt: skip
+    with served(PAGE, folders) as address, opened(address) as page:
         page.wait_for_function("'measure' in window")
-        small = page.evaluate("(rounds) => measure(rounds)", ROUNDS)
+        small = page.evaluate("(rounds) => measure(rounds, 1000)", ROUNDS)
         chromium = page.context.browser.version
     return {"small": {"rushlight": small}, "versions": {"chromium": chromium}}
 

@@ -5,8 +5,11 @@ Rushlight and PyTorch run the same functions, since their names and arguments ar
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -93,31 +96,48 @@ def numpys() -> Ops:
     }  # fmt: skip
 
 
-def call_seconds(ops: Ops, rounds: int, times: int = 1000) -> dict[str, list[float]]:
-    """Seconds of processor time that a call takes, per round; in a tab that is the clock's."""
-    found: dict[str, list[float]] = {name: [] for name in ops}
-    for _ in range(rounds):
-        for name, fn in ops.items():
+def call_seconds(ops: Ops, times: int = 1000) -> dict[str, float]:
+    """Seconds of processor time that a call takes; in a tab that is the clock's."""
+    found = {}
+    for name, fn in ops.items():
+        fn()
+        began = time.process_time()
+        for _ in range(times):
             fn()
-            began = time.process_time()
-            for _ in range(times):
-                fn()
-            found[name].append((time.process_time() - began) / times)
+        found[name] = (time.process_time() - began) / times
     return found
 
 
-def turn_seconds(sides: dict[str, Ops], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds of each op in turns, by side and op: the best of three calls in each round."""
-    found: dict[str, dict[str, list[float]]] = {s: {n: [] for n in o} for s, o in sides.items()}
-    for name in next(iter(sides.values())):
-        for _ in range(rounds):
-            for side, ops in sides.items():
-                if name not in ops:
-                    continue
-                best = float("inf")
-                for _ in range(3):
-                    began = time.perf_counter()
-                    ops[name]()
-                    best = min(best, time.perf_counter() - began)
-                found[side][name].append(best)
+def measure(rounds: int, times: int) -> dict[str, list[float]]:
+    """What a call costs here, per round: for the page."""
+    import rushlight as rl
+
+    found = [call_seconds(small(rl), times) for _ in range(rounds)]
+    return {name: [seconds[name] for seconds in found] for name in found[0]}
+
+
+def side(name: str) -> Ops:
+    """The ops of "rushlight", "torch" or "numpy"."""
+    if name == "numpy":
+        return numpys()
+    lib = import_module(name)
+    return large(lib, lib.nn.functional, lib.from_numpy)
+
+
+def best_seconds(ops: Ops) -> dict[str, float]:
+    """Seconds of each op, the best of five calls."""
+    found = dict.fromkeys(ops, float("inf"))
+    for name, fn in ops.items():
+        for _ in range(5):
+            began = time.perf_counter()
+            fn()
+            found[name] = min(found[name], time.perf_counter() - began)
     return found
+
+
+if __name__ == "__main__":
+    chosen, threads = sys.argv[1:]
+    timed = side(chosen)
+    if chosen != "numpy":
+        import_module(chosen).set_num_threads(int(threads))
+    print(json.dumps(best_seconds(timed)))

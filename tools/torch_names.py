@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "torch.md"
 # Why a name is refused. Only names that are not found are looked up.
 REFUSED = {
     "a randomized method; linalg.svd serves": "pca_lowrank svd_lowrank",
-    "LAPACK's own form of a factorization; linalg.qr serves": "geqrf ormqr",
+    "LAPACK's own form of a factorization; linalg.qr serves": "geqrf",
     "float16 has no complex form here; complex64 serves": "chalf",
     "an internal name; nn.functional.grid_sample serves": "grid_sampler_2d grid_sampler_3d",
     "an internal name; nn.functional.batch_norm serves": "native_batch_norm",

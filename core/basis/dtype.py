@@ -86,7 +86,8 @@ copyreg.pickle(DType, lambda dtype: (as_dtype, (dtype.name,)))  # each row exist
 
 
 def of_scalar(value: bool | int | float | complex) -> DType:
-    """The default dtype of a Python scalar: bool, int64, float32 or complex64."""
+    """The default dtype of a Python or NumPy scalar: bool, int64, float32 or complex64."""
+    value = value.item() if isinstance(value, np.generic) else value
     return _PYTHON[next(t for t in (bool, int, float, complex) if isinstance(value, t))]
 
 

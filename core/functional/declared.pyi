@@ -47,7 +47,7 @@ from rushlight.core.functional.drawing import (
     as _op_multinomial, normal_ as _op_normal_, random_ as _op_random_, uniform_ as _op_uniform_
 )
 from rushlight.core.functional.fourier.parts import (
-    angle as _op_angle, conj as _op_conj, is_complex as _op_is_complex
+    angle as _op_angle, is_complex as _op_is_complex
 )
 from rushlight.core.functional.fourier.spectra import (
     istft as _op_istft, stft as _op_stft
@@ -260,7 +260,7 @@ from rushlight.core.functional.drawing import (
     bernoulli, multinomial, normal, randint_like
 )
 from rushlight.core.functional.fourier.parts import (
-    angle, complex, conj, is_complex, polar, real
+    angle, complex, is_complex, polar, real
 )
 from rushlight.core.functional.fourier.spectra import (
     bartlett_window, blackman_window, hamming_window, hann_window, istft, kaiser_window, stft
@@ -479,6 +479,7 @@ arctanh = atanh
 clip = clamp
 concat = cat
 concatenate = cat
+conj = conj_physical
 divide = div
 fix = trunc
 ger = outer
@@ -652,7 +653,7 @@ class Declared(Meta):
     clip = _op_clamp
     clip_ = _op_clip_
     clone = _op_clone
-    conj = _op_conj
+    conj = _op_conj_physical
     conj_physical = _op_conj_physical
     conj_physical_ = _op_conj_physical_
     contiguous = _op_contiguous

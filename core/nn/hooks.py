@@ -19,7 +19,8 @@ Hook = Callable[..., Any]
 _Table = Mapping[str, Mapping[int, tuple[Hook, Mapping[str, bool]]]]
 
 
-def _removed(module: Hooked, kind: str, number: int) -> None:
+def remove_hook(module: Hooked, kind: str, number: int) -> None:
+    """Take a hook of one kind away; again has no effect."""
     kept = {n: h for n, h in module._hooks.get(kind, {}).items() if n != number}
     _replace(module, kind, kept)
 
@@ -52,7 +53,8 @@ class Hooked:
     def _add_hook(
         self, kind: str, hook: Hook, prepend: bool = False, **flags: bool
     ) -> RemovableHandle:
-        handle, others = RemovableHandle(partial(_removed, self, kind)), self._hooks.get(kind, {})
+        handle = RemovableHandle(partial(remove_hook, self, kind))
+        others = self._hooks.get(kind, {})
         new = {handle.id: (hook, flags)}
         _replace(self, kind, {**new, **others} if prepend else {**others, **new})
         return handle

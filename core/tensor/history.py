@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 Steps = tuple[tuple[Op, Mapping[str, Any]], ...]
+_STEPS = 16  # the most that a chain keeps, so that a view of a view of a view costs as much
 Chain = tuple["Tensor", Steps, Layout]  # the root, the ops from it, the root's layout at that time
 
 
@@ -71,7 +72,9 @@ def _chain_of(x: History) -> Chain | None:
     found: Chain | None = getattr(x, "chain", None) if x.is_view else None
     if found is None or found[0].storage is not x.storage:
         return None
-    if found[0].layout != found[2]:  # the root changed its shape in place
+    # One step stands for many, and for those of a root that changed its shape in place.
+    many = len(found[1]) >= _STEPS and x.dtype is found[0].dtype
+    if many or found[0].layout != found[2]:
         here = x.layout
         attrs = {"shape": here.shape, "strides": here.strides, "offset": here.offset}
         found = x.chain = found[0], ((AS_STRIDED, attrs),), found[0].layout

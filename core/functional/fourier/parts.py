@@ -11,7 +11,7 @@ from rushlight.core.functional.shapes import broadcast_tensors
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.complex import imag, view_as_complex, view_as_real
 from rushlight.core.ops.declare import method, public
-from rushlight.core.ops.unary import cos, isnan, sin, turned
+from rushlight.core.ops.unary import cos, isnan, sin
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -42,13 +42,6 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 def real(x: Tensor) -> Tensor:
     """A view of the real parts; x itself where it is real."""
     return view_as_real(x).select(-1, 0) if x.dtype.is_complex else x
-
-
-@public
-@method()
-def conj(x: Tensor) -> Tensor:
-    """The complex conjugate, in new memory; x itself where it is real."""
-    return turned(x)
 
 
 @public

@@ -224,13 +224,8 @@ def lu_factor_ex(a: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 def order_of(pivots: Tensor, rows: int) -> Tensor:
     """The order of the rows that swaps by `pivots` (from 1) lead to; reads them."""
-    values = (
-        pivots.detach()
-        .cpu()
-        .numpy()
-        .reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
-        .tolist()
-    )
+    *batch, swapped = pivots.shape
+    values = pivots.detach().cpu().numpy().reshape(math.prod(batch), swapped).tolist()
     found = []
     for swaps in values:
         order = list(range(rows))

@@ -129,9 +129,10 @@ def constant_pad_nd(x: Tensor, pad_: Sequence[int], value: float = 0) -> Tensor:
 
 
 @public
+@also("conj")
 @method()
 def conj_physical(x: Tensor) -> Tensor:
-    """The complex conjugate; x itself where it is real."""
+    """The complex conjugate, in new memory; x itself where it is real."""
     return turned(x)
 
 

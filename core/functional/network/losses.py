@@ -21,6 +21,7 @@ from rushlight.core.functional.network.activations import (
 )
 from rushlight.core.ops.binary import maximum, minimum, where
 from rushlight.core.ops.declare import network, public
+from rushlight.core.ops.indexing import GATHER
 from rushlight.core.ops.matmul import linear
 from rushlight.core.ops.unary import abs, exp, log
 
@@ -196,7 +197,8 @@ def multi_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
-    loss = (margin - rows.gather(1, index) + rows).clamp(min=0)
+    own = GATHER(rows, index, dim=1, blamed="multi_margin_loss: target")
+    loss = (margin - own + rows).clamp(min=0)
     loss = loss if p == 1 else loss**p
     if weight is not None:
         loss = loss * weight[index]

@@ -39,11 +39,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head_bias: bool = False, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         ends = list(cutoffs)
-        if (
-            not ends
-            or ends != sorted({int(c) for c in ends})
-            or not 0 < ends[0] <= ends[-1] < (n_classes)
-        ):
+        rising = bool(ends) and ends == sorted({int(c) for c in ends})
+        if not rising or not 0 < ends[0] <= ends[-1] < n_classes:
             raise ValueError(
                 f"AdaptiveLogSoftmaxWithLoss: cutoffs are {ends}; they must be integers that rise "
                 f"from at least 1 to at most {n_classes - 1}"

@@ -122,16 +122,19 @@ class RNNCell(RNNCellBase):
         return self._step(input, None if hx is None else (hx,))[0]
 
 
-class LSTMCell(RNNCellBase):
-    """One step of an LSTM: gates i, f, g, o."""
-
-    _mode = "LSTM"
-
+class _GatedCell(RNNCellBase):
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
         dtype: Kind = None,
     ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+        gates = _MODES[self._mode][1]
+        super().__init__(input_size, hidden_size, bias, gates, device, dtype)
+
+
+class LSTMCell(_GatedCell):
+    """One step of an LSTM: gates i, f, g, o."""
+
+    _mode = "LSTM"
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
@@ -141,16 +144,10 @@ class LSTMCell(RNNCellBase):
         return h, c
 
 
-class GRUCell(RNNCellBase):
+class GRUCell(_GatedCell):
     """One step of a GRU (Cho et al., 2014): gates r, z, n."""
 
     _mode = "GRU"
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
-        dtype: Kind = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """(n, input_size), (n, hidden_size) -> (n, hidden_size)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rushlight.core.nn.hooks import remove_hook
 from rushlight.core.nn.module import Module
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.random import rand
@@ -19,11 +20,6 @@ def _hooks(module: Module, name: str | None = None) -> list[tuple[int, BasePruni
     every = [(number, hook) for number, (hook, _) in module._hooks.get("pre", {}).items()]
     return [(number, hook) for number, hook in every if isinstance(hook, BasePruningMethod)
             and (name is None or hook._tensor_name == name)]  # fmt: skip
-
-
-def _take(module: Module, number: int) -> None:
-    kept = {n: h for n, h in module._hooks["pre"].items() if n != number}
-    object.__setattr__(module, "_hooks", {**module._hooks, "pre": kept})
 
 
 class BasePruningMethod:
@@ -71,7 +67,7 @@ class BasePruningMethod:
         scores = (value if importance_scores is None else importance_scores).detach()
         if before:
             number, old = before[0]
-            _take(module, number)
+            remove_hook(module, "pre", number)
             both = old if isinstance(old, PruningContainer) else PruningContainer(old)
             both.add_pruning_method(method)
             method, mask = both, getattr(module, f"{name}_mask")
@@ -99,8 +95,7 @@ class BasePruningMethod:
         name = self._tensor_name
         with autograd.no_grad():
             value = self.apply_mask(module)
-        original = getattr(module, f"{name}_orig")
-        with autograd.no_grad():
+            original = getattr(module, f"{name}_orig")
             original.copy_(value)
         for part in (name, f"{name}_orig", f"{name}_mask"):
             delattr(module, part)
@@ -370,7 +365,7 @@ def remove(module: Module, name: str) -> Module:
         raise ValueError(f"prune.remove: {name!r} of {type(module).__name__} is not pruned")
     number, method = found[0]
     method.remove(module)
-    _take(module, number)
+    remove_hook(module, "pre", number)
     return module
 
 

@@ -141,3 +141,13 @@ def test_a_number_on_cpu_goes_to_the_others(device: str) -> None:
     if device != "cpu":
         with pytest.raises(ValueError, match="tensors on"):
             x + rl.ones(2)
+
+
+def test_a_fill_may_be_a_scalar_of_numpy(device: str) -> None:
+    scalar: Any
+    for scalar, dtype in (
+        (np.float32(2), "float32"), (np.float64(2), "float32"), (np.int64(2), "int64"),
+        (np.True_, "bool"), (2.0, "float32"), (2, "int64"), (True, "bool"),
+    ):  # fmt: skip
+        found = rl.full((2,), scalar, device=device)
+        assert found.dtype.name == dtype and found.tolist() == [scalar] * 2

@@ -82,6 +82,19 @@ def test_views_outlive_a_change_of_their_root() -> None:
         view * 2
 
 
+def test_chains_of_views_stay_short() -> None:
+    """A loop that takes a view of the last view neither slows down nor loses its history."""
+    w = leaf(4)
+    root = rl.zeros(300, 4)
+    view = root
+    for _ in range(200):
+        view = view[1:]
+        assert view.chain is not None and len(view.chain[1]) <= 17
+    view[0].copy_(w * 3)
+    (root.sum() + view[0].sum()).backward()
+    assert w.grad is not None and w.grad.tolist() == [6, 6, 6, 6]
+
+
 def test_a_part_assigned_to_itself_is_not_written_again() -> None:
     x = rl.zeros(3, 2)
     x[1] += 1

@@ -59,12 +59,8 @@ def message(
         return None
     if found is None:
         return None
-    words, i = found.words[:], 4
-    for place in found.places:
-        storage = inputs[place - 1].storage if place else mine
-        words[i] = storage.address
-        words[i + 1] = storage.buffer.nbytes
-        i += 2
+    words = found.words[:]
+    simd.address(words, [inputs[p - 1].storage if p else mine for p in found.places])
     return words
 
 
