@@ -149,6 +149,8 @@ def _samples(device: rl.Device) -> None:
     """The samples of every op, as the registry's tests run them."""
     samples, registry = _module("op_samples"), _module("ops/test_registry")
     for name, entry in samples.SAMPLES.items():
+        if registry.refused("webgpu", name):
+            continue
         for sample in samples.samples_on("webgpu", name):
             for dtype in registry.dtypes_of(entry, sample, "webgpu"):
                 for layout in entry.layouts if sample.inputs else ("plain",):

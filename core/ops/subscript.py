@@ -6,6 +6,7 @@ Negative indices count from the end. An index out of range raises IndexError.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,6 +194,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _infer_assign(x: Meta, value: Meta, *, ranges: Ranges, shape: Shape) -> Meta:
+    region = tuple(len(range(*r)) for r in ranges)
+    if value.layout.shape != shape or math.prod(region) != math.prod(shape):
+        raise ShapeError(f"assignment: {value.layout.shape} does not fit a region of {region}")
     return x.fresh()
 
 

@@ -207,9 +207,9 @@ def _at_many_points(gpu: rl.Device, name: str, samples: Any) -> None:
 
 def test_an_op_without_a_case_is_near_its_reference(gpu: rl.Device, op_samples: ModuleType) -> None:
     """A new op has none: the bounds above are for those that are known to be nearer."""
-    every = {name for name in ELEMENTWISE if name in REGISTRY}
+    every = ELEMENTWISE.keys() & op_samples.SAMPLES.keys()  # complex ops have none
     assert every >= NAMED
-    for name in (*(every - NAMED), "erf", "maximum"):
+    for name in (*sorted(every - NAMED), "erf", "maximum"):
         _at_many_points(gpu, name, op_samples.SAMPLES[name])
     wrong = replace(op_samples.SAMPLES["erf"], reference=lambda x: np.sin(x))
     with pytest.raises(AssertionError, match="erf"):
