@@ -80,8 +80,8 @@ def as_gguf(
         known = ", ".join(families("GGUF_TYPES"))
         raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
     model = family.build(config, [weight.name for weight in weights])
-    if hasattr(family, "unused"):
-        weights = [weight for weight in weights if not family.unused(weight.name, config)]
+    unused = getattr(family, "unused", lambda name, config: name.startswith("mtp."))
+    weights = [weight for weight in weights if not unused(weight.name, config)]
     weights = parted_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
@@ -128,7 +128,7 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The numbers and texts of a description by their paths; floats as float32."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name not in ("scaling", "transposed", "fused"):
+            if field.name not in ("scaling", "transposed", "fused", "split"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
         for i, part in enumerate(value):

@@ -16,7 +16,7 @@ from rushlight.core.io.text.gguf_tokenizer import stop_ids
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LARGEST, checked
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture
+from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
 
 Metadata = Mapping[str, Any]
 # Tensors of divisors of the rotary frequencies.
@@ -37,16 +37,12 @@ def as_checkpoint(
     kind = next((k for k, has in kinds.items() if has and k in families("GGUF_TYPES")), name)
     family = family_of(kind, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
+    metadata, tensors = _without_predicted(str(name), metadata, tensors)
     found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
     config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
     for group in architecture.regroups:
-        for first in [n for n in renamed if n.endswith(group.theirs[0])]:
-            base = first.removesuffix(group.theirs[0])
-            if missing := [end for end in group.theirs if base + end not in renamed]:
-                raise FormatError(f"the file has {first}, but no {base}{missing[0]}")
-            made = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
-            renamed |= zip((base + end for end in group.ours), made, strict=True)
+        _regroup(renamed, group, config)
     for n, t in renamed.items():
         transform = architecture.transform(n)
         if transform is not None:
@@ -62,6 +58,31 @@ def as_checkpoint(
         config["eos_token_id"] = sorted(stop_ids(metadata))
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
+
+
+def _without_predicted(
+    name: str, metadata: Metadata, tensors: Mapping[str, Tensor]
+) -> tuple[Metadata, Mapping[str, Tensor]]:
+    """Without the last layers that predict several tokens at once, which take no part."""
+    key, more = f"{name}.block_count", metadata.get(f"{name}.nextn_predict_layers")
+    count = metadata.get(key)
+    if not isinstance(count, int) or not isinstance(more, int) or not 0 < more < count:
+        return metadata, tensors
+    layer = re.compile(r"blk\.(\d{1,4})\.")
+    kept = {n: t for n, t in tensors.items()
+            if not (found := layer.match(n)) or int(found[1]) < count - more}  # fmt: skip
+    return {**metadata, key: count - more}, kept
+
+
+def _regroup(renamed: dict[str, Tensor], group: Regroup, config: dict[str, Any]) -> None:
+    if group.undo is None:
+        return
+    for first in [n for n in renamed if n.endswith(group.theirs[0])]:
+        base = first.removesuffix(group.theirs[0])
+        if missing := [end for end in group.theirs if base + end not in renamed]:
+            raise FormatError(f"the file has {first}, but no {base}{missing[0]}")
+        made = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
+        renamed |= zip((base + end for end in group.ours), made, strict=True)
 
 
 def _check_tokens(metadata: Metadata, rows: Any) -> None:

@@ -31,7 +31,7 @@ ROWS = (
     "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
     "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
-    "gemma3n-gguf",
+    "gemma3n-gguf", "qwen3_next-gguf",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -88,6 +88,7 @@ def test_the_file_gives_the_published_logits(
         ("gpt_bigcode-heads", r"attention.kv_heads is 4, .* starcoder means 1"),
         ("falcon_h1-norms", "in_proj.bias' has no name in GGUF"),
         ("gemma3n", "its streams, features, rank, active and correct scale is"),
+        ("qwen3_next", r"its layers\[0\].attention.values is 6, .* qwen3next means 10"),
         ("deepseek_v2-groups", "biases cannot be written as GGUF of deepseek2"),
         ("deepseek_v3-halves", "interleaved is False, .* deepseek2 means True"),
         ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
@@ -157,3 +158,19 @@ def test_layers_share_keys_as_in_llama_cpp(
         ours = rl.models.load(tmp_path / "x.gguf")(rl.tensor(ids)).numpy()[0, -1]
     with llama_cpp.model(tmp_path / "x.gguf", context=64) as theirs:
         assert np.abs(theirs.logits(ids[0]) - ours).max() < 1e-3 * np.abs(ours).max()
+
+
+def test_older_files_have_a_matrix_for_q_k_v_and_gates(table: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "x.gguf"
+    dequantize(folder("qwen3_next-gguf", table, tmp_path / "model"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    golden = load_safetensors(DATA / "qwen3_next-gguf.safetensors")["out"].numpy()
+    for layer in (0, 2):
+        rows = sum(tensors.pop(f"blk.{layer}.attn_{n}.weight").shape[0] for n in ("qkv", "gate"))
+        name = f"model.layers.{layer}.linear_attn.in_proj_qkvz.weight"
+        tensors[f"blk.{layer}.ssm_in.weight"] = rl.tensor(table.values_of(name, (rows, 48)))
+    # Files may have layers that predict further tokens.
+    more = {"qwen3next.nextn_predict_layers": 1, "qwen3next.block_count": 4}
+    tensors["blk.3.nextn.eh_proj.weight"] = rl.ones(48, 96)
+    found = from_gguf(metadata | more, tensors)(rl.tensor(table.ids_of(golden.shape[-1])))
+    np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
