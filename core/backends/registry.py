@@ -6,6 +6,7 @@ use. This is the only module that knows the backends.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
@@ -130,7 +131,7 @@ _PRECISIONS = ("exact", "fast")
 _activation_precision = ["exact"]  # of all threads
 _precision_here: ContextVar[str | None] = ContextVar("activation_precision", default=None)
 KINDS = ("cpu", "meta", "webgpu")
-_default_seed = [0]
+_default_seed = [int.from_bytes(os.urandom(8), "little")]  # another in each process, as in torch
 _devices: dict[tuple[str, int], Device] = {}
 _devices_lock = threading.Lock()
 
@@ -145,9 +146,14 @@ def device(name: str | Device) -> Device:
     kind, _, index = str(name).partition(":")
     wrong = kind not in KINDS or (":" in str(name) and not index.isdecimal())
     if wrong or (kind != "webgpu" and int(index or 0) != 0):
-        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}")
-    with _devices_lock:
-        return _devices.setdefault((kind, int(index or 0)), Device(kind, int(index or 0)))
+        hint = "; a GPU of any maker is 'webgpu'" if kind in ("cuda", "mps", "xpu") else ""
+        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}{hint}")
+    key = kind, int(index or 0)
+    if key not in _devices:
+        with _devices_lock:
+            if key not in _devices:
+                _devices[key] = Device(*key)
+    return _devices[key]
 
 
 # The device whose buffers are the process's memory: tensors from Python values are made there.
@@ -176,6 +182,12 @@ def manual_seed(seed: int) -> None:
         _default_seed[0] = seed
         for dev in _devices.values():
             dev.generator.manual_seed(seed)
+
+
+def instantiated() -> list[Device]:
+    """Every device that was named so far."""
+    with _devices_lock:
+        return list(_devices.values())
 
 
 def devices() -> list[Device]:

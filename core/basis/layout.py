@@ -10,11 +10,42 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from rushlight.core.basis.errors import ShapeError, SizeError
 
 Shape = tuple[int, ...]
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple of ints whose slices and sums are Sizes, with `numel()`."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes: the number of elements."""
+        return math.prod(self)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return Size(found) if isinstance(key, slice) else found
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple(self) + tuple(other))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, count: Any) -> Size:
+        return Size(tuple(self) * count)
+
+    __rmul__ = __mul__
+
+
 # The most elements of a view or of an empty tensor, a size of zero counted as one. Other tensors
 # are bounded by memory. So every size and stride that has memory fits 64 bits.
 MOST_ELEMENTS = 2**60
@@ -83,12 +114,7 @@ class Layout:
 
     def expand(self, shape: Sequence[int]) -> Layout:
         """Dims of size one, and new leading dims, repeated by stride zero up to `shape`."""
-        lead = len(shape) - self.ndim
-        strides = [0] * lead
-        for size, stride, want in zip(self.shape, self.strides, shape[lead:], strict=True):
-            strides.append(stride if size == want else 0)
-        check_elements(shape)
-        return Layout(tuple(shape), tuple(strides), self.offset)
+        return _expanded(self.shape, self.strides, self.offset, tuple(shape))
 
     def slice(self, dim: int, start: int, stop: int, step: int = 1) -> Layout:
         """Elements start, start + step, ... below stop of one dim; bounds are already checked."""
@@ -156,6 +182,16 @@ def _contiguous(shape: Shape) -> Layout:
     return Layout(shape, contiguous_strides(shape))
 
 
+@lru_cache(4096)
+def _expanded(old: Shape, steps: Shape, offset: int, shape: Shape) -> Layout:
+    lead = len(shape) - len(old)
+    strides = [0] * lead
+    for size, stride, want in zip(old, steps, shape[lead:], strict=True):
+        strides.append(stride if size == want else 0)
+    check_elements(shape)
+    return Layout(shape, tuple(strides), offset)
+
+
 def contiguous_strides(shape: Sequence[int]) -> Shape:
     """Row-major strides of `shape`, as in torch (a size of zero counts as one).
 
@@ -186,6 +222,7 @@ def check_elements(shape: Sequence[int], op: str = "") -> None:
         raise error.during(op) if op else error
 
 
+@lru_cache(4096)
 def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
     """The shape that all of `shapes` expand to; ValueError naming them where there is none."""
     ndim = max((len(s) for s in shapes), default=0)

@@ -13,6 +13,8 @@ _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
+# The number of bits of a uniform number that a dtype holds exactly: more could round up to 1.
+UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 
 
 def philox(counter: list[npt.NDArray[Any]], key: tuple[int, int]) -> list[npt.NDArray[np.uint64]]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def _infer_cat(*xs: Meta, dim: int) -> Meta:
-    shape = list(xs[0].shape)
-    shape[dim] = sum(x.shape[dim] for x in xs)
+    shape = list(xs[0].layout.shape)
+    shape[dim] = sum([x.layout.shape[dim] for x in xs])
     return xs[0].fresh(shape)
 
 
@@ -42,15 +42,20 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ShapeError("cat: no tensors to join")
     # As in torch, an empty 1-d tensor is ignored.
-    kept = [x for x in tensors if x.shape != (0,)] or list(tensors[:1])
-    d = normalize_dim("cat", dim, kept[0].shape)
-    for x in kept[1:]:
-        same = [n for i, n in enumerate(x.shape) if i != d]
-        if x.ndim != kept[0].ndim or same != [n for i, n in enumerate(kept[0].shape) if i != d]:
-            raise ShapeError(
-                f"cat: shapes {kept[0].shape} and {x.shape} differ in a dim other than {dim}"
-            )
-    if kept[0].ndim == 0:
+    kept = [x for x in tensors if x.layout.shape != (0,)] or list(tensors[:1])
+    shape, dtype = kept[0].layout.shape, kept[0].dtype
+    d = normalize_dim("cat", dim, shape)
+    if not shape:
         raise ShapeError("cat: 0-d tensors cannot be joined; use stack")
+    alike = True
+    for x in kept:
+        have = x.layout.shape
+        if have != shape and (
+            len(have) != len(shape) or have[:d] + have[d + 1 :] != shape[:d] + shape[d + 1 :]
+        ):
+            raise ShapeError(f"cat: shapes {shape} and {have} differ in a dim other than {dim}")
+        alike = alike and x.dtype is dtype
+    if alike:
+        return CAT(*kept, dim=d)
     dtype = result_type(*((x.dtype, 2) for x in kept))
     return CAT(*(x.to(dtype) for x in kept), dim=d)

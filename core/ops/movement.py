@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import (
     Layout,
     Shape,
@@ -15,7 +17,7 @@ from rushlight.core.basis.layout import (
     normalize_dim,
     normalize_dims,
 )
-from rushlight.core.ops.common import Scalar, check_fits
+from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 Ranges = tuple[tuple[int, int, int], ...]
+Key = tuple[int | tuple[int, int, int], ...]  # a range or an element of each dim
 
 
 def shape_of(c: Context, index: int = 0) -> Shape:
@@ -79,6 +82,31 @@ def _slice_grad(c: Context, g: Tensor) -> Tensor:
     return SLICE_BACKWARD(g, shape=shape_of(c), ranges=c.attrs["ranges"])
 
 
+def _infer_index(x: Meta, *, key: Key) -> Meta:
+    layout = x.layout
+    return Meta(x.dtype, _indexed(layout.shape, layout.strides, layout.offset, key))
+
+
+@lru_cache(4096)
+def _indexed(old: Shape, steps: Shape, offset: int, key: Key) -> Layout:
+    shape, strides = [], []
+    for size, stride, part in zip(old, steps, key, strict=True):
+        if isinstance(part, int):
+            offset += part * stride
+            continue
+        found = Layout((size,), (stride,), offset).slice(0, *part)
+        offset = found.offset
+        shape.append(found.shape[0])
+        strides.append(found.strides[0])
+    return Layout(tuple(shape), tuple(strides), offset)
+
+
+def _index_grad(c: Context, g: Tensor) -> Tensor:
+    ranges = tuple((k, k + 1, 1) if isinstance(k, int) else k for k in c.attrs["key"])
+    shape = tuple(max(0, -((start - stop) // step)) for start, stop, step in ranges)
+    return SLICE_BACKWARD(g.reshape(*shape), shape=shape_of(c), ranges=ranges)
+
+
 def _infer_slice_backward(g: Meta, *, shape: Shape, ranges: Ranges) -> Meta:
     return g.fresh(shape)
 
@@ -115,6 +143,8 @@ EXPAND = Op("expand", infer=_infer_expand, grads=(rule(_expand_grad),), view=Tru
 VIEW = Op("view", infer=_infer_view, view=True, blocks=(0,),
           grads=(rule(lambda c, g: g.reshape(*shape_of(c))),))  # fmt: skip
 SLICE = Op("slice", infer=_infer_slice, grads=(rule(_slice_grad),), view=True, blocks=(0,))
+# Elements of some dims, which are removed, and ranges of the others.
+INDEX = Op("index", infer=_infer_index, grads=(rule(_index_grad),), view=True)
 SLICE_BACKWARD = Op("slice_backward", infer=_infer_slice_backward,
                     grads=(rule(lambda c, g: SLICE(g, ranges=c.attrs["ranges"])),))  # fmt: skip
 UNFOLD = Op("unfold", infer=_infer_unfold, grads=(rule(_unfold_grad),), view=True)
@@ -129,7 +159,7 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
     order = as_shape("permute", dims)
     found = tuple(normalize_dim("permute", d, x.shape) for d in order)
     if sorted(found) != list(range(x.ndim)):
-        raise ValueError(f"permute: {order} does not name each of the {x.ndim} dims once")
+        raise ShapeError(f"permute: {order} does not name each of the {x.ndim} dims once")
     return PERMUTE(x, dims=found)
 
 
@@ -152,11 +182,11 @@ def expand(x: Tensor, *size: Any) -> Tensor:
     want = as_shape("expand", size)
     lead = len(want) - x.ndim
     if lead < 0:
-        raise ValueError(f"expand: {want} has fewer dims than the tensor's shape {x.shape}")
+        raise ShapeError(f"expand: {want} has fewer dims than the tensor's shape {x.shape}")
     shape = tuple(x.shape[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(want))
     for d, n in enumerate(shape):
         if n < 0 or (d >= lead and x.shape[d - lead] not in (1, n)):
-            raise ValueError(f"expand: shape {x.shape} does not expand to {want}: dim {d}")
+            raise ShapeError(f"expand: shape {x.shape} does not expand to {want}: dim {d}")
     return x if shape == x.shape else EXPAND(x, shape=shape)
 
 
@@ -165,11 +195,11 @@ def expand(x: Tensor, *size: Any) -> Tensor:
 def view(x: Tensor, *size: Any) -> Tensor:
     """The same elements viewed with another shape; one size may be -1. Never copies.
 
-    Raises ValueError if the memory layout does not allow a view; `reshape` copies then.
+    Raises ShapeError if the memory layout does not allow a view; `reshape` copies then.
     """
     shape = infer_shape("view", x.numel(), as_shape("view", size))
     if x.layout.reshape(shape) is None:
-        raise ValueError(
+        raise ShapeError(
             f"view: shape {x.shape} with strides {x.layout.strides} cannot be viewed as {shape} "
             "without a copy; use reshape"
         )
@@ -252,7 +282,7 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
         return x.reshape(1)
     d = dim_of("unfold", dim, x)
     if min(size, step, dilation) < 1 or (size - 1) * dilation >= x.shape[d]:
-        raise ValueError(
+        raise ShapeError(
             f"unfold: size {size}, step {step} and dilation {dilation} give no window along dim "
             f"{dim} of shape {x.shape}"
         )
@@ -298,14 +328,13 @@ def pad(
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")
-    value = 0 if value is None else value
-    check_fits("pad", value, x.dtype)
+    value = fitted("pad", 0 if value is None else value, x.dtype)
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
-        raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
+        raise ShapeError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     pads = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(x.shape, pads, strict=True)):
-        raise ValueError(f"pad: {tuple(pad)} cuts off more than shape {x.shape} has")
+        raise ShapeError(f"pad: {tuple(pad)} cuts off more than shape {x.shape} has")
     x = slices(x, tuple(
         (max(0, -a), n - max(0, -b), 1) for n, (a, b) in zip(x.shape, pads, strict=True)
     ))  # fmt: skip

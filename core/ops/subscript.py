@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.dtype import bool_, int64
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.creation import arange, full
 from rushlight.core.ops.declare import method
-from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero
-from rushlight.core.ops.movement import Ranges, owned, slices
+from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero, true_positions
+from rushlight.core.ops.movement import INDEX, Key, Ranges, owned, slices
+from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def _part(x: Tensor, part: Any) -> Any:
     if part is None or part is Ellipsis or isinstance(part, slice):
         return part
     if isinstance(part, (bool, np.bool_)):
-        raise TypeError("index: a Python bool is not supported; use a bool tensor, or None")
+        raise TypeMismatch("index: a Python bool is not supported; use a bool tensor, or None")
     if isinstance(part, (list, range, np.ndarray)):
         part = x.from_host(part)
     if is_tensor(part):
@@ -147,9 +149,44 @@ def _taken(x: Tensor, tensors: Placed) -> Tensor:
     return owned(out.permute(*range(n, n + k), *range(n), *range(n + k, out.ndim)))
 
 
+def _plain(shape: Shape, key: Any) -> Key | None:
+    """A key of ints and slices in bounds, for every dim; None for any other."""
+    given = key if type(key) is tuple else (key,)
+    if len(given) > len(shape):
+        return None
+    found: list[int | tuple[int, int, int]] = []
+    for size, part in zip(shape, given, strict=False):
+        if type(part) is int and -size <= part < size:
+            found.append(part % size)
+        elif type(part) is slice and part.step is None:
+            start, stop, _ = part.indices(size)
+            found.append((start, max(start, stop), 1))
+        else:
+            return None
+    found += [(0, n, 1) for n in shape[len(found) :]]
+    return tuple(found)
+
+
+def _masked(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of the leading dims of `x` where `mask` holds, along one dim."""
+    n = mask.ndim
+    have = x.shape[:n]
+    if mask.shape != have:
+        raise IndexError(f"index: mask is {mask.shape}, but the dims that it indexes are {have}")
+    flat = x if n == 1 else x.reshape(mask.numel(), *x.shape[n:])
+    return INDEX_SELECT(flat, true_positions(mask), dim=0)
+
+
 @method("__getitem__")
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]` as in torch: a view for ints, slices, None and Ellipsis; else a copy."""
+    if x.dtype.kind != "q":  # the common keys, without the work for the general one
+        if is_tensor(key):
+            if key.dtype is bool_ and 0 < key.ndim <= x.ndim:
+                return _masked(x, key)
+        elif (plain := _plain(x.layout.shape, key)) is not None:
+            whole = all(k == (0, n, 1) for k, n in zip(plain, x.layout.shape, strict=True))
+            return x if whole else INDEX(x, key=plain)
     ranges, shape, tensors = _basic(x, _items(x, key))
     out = slices(x, ranges).reshape(*shape)
     return _taken(out, tensors) if tensors else out
@@ -206,6 +243,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         ASSIGN.inplace(x, masked_fill(x, key, source), **whole(x.shape))
         return
     ranges, shape, tensors = _basic(x, _items(x, key))
+    if source.storage is x.storage and not tensors and _is_part(source, x, ranges, tuple(shape)):
+        return  # `x[key] *= 2` has written to that part already
     if tensors:
         # The positions of the whole tensor are indexed in the same way as x.
         every = arange(x.numel(), device=x.device).reshape(*x.shape)
@@ -213,6 +252,14 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         PUT.inplace(x, at.contiguous(), _expanded(source, at.shape))
     else:
         ASSIGN.inplace(x, _expanded(source, tuple(shape)), ranges=ranges, shape=tuple(shape))
+
+
+def _is_part(source: Tensor, x: Tensor, ranges: Ranges, shape: Shape) -> bool:
+    """Whether `source` is that part of x, as `getitem` gives it."""
+    if source.root is None or source.root is not x.root:
+        return False
+    with no_grad():
+        return source.layout == slices(x, ranges).reshape(*shape).layout
 
 
 def whole(shape: Shape) -> dict[str, Any]:
@@ -227,4 +274,4 @@ def _expanded(source: Tensor, shape: Shape) -> Tensor:
     try:
         return source.expand(*shape)
     except ValueError:
-        raise ValueError(f"assignment: {source.shape} does not expand to {shape}") from None
+        raise ShapeError(f"assignment: {source.shape} does not expand to {shape}") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
 from rushlight.core.jit import capture
+
+_Byte = ctypes.c_char
 
 
 class Storage:
@@ -47,8 +50,11 @@ class Storage:
     @property
     def address(self) -> int:
         """The address of a buffer in the process's memory, for C kernels."""
-        if self._address is None:  # slow to ask for, and constant
-            self._address = self.buffer.__array_interface__["data"][0]
+        if self._address is None:
+            try:
+                self._address = ctypes.addressof(_Byte.from_buffer(self.buffer))
+            except (TypeError, ValueError):  # read-only or empty: five times as slow to ask for
+                self._address = self.buffer.__array_interface__["data"][0]
         return self._address
 
     @staticmethod

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu.lowering import prepared
 from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
     conv_kernels,
+    linalg,
     nn_kernels,
     numpy_kernels,
     recurrence,
@@ -40,6 +42,7 @@ KERNELS: dict[str, Callable[..., None]] = {
     **nn_kernels.KERNELS,
     **recurrence.KERNELS,
     **conv_kernels.KERNELS,
+    **linalg.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
@@ -118,13 +121,18 @@ class CpuBackend:
         self, name: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]
     ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
-        record = lowering.record(name, inputs, out, attrs)
-        if record is not None:
+        if simd.library is not None:
             try:
-                simd.run([record], [name])
-                return
+                words = prepared.message(name, inputs, out, attrs)
+                if words is not None:
+                    simd.library.run(words, (name,))
+                    return
+                record = lowering.record(name, inputs, out, attrs)
+                if record is not None:
+                    simd.run([record], [name])
+                    return
             except (IndexError, SizeError, simd.Refused):
-                pass  # `bind` names the shape, NumPy's kernel the index, and takes other operands
+                pass  # `bind` names shape and index, and takes other operands
         try:
             with np.errstate(all="ignore"):
                 self.bind(name, inputs, out, attrs)()
@@ -265,6 +273,8 @@ def _compute(name: str, out: Array, arrays: Sequence[Any], attrs: Mapping[str, A
 
 
 def _cast(out: Array, x: Array) -> None:
+    if x.dtype.kind == "c" and out.dtype.kind not in "cb":
+        x = x.real
     if out.dtype.kind not in "iu" or x.dtype.kind != "f":
         np.copyto(out, x, casting="unsafe")
         return

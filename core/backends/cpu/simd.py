@@ -71,7 +71,7 @@ class Library:
 
     variant: the instruction set in use. numbers: the kernels' numbers by name. kinds: the dtypes of
     each elementwise kernel: "f" for floats, "i" for integers, "fi" for both. encode: `rl_encode`,
-    natively.
+    natively. prepared: messages of single ops, which lowering/prepared.py keeps.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,6 +86,7 @@ class Library:
             self.encode.argtypes = [*[ctypes.c_size_t] * 4, ctypes.c_int64]
             self.encode.restype = None
         self.variant = self.limit(-1)
+        self.prepared: dict[Any, Any] = {}
         self.observer: Callable[..., None] | None = None  # a profile's replacement of `run`
         self.numbers: dict[str, int] = _Numbers()
         while name := lib.rl_kernel_name(len(self.numbers)):
@@ -107,6 +108,12 @@ class Library:
 
         Buffer i's address is word 4 + 2 * i, its size in bytes the next.
         """
+        words, storages = self.template(records)
+        address(words, storages)
+        return words, storages
+
+    def template(self, records: Sequence[Record]) -> tuple[array[int], list[Any]]:
+        """`message` without addresses and sizes of the buffers, which are zero."""
         storages: list[Any] = []
         places: dict[int, int] = {}
         body: list[int] = []
@@ -126,9 +133,8 @@ class Library:
                 body += (place, CODES[x.dtype], layout.offset, len(shape), *shape, *layout.strides)
             body += attrs
             body[start + 1] = len(body) - start
-        head = [VERSION, 4 + 2 * len(storages) + len(body), len(storages), len(records)]
-        for storage in storages:
-            head += (storage.address, storage.buffer.nbytes)
+        count = len(storages)
+        head = [VERSION, 4 + 2 * count + len(body), count, len(records), *[0] * (2 * count)]
         return array("q", head + body), storages
 
     def run(
@@ -159,6 +165,15 @@ class Library:
         if reason == _VAST:
             raise SizeError(f"{name}: {_REASONS[reason]}; at most 2**48 are supported")
         raise Refused(message, place - 1) if reason == _REFUSED else RuntimeError(message)
+
+
+def address(words: array[int], storages: Sequence[Any]) -> None:
+    """Write addresses and sizes of the buffers into a message."""
+    i = 4
+    for storage in storages:
+        words[i] = storage.address
+        words[i + 1] = storage.buffer.nbytes
+        i += 2
 
 
 def _place() -> Path:
