@@ -13,6 +13,7 @@ import numpy as np
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
+from rushlight.core.io.text.gguf_world import is_world, world_files
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LARGEST, checked
 from rushlight.models.families import families, family_of
@@ -49,12 +50,15 @@ def as_checkpoint(
             renamed[n] = transform.undo(t, config)
     read = {"architectures", *(field.name for field in fields(family.Config))}
     config = {key: value for key, value in config.items() if key in read}
-    files = {}
+    files: dict[str, bytes] = {}
     # A model without a vocabulary works on token ids only.
     kind = metadata.get("tokenizer.ggml.model", "none")
     if not isinstance(kind, str) or kind not in ("none", "no_vocab"):
         _check_tokens(metadata, config.get("vocab_size"))
-        files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
+        if is_world(metadata):
+            files |= world_files(metadata)
+        else:
+            files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
         config["eos_token_id"] = sorted(stop_ids(metadata))
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
@@ -127,7 +131,7 @@ def _config(
             of = str(known[key].type) if key in known else "float" if "theta" in key else "int"
             config[key] = found[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
-    embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight")
+    embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight".removeprefix("."))
     if embedding is not None and embedding.ndim == 2:
         config["vocab_size"] = embedding.shape[0]
     needed = {s for k, s in keys.items() if s and k in known and known[k].default is MISSING}

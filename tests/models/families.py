@@ -669,6 +669,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "a_low_rank_dim": 6, "v_low_rank_dim": 7, "gate_low_rank_dim": 9,
         "group_norm_eps": 64e-5,
     }),
+    # llama.cpp takes heads of 64.
+    "rwkv7-gguf": ("", {
+        **_RWKV, "model_type": "rwkv7", "hidden_size": 128, "num_hidden_layers": 2, "head_dim": 64,
+        "decay_low_rank_dim": 5, "a_low_rank_dim": 6, "v_low_rank_dim": 7, "gate_low_rank_dim": 9,
+    }),
     "rwkv6": ("", {
         **_RWKV, "model_type": "rwkv6", "attention_hidden_size": 48, "head_size": 12,
         "time_mix_extra_dim": 5, "time_decay_extra_dim": 7,

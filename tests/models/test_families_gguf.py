@@ -16,7 +16,7 @@ import rushlight as rl
 from rushlight.core.io.weights.gguf import load_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.models.families import families
-from rushlight.models.families.text import gemma3n
+from rushlight.models.families.text import gemma3n, rwkv6
 from rushlight.models.gguf.quantize import dequantize
 from rushlight.models.loading import from_gguf
 
@@ -31,7 +31,7 @@ ROWS = (
     "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
     "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
-    "gemma3n-gguf", "qwen3_next-gguf",
+    "gemma3n-gguf", "qwen3_next-gguf", "rwkv6", "rwkv7-gguf",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -174,3 +174,29 @@ def test_older_files_have_a_matrix_for_q_k_v_and_gates(table: ModuleType, tmp_pa
     tensors["blk.3.nextn.eh_proj.weight"] = rl.ones(48, 96)
     found = from_gguf(metadata | more, tensors)(rl.tensor(table.ids_of(golden.shape[-1])))
     np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
+
+
+def test_the_vocabulary_of_world_models(table: ModuleType, tmp_path: Path, llama_cpp: Any) -> None:
+    config = dict(table.ROWS["rwkv6"][1]) | {"vocab_size": 270, "num_hidden_layers": 1}
+    words = [b" hello", b"hello world", b"\n\n", "é".encode(), b"'\"\\", "中文".encode()]
+    tokens = [bytes([i]) for i in range(256)] + words
+    shapes = {n: p.shape for n, p in rwkv6.build(dict(config), ()).named_parameters()}
+    made = tmp_path / "model"
+    made.mkdir()
+    save_safetensors(
+        {n: rl.tensor(table.values_of(n, s)) for n, s in shapes.items()}, made / "model.safetensors"
+    )
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    lines = [f"{i} {token!r} {len(token)}\n" for i, token in enumerate(tokens, 1)]
+    (made / "rwkv_vocab_v20230424.txt").write_text("".join(lines), encoding="utf-8")
+    dequantize(made, tmp_path / "x.gguf", type="f32")
+    text = "hello worlds hello\n\n\tné 中文字 '\"\\\x00"
+    for _ in range(2):
+        m: Any = rl.models.load(tmp_path / "x.gguf")
+        ids = m.tokenizer.encode(text).ids
+        own: Any = rl.models.load(made)
+        assert m.tokenizer.decode(ids) == text and ids == own.tokenizer.encode(text).ids
+        with llama_cpp.model(tmp_path / "x.gguf", context=64) as theirs:
+            # It reads texts that end with a zero.
+            assert theirs.tokens(text[:-1], special=False) == ids[:-1]
+        dequantize(m, tmp_path / "x.gguf", type="f32", overwrite=True)
