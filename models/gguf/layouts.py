@@ -11,7 +11,13 @@ import numpy as np
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.ops import cat, full
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.gguf.architecture import Architecture, Transform, stacked
+from rushlight.models.gguf.architecture import (
+    STACKED,
+    Architecture,
+    Regroup,
+    Transform,
+    stacked,
+)
 from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, ROWS, ssm
 from rushlight.models.layers.attention import AttentionNames
 from rushlight.models.layers.decoder import DecoderNames
@@ -137,4 +143,32 @@ def falcon_h1(names: DecoderNames) -> Architecture:
         }, parts={
             **plain.parts, "blk.{}.ffn_norm": f"model.layers.{{}}.{names.before_mlp}.weight",
         },
+    )  # fmt: skip
+
+
+def falcon(names: DecoderNames, attention: AttentionNames, mlp: MLPNames) -> Architecture:
+    """Falcon's: of two norms the first is that of the MLP."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        two = "ln_attn.weight" in c["inside"]
+        c.update(
+            new_decoder_architecture=two or c["num_key_value_heads"] > 1, stacked=True,
+            num_kv_heads=c["num_key_value_heads"], num_ln_in_parallel_attn=1 + two,
+        )  # fmt: skip
+
+    def same(c: Any, *both: Tensor) -> tuple[Tensor, ...]:
+        return both
+
+    return Architecture(
+        "falcon", "FalconForCausalLM", keys={
+            "layer_norm_epsilon": "attention.layer_norm_epsilon",
+            "ffn_hidden_size": "feed_forward_length",
+        }, adjust=adjust, decoder=names, attention=attention, mlp=mlp,
+        transforms={attention.qkv: STACKED},
+        parts={"blk.{}.attn_norm_2": f"{names.base}.{names.layers}.{{}}.ln_attn"},
+        regroups=tuple(
+            Regroup((f"ln_attn.{end}", f"ln_mlp.{end}"),
+                    (f"ln_attn.{end}", f"{names.before_attention}.{end}"), same, same)
+            for end in ("weight", "bias")
+        ),
     )  # fmt: skip

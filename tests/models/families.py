@@ -335,6 +335,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "starcoder2", sliding_window=4, use_bias=False
     )),
     "falcon": ("FalconForCausalLM", _falcon(tie_word_embeddings=True)),
+    "falcon-gguf": ("FalconForCausalLM", _falcon(new_decoder_architecture=True, num_kv_heads=2)),
+    "falcon-11b": ("FalconForCausalLM", _falcon(
+        new_decoder_architecture=True, num_kv_heads=3, num_ln_in_parallel_attn=1,
+        ffn_hidden_size=40,
+    )),
     "falcon-new": ("FalconForCausalLM", _falcon(
         new_decoder_architecture=True, num_kv_heads=2, bias=True, ffn_hidden_size=40
     )),
@@ -607,6 +612,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "phimoe": ("PhimoeForCausalLM", _sized(
         "phimoe", num_local_experts=5, sliding_window=5, router_jitter_noise=0.2,
         attention_bias=True, lm_head_bias=True,
+    )),
+    "phimoe-gguf": ("PhimoeForCausalLM", _sized(
+        "phimoe", num_local_experts=5, attention_bias=True, lm_head_bias=True,
     )),
     "phimoe-long": ("PhimoeForCausalLM", _sized(
         "phimoe", num_local_experts=4, tie_word_embeddings=True,

@@ -32,6 +32,7 @@ ROWS = (
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
     "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
     "gemma3n-gguf", "qwen3_next-gguf", "rwkv6", "rwkv7-gguf",
+    "falcon-gguf", "falcon-11b",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -50,7 +51,7 @@ def folder(row: str, table: ModuleType, place: Path) -> Path:
 
 
 def test_every_family_with_names_of_gguf_is_here(table: ModuleType) -> None:
-    known = {families()[table.ROWS[row][1]["model_type"]] for row in ROWS}
+    known = {families()[table.ROWS[row][1]["model_type"]] for row in (*ROWS, "phimoe-gguf")}
     assert known == set(families("GGUF_TYPES").values())
 
 
@@ -89,6 +90,8 @@ def test_the_file_gives_the_published_logits(
         ("falcon_h1-norms", "in_proj.bias' has no name in GGUF"),
         ("gemma3n", "its streams, features, rank, active and correct scale is"),
         ("qwen3_next", r"its layers\[0\].attention.values is 6, .* qwen3next means 10"),
+        ("falcon-new", r"its layers\[0\].attention.bias is True, .* falcon means False"),
+        ("phimoe-gguf", "llama.cpp computes it with RMS norms"),
         ("deepseek_v2-groups", "biases cannot be written as GGUF of deepseek2"),
         ("deepseek_v3-halves", "interleaved is False, .* deepseek2 means True"),
         ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
@@ -200,3 +203,25 @@ def test_the_vocabulary_of_world_models(table: ModuleType, tmp_path: Path, llama
             # It reads texts that end with a zero.
             assert theirs.tokens(text[:-1], special=False) == ids[:-1]
         dequantize(m, tmp_path / "x.gguf", type="f32", overwrite=True)
+
+
+def test_phimoe_is_read_as_published(table: ModuleType, tmp_path: Path) -> None:
+    import gguf
+
+    made = folder("phimoe-gguf", table, tmp_path / "model")
+    tensors = load_safetensors(made / "model.safetensors")
+    theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.PHIMOE, 3)
+    stacks: dict[str, list[rl.Tensor]] = {}
+    for name, t in tensors.items():
+        whole = re.sub(r"experts\.\d+\.", "experts.", name)
+        stacks.setdefault(str(theirs.get_name(whole, (".weight", ".bias"))), []).append(t)
+    renamed = {n: rl.stack(ts) if "_exps" in n else ts[0] for n, ts in stacks.items()}
+    metadata = {"general.architecture": "phimoe"} | {f"phimoe.{key}": value for key, value in {
+        "embedding_length": 48, "feed_forward_length": 56, "block_count": 3, "context_length": 64,
+        "attention.head_count": 6, "attention.head_count_kv": 2, "rope.freq_base": 1e6,
+        "attention.layer_norm_rms_epsilon": 1e-5, "expert_count": 5, "expert_used_count": 2,
+        "rope.dimension_count": 8,
+    }.items()}  # fmt: skip
+    golden = load_safetensors(DATA / "phimoe-gguf.safetensors")["out"].numpy()
+    found = from_gguf(metadata, renamed)(rl.tensor(table.ids_of(golden.shape[-1])))
+    np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
