@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,12 @@ from rushlight.models.gguf.architecture import (
     Architecture,
     Regroup,
     Transform,
+    listed,
     stacked,
 )
 from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, ROWS, ssm
 from rushlight.models.layers.attention import AttentionNames
+from rushlight.models.layers.building import FULL, SLIDING
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.mlp import MLPNames
 
@@ -171,4 +174,33 @@ def falcon(names: DecoderNames, attention: AttentionNames, mlp: MLPNames) -> Arc
                     (f"ln_attn.{end}", f"{names.before_attention}.{end}"), same, same)
             for end in ("weight", "bias")
         ),
+    )  # fmt: skip
+
+
+def olmo2(names: DecoderNames) -> Architecture:
+    """OLMo 2's and 3's, which has windows; there positions are not scaled."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        within = listed("olmo2.attention.sliding_window_pattern", c.get("pattern"), bool,
+                        [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])])  # fmt: skip
+        if c.get("window"):
+            kinds = [SLIDING if one else FULL for one in within]
+            c.update(model_type="olmo3", sliding_window=c["window"], layer_types=kinds)
+
+    def tell(model: Any) -> dict[str, Any]:
+        each = [layer.attention for layer in model.spec.layers]
+        near = [a for a in each if a.window is not None]
+        if any(json.loads(a.rotary.scaling or "{}").get("rope_type", "default") != "default"
+               for a in near):  # fmt: skip
+            raise LoadError("scaled positions of layers with windows cannot be written as GGUF")
+        return {
+            "attention.sliding_window": near[0].window,
+            "attention.sliding_window_pattern": np.array([a.window is not None for a in each]),
+        } if near else {}  # fmt: skip
+
+    return Architecture(
+        "olmo2", "Olmo2ForCausalLM", keys={
+            "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+            "window": "attention.sliding_window", "pattern": "attention.sliding_window_pattern",
+        }, adjust=adjust, decoder=names, metadata=tell,
     )  # fmt: skip

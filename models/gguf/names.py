@@ -128,7 +128,8 @@ def _config(
     for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
-            of = str(known[key].type) if key in known else "float" if "theta" in key else "int"
+            of = "Any" if key == "pattern" else "float" if "theta" in key else "int"
+            of = str(known[key].type) if key in known else of
             config[key] = found[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
     embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight".removeprefix("."))

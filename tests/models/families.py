@@ -373,6 +373,12 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "olmo2", attention_bias=True, tie_word_embeddings=True, rope_parameters=_YARN
     )),
     "olmo3": ("Olmo3ForCausalLM", _sized("olmo3", sliding_window=4, num_hidden_layers=5)),
+    "olmo3-scaled": ("Olmo3ForCausalLM", _sized(
+        "olmo3", sliding_window=6, rope_parameters={
+            "full_attention": _YARN, "sliding_attention": {"rope_type": "default",
+                                                           "rope_theta": 500.0},
+        }, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+    )),
     "granite": ("GraniteForCausalLM", _sized(
         "granite", embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.3,
         attention_multiplier=0.2,

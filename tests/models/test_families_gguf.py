@@ -15,8 +15,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.gguf import load_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
-from rushlight.models.families import families
-from rushlight.models.families.text import gemma3n, rwkv6
+from rushlight.models.families import families, family_of
 from rushlight.models.gguf.quantize import dequantize
 from rushlight.models.loading import from_gguf
 
@@ -32,7 +31,7 @@ ROWS = (
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
     "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
     "gemma3n-gguf", "qwen3_next-gguf", "rwkv6", "rwkv7-gguf",
-    "falcon-gguf", "falcon-11b",
+    "falcon-gguf", "falcon-11b", "olmo3", "olmo3-scaled",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -138,6 +137,48 @@ def test_older_files_have_the_latents_projection_in_one(table: ModuleType, tmp_p
         from_gguf(metadata, half)
 
 
+def random_folder(config: dict[str, Any], table: ModuleType, made: Path, quiet: str = "x^") -> Path:
+    """A checkpoint of a configuration; what matches `quiet` is zero."""
+    family = family_of(config["model_type"], "model_type")
+    names = [] if config.get("tie_word_embeddings") else ["lm_head.weight"]
+    shapes = {n: p.shape for n, p in family.build(dict(config), names).named_parameters()}
+    values = {n: table.values_of(n, s) * (not re.search(quiet, n)) for n, s in shapes.items()}
+    made.mkdir()
+    save_safetensors({n: rl.tensor(t) for n, t in values.items()}, made / "model.safetensors")
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("known", "sizes"),
+    [
+        ("deepseek_v2-gguf", {"moe_intermediate_size": 32, "kv_lora_rank": 32, "v_head_dim": 32}),
+        ("qwen3_next-gguf", {"moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}),
+        ("gemma3n-gguf", {}),
+        ("rwkv6", {"attention_hidden_size": 64, "head_size": 16, "intermediate_size": 64}),
+        ("rwkv7-gguf", {"intermediate_size": 64}),
+        ("falcon-gguf", {"num_attention_heads": 4}),
+    ],
+)
+def test_quantized_files_are_read_as_llama_cpp_reads_them(
+    known: str, sizes: dict[str, Any], table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    config = dict(table.ROWS[known][1]) | {"hidden_size": 64} | sizes
+    file, plain = tmp_path / "q.gguf", tmp_path / "x.gguf"
+    rl.quantize(random_folder(config, table, tmp_path / "model"), file, "q5_0")
+    dequantize(file, plain, type="f32")
+    m: Any = rl.models.load(file)
+    assert sum(t.dtype.kind == "q" for t in m.state_dict().values()) > 12
+    ids = table.ids_of(131)
+    with rl.no_grad():
+        ours = m(rl.tensor(ids)).numpy()[0, -1]
+    # It rounds activations too where weights are quantized.
+    with llama_cpp.model(plain, context=64) as theirs:
+        assert np.abs(theirs.logits(ids[0]) - ours).max() < 1e-3 * np.abs(ours).max()
+    with llama_cpp.model(file, context=64) as theirs:
+        assert np.isfinite(theirs.logits(ids[0])).all()
+
+
 def test_layers_share_keys_as_in_llama_cpp(
     table: ModuleType, tmp_path: Path, llama_cpp: Any
 ) -> None:
@@ -146,15 +187,11 @@ def test_layers_share_keys_as_in_llama_cpp(
         "num_hidden_layers": 21, "num_kv_shared_layers": 1, "intermediate_size": 56,
         "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 11,
     }  # fmt: skip
-    quiet = re.compile(r"layers\.\d\.post_feedforward")
-    shapes = {n: p.shape for n, p in gemma3n.build(dict(config), ()).named_parameters()}
-    tensors = {n: table.values_of(n, s) * (not quiet.search(n)) for n, s in shapes.items()}
+    made = random_folder(config, table, tmp_path / "model", r"layers\.\d\.post_feedforward")
+    tensors = load_safetensors(made / "model.safetensors")
     # A checkpoint may hold keys that no layer reads.
-    tensors["model.layers.20.self_attn.k_proj.weight"] = np.ones((20, 48), np.float32)
-    made = tmp_path / "model"
-    made.mkdir()
-    save_safetensors({n: rl.tensor(t) for n, t in tensors.items()}, made / "model.safetensors")
-    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    tensors["model.layers.20.self_attn.k_proj.weight"] = rl.ones(20, 48)
+    save_safetensors(tensors, made / "model.safetensors")
     dequantize(made, tmp_path / "x.gguf", type="f32")
     ids = table.ids_of(131)
     with rl.no_grad():
@@ -183,13 +220,7 @@ def test_the_vocabulary_of_world_models(table: ModuleType, tmp_path: Path, llama
     config = dict(table.ROWS["rwkv6"][1]) | {"vocab_size": 270, "num_hidden_layers": 1}
     words = [b" hello", b"hello world", b"\n\n", "é".encode(), b"'\"\\", "中文".encode()]
     tokens = [bytes([i]) for i in range(256)] + words
-    shapes = {n: p.shape for n, p in rwkv6.build(dict(config), ()).named_parameters()}
-    made = tmp_path / "model"
-    made.mkdir()
-    save_safetensors(
-        {n: rl.tensor(table.values_of(n, s)) for n, s in shapes.items()}, made / "model.safetensors"
-    )
-    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    made = random_folder(config, table, tmp_path / "model")
     lines = [f"{i} {token!r} {len(token)}\n" for i, token in enumerate(tokens, 1)]
     (made / "rwkv_vocab_v20230424.txt").write_text("".join(lines), encoding="utf-8")
     dequantize(made, tmp_path / "x.gguf", type="f32")
