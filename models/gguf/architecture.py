@@ -39,13 +39,13 @@ class Transform:
 class Regroup:
     """Tensors of a layer that the converter makes other ones of, by the ends of their names.
 
-    Both functions get a config.json and the tensors of one side, and give those of the other. A
-    layer that lacks the first one has none of them.
+    Both functions get a config.json and the tensors of one side, and give those of the other; None
+    where the model has either. A layer that lacks the first one has none of them.
     """
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
-    undo: Callable[..., Sequence[Tensor]]
+    undo: Callable[..., Sequence[Tensor]] | None
     redo: Callable[..., Sequence[Tensor]]
 
 
@@ -125,13 +125,14 @@ def decoder_names(
     decoder: DecoderNames, attention: AttentionNames, mlp: MLPNames
 ) -> dict[str, str]:
     """llama.cpp's names of a decoder's parts, `{}` for a layer's number -> the checkpoint's."""
-    layer = f"{decoder.base}.{decoder.layers}.{{}}."
+    base = decoder.base and f"{decoder.base}."
+    layer = f"{base}{decoder.layers}.{{}}."
     inside, fed = f"{layer}{decoder.attention}.", f"{layer}{decoder.mlp}."
     found: dict[str, str | None] = {
-        "token_embd": f"{decoder.base}.{decoder.embedding}",
-        "position_embd": f"{decoder.base}.{decoder.positions}",
-        "token_embd_norm": decoder.embedding_norm and f"{decoder.base}.{decoder.embedding_norm}",
-        "output_norm": f"{decoder.base}.{decoder.norm}",
+        "token_embd": f"{base}{decoder.embedding}",
+        "position_embd": f"{base}{decoder.positions}",
+        "token_embd_norm": decoder.embedding_norm and f"{base}{decoder.embedding_norm}",
+        "output_norm": f"{base}{decoder.norm}",
         "output": decoder.head,
         "blk.{}.attn_norm": decoder.before_attention and layer + decoder.before_attention,
         "blk.{}.post_attention_norm": decoder.after_attention and layer + decoder.after_attention,

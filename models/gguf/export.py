@@ -25,6 +25,7 @@ from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.tokenizer import NativeTokenizer
+from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
@@ -33,7 +34,7 @@ from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
-from rushlight.models.gguf.weights import Weight, file_weights, parted_weights
+from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
 from rushlight.models.loading import COMPUTED, EXPERT, require_config, small_json
 from rushlight.models.model import Model
 
@@ -55,13 +56,15 @@ def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]
 def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights under GGUF's names) of a loaded model, on any device."""
     files = {"config.json": json.dumps(vars(model.config)).encode()}
+    settings: dict[str, Any] = {}
+    if (template := model.template) is not None:
+        settings |= {"chat_template": template.source, "bos_token": template.bos_token,
+                     "eos_token": template.eos_token}  # fmt: skip
+    files["tokenizer_config.json"] = json.dumps(settings).encode()
     if isinstance(model.tokenizer, NativeTokenizer):
-        settings: dict[str, Any] = {}
-        if (template := model.template) is not None:
-            settings |= {"chat_template": template.source, "bos_token": template.bos_token,
-                         "eos_token": template.eos_token}  # fmt: skip
         files["tokenizer.json"] = model.tokenizer.to_json()
-        files["tokenizer_config.json"] = json.dumps(settings).encode()
+    elif isinstance(model.tokenizer, WorldTokenizer):
+        files[WORLD] = model.tokenizer.to_file()
     files["generation_config.json"] = json.dumps({"eos_token_id": sorted(model.eos_ids)}).encode()
     weights = [
         Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
@@ -80,8 +83,10 @@ def as_gguf(
         known = ", ".join(families("GGUF_TYPES"))
         raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
     model = family.build(config, [weight.name for weight in weights])
-    if hasattr(family, "unused"):
-        weights = [weight for weight in weights if not family.unused(weight.name, config)]
+    unused = getattr(family, "unused", lambda name, config: name.startswith("mtp."))
+    weights = [weight for weight in weights if not unused(weight.name, config)]
+    if hasattr(family, "adopt"):
+        weights = [own for weight in weights for own in adopted(family, weight)]
     weights = parted_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
@@ -128,7 +133,7 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The numbers and texts of a description by their paths; floats as float32."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name not in ("scaling", "transposed", "fused"):
+            if field.name not in ("scaling", "transposed", "fused", "split"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
         for i, part in enumerate(value):
@@ -252,6 +257,7 @@ def _moved(
     layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", module)
     number = layer[1] if layer else ""
     general = module.replace(f".{number}.", ".{}.", 1) if layer else module
+    general = module if module in theirs else general
     whole = f"{general}.{kind}"
     if whole in theirs:
         part = theirs[whole]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,17 @@ import numpy as np
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.ops import cat, full
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.gguf.architecture import Architecture, Transform, stacked
+from rushlight.models.gguf.architecture import (
+    STACKED,
+    Architecture,
+    Regroup,
+    Transform,
+    listed,
+    stacked,
+)
 from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, ROWS, ssm
 from rushlight.models.layers.attention import AttentionNames
+from rushlight.models.layers.building import FULL, SLIDING
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.mlp import MLPNames
 
@@ -137,4 +146,61 @@ def falcon_h1(names: DecoderNames) -> Architecture:
         }, parts={
             **plain.parts, "blk.{}.ffn_norm": f"model.layers.{{}}.{names.before_mlp}.weight",
         },
+    )  # fmt: skip
+
+
+def falcon(names: DecoderNames, attention: AttentionNames, mlp: MLPNames) -> Architecture:
+    """Falcon's: of two norms the first is that of the MLP."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        two = "ln_attn.weight" in c["inside"]
+        c.update(
+            new_decoder_architecture=two or c["num_key_value_heads"] > 1, stacked=True,
+            num_kv_heads=c["num_key_value_heads"], num_ln_in_parallel_attn=1 + two,
+        )  # fmt: skip
+
+    def same(c: Any, *both: Tensor) -> tuple[Tensor, ...]:
+        return both
+
+    return Architecture(
+        "falcon", "FalconForCausalLM", keys={
+            "layer_norm_epsilon": "attention.layer_norm_epsilon",
+            "ffn_hidden_size": "feed_forward_length",
+        }, adjust=adjust, decoder=names, attention=attention, mlp=mlp,
+        transforms={attention.qkv: STACKED},
+        parts={"blk.{}.attn_norm_2": f"{names.base}.{names.layers}.{{}}.ln_attn"},
+        regroups=tuple(
+            Regroup((f"ln_attn.{end}", f"ln_mlp.{end}"),
+                    (f"ln_attn.{end}", f"{names.before_attention}.{end}"), same, same)
+            for end in ("weight", "bias")
+        ),
+    )  # fmt: skip
+
+
+def olmo2(names: DecoderNames) -> Architecture:
+    """OLMo 2's and 3's, which has windows; there positions are not scaled."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        within = listed("olmo2.attention.sliding_window_pattern", c.get("pattern"), bool,
+                        [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])])  # fmt: skip
+        if c.get("window"):
+            kinds = [SLIDING if one else FULL for one in within]
+            c.update(model_type="olmo3", sliding_window=c["window"], layer_types=kinds)
+
+    def tell(model: Any) -> dict[str, Any]:
+        each = [layer.attention for layer in model.spec.layers]
+        near = [a for a in each if a.window is not None]
+        if any(json.loads(a.rotary.scaling or "{}").get("rope_type", "default") != "default"
+               for a in near):  # fmt: skip
+            raise LoadError("scaled positions of layers with windows cannot be written as GGUF")
+        return {
+            "attention.sliding_window": near[0].window,
+            "attention.sliding_window_pattern": np.array([a.window is not None for a in each]),
+        } if near else {}  # fmt: skip
+
+    return Architecture(
+        "olmo2", "Olmo2ForCausalLM", keys={
+            "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+            "window": "attention.sliding_window", "pattern": "attention.sliding_window_pattern",
+        }, adjust=adjust, decoder=names, metadata=tell,
     )  # fmt: skip

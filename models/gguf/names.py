@@ -13,10 +13,11 @@ import numpy as np
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
+from rushlight.core.io.text.gguf_world import is_world, world_files
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LARGEST, checked
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture
+from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
 
 Metadata = Mapping[str, Any]
 # Tensors of divisors of the rotary frequencies.
@@ -37,31 +38,55 @@ def as_checkpoint(
     kind = next((k for k, has in kinds.items() if has and k in families("GGUF_TYPES")), name)
     family = family_of(kind, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
+    metadata, tensors = _without_predicted(str(name), metadata, tensors)
     found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
     config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
     for group in architecture.regroups:
-        for first in [n for n in renamed if n.endswith(group.theirs[0])]:
-            base = first.removesuffix(group.theirs[0])
-            if missing := [end for end in group.theirs if base + end not in renamed]:
-                raise FormatError(f"the file has {first}, but no {base}{missing[0]}")
-            made = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
-            renamed |= zip((base + end for end in group.ours), made, strict=True)
+        _regroup(renamed, group, config)
     for n, t in renamed.items():
         transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
     read = {"architectures", *(field.name for field in fields(family.Config))}
     config = {key: value for key, value in config.items() if key in read}
-    files = {}
+    files: dict[str, bytes] = {}
     # A model without a vocabulary works on token ids only.
     kind = metadata.get("tokenizer.ggml.model", "none")
     if not isinstance(kind, str) or kind not in ("none", "no_vocab"):
         _check_tokens(metadata, config.get("vocab_size"))
-        files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
+        if is_world(metadata):
+            files |= world_files(metadata)
+        else:
+            files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
         config["eos_token_id"] = sorted(stop_ids(metadata))
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
+
+
+def _without_predicted(
+    name: str, metadata: Metadata, tensors: Mapping[str, Tensor]
+) -> tuple[Metadata, Mapping[str, Tensor]]:
+    """Without the last layers that predict several tokens at once, which take no part."""
+    key, more = f"{name}.block_count", metadata.get(f"{name}.nextn_predict_layers")
+    count = metadata.get(key)
+    if not isinstance(count, int) or not isinstance(more, int) or not 0 < more < count:
+        return metadata, tensors
+    layer = re.compile(r"blk\.(\d{1,4})\.")
+    kept = {n: t for n, t in tensors.items()
+            if not (found := layer.match(n)) or int(found[1]) < count - more}  # fmt: skip
+    return {**metadata, key: count - more}, kept
+
+
+def _regroup(renamed: dict[str, Tensor], group: Regroup, config: dict[str, Any]) -> None:
+    if group.undo is None:
+        return
+    for first in [n for n in renamed if n.endswith(group.theirs[0])]:
+        base = first.removesuffix(group.theirs[0])
+        if missing := [end for end in group.theirs if base + end not in renamed]:
+            raise FormatError(f"the file has {first}, but no {base}{missing[0]}")
+        made = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
+        renamed |= zip((base + end for end in group.ours), made, strict=True)
 
 
 def _check_tokens(metadata: Metadata, rows: Any) -> None:
@@ -103,10 +128,11 @@ def _config(
     for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
-            of = str(known[key].type) if key in known else "float" if "theta" in key else "int"
+            of = "Any" if key == "pattern" else "float" if "theta" in key else "int"
+            of = str(known[key].type) if key in known else of
             config[key] = found[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
-    embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight")
+    embedding = renamed.get(f"{decoder.base}.{decoder.embedding}.weight".removeprefix("."))
     if embedding is not None and embedding.ndim == 2:
         config["vocab_size"] = embedding.shape[0]
     needed = {s for k, s in keys.items() if s and k in known and known[k].default is MISSING}

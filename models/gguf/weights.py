@@ -56,6 +56,19 @@ def file_weights(opened: Iterable[tuple[Source, Table]], files: ExitStack) -> li
     return [Weight(s.name, s.dtype, s.shape, partial(_read, s, sources)) for s in steps]
 
 
+def adopted(family: ModuleType, weight: Weight) -> list[Weight]:
+    """A weight under the family's own name and in its layout; none if it takes no part."""
+
+    def made(t: Tensor) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = family.adopt({weight.name: t})
+        return found
+
+    return [
+        Weight(name, t.dtype, t.shape, lambda: next(iter(made(weight.read()).values())))
+        for name, t in made(empty(weight.shape, dtype=weight.dtype, device="meta")).items()
+    ]
+
+
 def parted_weights(family: ModuleType, weights: Iterable[Weight]) -> list[Weight]:
     """The weights, with those that the family has in parts replaced by the parts."""
     given = {weight.name: weight for weight in weights}

@@ -335,6 +335,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "starcoder2", sliding_window=4, use_bias=False
     )),
     "falcon": ("FalconForCausalLM", _falcon(tie_word_embeddings=True)),
+    "falcon-gguf": ("FalconForCausalLM", _falcon(new_decoder_architecture=True, num_kv_heads=2)),
+    "falcon-11b": ("FalconForCausalLM", _falcon(
+        new_decoder_architecture=True, num_kv_heads=3, num_ln_in_parallel_attn=1,
+        ffn_hidden_size=40,
+    )),
     "falcon-new": ("FalconForCausalLM", _falcon(
         new_decoder_architecture=True, num_kv_heads=2, bias=True, ffn_hidden_size=40
     )),
@@ -368,6 +373,12 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "olmo2", attention_bias=True, tie_word_embeddings=True, rope_parameters=_YARN
     )),
     "olmo3": ("Olmo3ForCausalLM", _sized("olmo3", sliding_window=4, num_hidden_layers=5)),
+    "olmo3-scaled": ("Olmo3ForCausalLM", _sized(
+        "olmo3", sliding_window=6, rope_parameters={
+            "full_attention": _YARN, "sliding_attention": {"rope_type": "default",
+                                                           "rope_theta": 500.0},
+        }, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+    )),
     "granite": ("GraniteForCausalLM", _sized(
         "granite", embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.3,
         attention_multiplier=0.2,
@@ -455,6 +466,12 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen3_next", num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, head_dim=16,
         shared_expert_intermediate_size=20, num_hidden_layers=5, linear_key_head_dim=10,
         linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=6,
+    )),
+    "qwen3_next-gguf": ("Qwen3NextForCausalLM", _sized(
+        "qwen3_next", num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, head_dim=16,
+        shared_expert_intermediate_size=20, linear_key_head_dim=16, linear_value_head_dim=16,
+        linear_num_key_heads=2, linear_num_value_heads=6,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
     )),
     "qwen3_next-dense": ("Qwen3NextForCausalLM", _sized(
         "qwen3_next", num_experts=3, num_experts_per_tok=2, moe_intermediate_size=20, head_dim=8,
@@ -602,6 +619,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "phimoe", num_local_experts=5, sliding_window=5, router_jitter_noise=0.2,
         attention_bias=True, lm_head_bias=True,
     )),
+    "phimoe-gguf": ("PhimoeForCausalLM", _sized(
+        "phimoe", num_local_experts=5, attention_bias=True, lm_head_bias=True,
+    )),
     "phimoe-long": ("PhimoeForCausalLM", _sized(
         "phimoe", num_local_experts=4, tie_word_embeddings=True,
         rope_parameters={**_LONG, "short_mscale": 1.2, "long_mscale": 1.4,
@@ -662,6 +682,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         **_RWKV, "model_type": "rwkv7", "head_dim": 12, "decay_low_rank_dim": 5,
         "a_low_rank_dim": 6, "v_low_rank_dim": 7, "gate_low_rank_dim": 9,
         "group_norm_eps": 64e-5,
+    }),
+    # llama.cpp takes heads of 64.
+    "rwkv7-gguf": ("", {
+        **_RWKV, "model_type": "rwkv7", "hidden_size": 128, "num_hidden_layers": 2, "head_dim": 64,
+        "decay_low_rank_dim": 5, "a_low_rank_dim": 6, "v_low_rank_dim": 7, "gate_low_rank_dim": 9,
     }),
     "rwkv6": ("", {
         **_RWKV, "model_type": "rwkv6", "attention_hidden_size": 48, "head_size": 12,

@@ -15,8 +15,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.gguf import load_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
-from rushlight.models.families import families
-from rushlight.models.families.text import gemma3n
+from rushlight.models.families import families, family_of
 from rushlight.models.gguf.quantize import dequantize
 from rushlight.models.loading import from_gguf
 
@@ -31,7 +30,8 @@ ROWS = (
     "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
     "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
-    "gemma3n-gguf",
+    "gemma3n-gguf", "qwen3_next-gguf", "rwkv6", "rwkv7-gguf",
+    "falcon-gguf", "falcon-11b", "olmo3", "olmo3-scaled",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -50,7 +50,7 @@ def folder(row: str, table: ModuleType, place: Path) -> Path:
 
 
 def test_every_family_with_names_of_gguf_is_here(table: ModuleType) -> None:
-    known = {families()[table.ROWS[row][1]["model_type"]] for row in ROWS}
+    known = {families()[table.ROWS[row][1]["model_type"]] for row in (*ROWS, "phimoe-gguf")}
     assert known == set(families("GGUF_TYPES").values())
 
 
@@ -88,6 +88,9 @@ def test_the_file_gives_the_published_logits(
         ("gpt_bigcode-heads", r"attention.kv_heads is 4, .* starcoder means 1"),
         ("falcon_h1-norms", "in_proj.bias' has no name in GGUF"),
         ("gemma3n", "its streams, features, rank, active and correct scale is"),
+        ("qwen3_next", r"its layers\[0\].attention.values is 6, .* qwen3next means 10"),
+        ("falcon-new", r"its layers\[0\].attention.bias is True, .* falcon means False"),
+        ("phimoe-gguf", "llama.cpp computes it with RMS norms"),
         ("deepseek_v2-groups", "biases cannot be written as GGUF of deepseek2"),
         ("deepseek_v3-halves", "interleaved is False, .* deepseek2 means True"),
         ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
@@ -134,6 +137,48 @@ def test_older_files_have_the_latents_projection_in_one(table: ModuleType, tmp_p
         from_gguf(metadata, half)
 
 
+def random_folder(config: dict[str, Any], table: ModuleType, made: Path, quiet: str = "x^") -> Path:
+    """A checkpoint of a configuration; what matches `quiet` is zero."""
+    family = family_of(config["model_type"], "model_type")
+    names = [] if config.get("tie_word_embeddings") else ["lm_head.weight"]
+    shapes = {n: p.shape for n, p in family.build(dict(config), names).named_parameters()}
+    values = {n: table.values_of(n, s) * (not re.search(quiet, n)) for n, s in shapes.items()}
+    made.mkdir()
+    save_safetensors({n: rl.tensor(t) for n, t in values.items()}, made / "model.safetensors")
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("known", "sizes"),
+    [
+        ("deepseek_v2-gguf", {"moe_intermediate_size": 32, "kv_lora_rank": 32, "v_head_dim": 32}),
+        ("qwen3_next-gguf", {"moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}),
+        ("gemma3n-gguf", {}),
+        ("rwkv6", {"attention_hidden_size": 64, "head_size": 16, "intermediate_size": 64}),
+        ("rwkv7-gguf", {"intermediate_size": 64}),
+        ("falcon-gguf", {"num_attention_heads": 4}),
+    ],
+)
+def test_quantized_files_are_read_as_llama_cpp_reads_them(
+    known: str, sizes: dict[str, Any], table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    config = dict(table.ROWS[known][1]) | {"hidden_size": 64} | sizes
+    file, plain = tmp_path / "q.gguf", tmp_path / "x.gguf"
+    rl.quantize(random_folder(config, table, tmp_path / "model"), file, "q5_0")
+    dequantize(file, plain, type="f32")
+    m: Any = rl.models.load(file)
+    assert sum(t.dtype.kind == "q" for t in m.state_dict().values()) > 12
+    ids = table.ids_of(131)
+    with rl.no_grad():
+        ours = m(rl.tensor(ids)).numpy()[0, -1]
+    # It rounds activations too where weights are quantized.
+    with llama_cpp.model(plain, context=64) as theirs:
+        assert np.abs(theirs.logits(ids[0]) - ours).max() < 1e-3 * np.abs(ours).max()
+    with llama_cpp.model(file, context=64) as theirs:
+        assert np.isfinite(theirs.logits(ids[0])).all()
+
+
 def test_layers_share_keys_as_in_llama_cpp(
     table: ModuleType, tmp_path: Path, llama_cpp: Any
 ) -> None:
@@ -142,18 +187,72 @@ def test_layers_share_keys_as_in_llama_cpp(
         "num_hidden_layers": 21, "num_kv_shared_layers": 1, "intermediate_size": 56,
         "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 11,
     }  # fmt: skip
-    quiet = re.compile(r"layers\.\d\.post_feedforward")
-    shapes = {n: p.shape for n, p in gemma3n.build(dict(config), ()).named_parameters()}
-    tensors = {n: table.values_of(n, s) * (not quiet.search(n)) for n, s in shapes.items()}
+    made = random_folder(config, table, tmp_path / "model", r"layers\.\d\.post_feedforward")
+    tensors = load_safetensors(made / "model.safetensors")
     # A checkpoint may hold keys that no layer reads.
-    tensors["model.layers.20.self_attn.k_proj.weight"] = np.ones((20, 48), np.float32)
-    made = tmp_path / "model"
-    made.mkdir()
-    save_safetensors({n: rl.tensor(t) for n, t in tensors.items()}, made / "model.safetensors")
-    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    tensors["model.layers.20.self_attn.k_proj.weight"] = rl.ones(20, 48)
+    save_safetensors(tensors, made / "model.safetensors")
     dequantize(made, tmp_path / "x.gguf", type="f32")
     ids = table.ids_of(131)
     with rl.no_grad():
         ours = rl.models.load(tmp_path / "x.gguf")(rl.tensor(ids)).numpy()[0, -1]
     with llama_cpp.model(tmp_path / "x.gguf", context=64) as theirs:
         assert np.abs(theirs.logits(ids[0]) - ours).max() < 1e-3 * np.abs(ours).max()
+
+
+def test_older_files_have_a_matrix_for_q_k_v_and_gates(table: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "x.gguf"
+    dequantize(folder("qwen3_next-gguf", table, tmp_path / "model"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    golden = load_safetensors(DATA / "qwen3_next-gguf.safetensors")["out"].numpy()
+    for layer in (0, 2):
+        rows = sum(tensors.pop(f"blk.{layer}.attn_{n}.weight").shape[0] for n in ("qkv", "gate"))
+        name = f"model.layers.{layer}.linear_attn.in_proj_qkvz.weight"
+        tensors[f"blk.{layer}.ssm_in.weight"] = rl.tensor(table.values_of(name, (rows, 48)))
+    # Files may have layers that predict further tokens.
+    more = {"qwen3next.nextn_predict_layers": 1, "qwen3next.block_count": 4}
+    tensors["blk.3.nextn.eh_proj.weight"] = rl.ones(48, 96)
+    found = from_gguf(metadata | more, tensors)(rl.tensor(table.ids_of(golden.shape[-1])))
+    np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
+
+
+def test_the_vocabulary_of_world_models(table: ModuleType, tmp_path: Path, llama_cpp: Any) -> None:
+    config = dict(table.ROWS["rwkv6"][1]) | {"vocab_size": 270, "num_hidden_layers": 1}
+    words = [b" hello", b"hello world", b"\n\n", "é".encode(), b"'\"\\", "中文".encode()]
+    tokens = [bytes([i]) for i in range(256)] + words
+    made = random_folder(config, table, tmp_path / "model")
+    lines = [f"{i} {token!r} {len(token)}\n" for i, token in enumerate(tokens, 1)]
+    (made / "rwkv_vocab_v20230424.txt").write_text("".join(lines), encoding="utf-8")
+    dequantize(made, tmp_path / "x.gguf", type="f32")
+    text = "hello worlds hello\n\n\tné 中文字 '\"\\\x00"
+    for _ in range(2):
+        m: Any = rl.models.load(tmp_path / "x.gguf")
+        ids = m.tokenizer.encode(text).ids
+        own: Any = rl.models.load(made)
+        assert m.tokenizer.decode(ids) == text and ids == own.tokenizer.encode(text).ids
+        with llama_cpp.model(tmp_path / "x.gguf", context=64) as theirs:
+            # It reads texts that end with a zero.
+            assert theirs.tokens(text[:-1], special=False) == ids[:-1]
+        dequantize(m, tmp_path / "x.gguf", type="f32", overwrite=True)
+
+
+def test_phimoe_is_read_as_published(table: ModuleType, tmp_path: Path) -> None:
+    import gguf
+
+    made = folder("phimoe-gguf", table, tmp_path / "model")
+    tensors = load_safetensors(made / "model.safetensors")
+    theirs = gguf.get_tensor_name_map(gguf.MODEL_ARCH.PHIMOE, 3)
+    stacks: dict[str, list[rl.Tensor]] = {}
+    for name, t in tensors.items():
+        whole = re.sub(r"experts\.\d+\.", "experts.", name)
+        stacks.setdefault(str(theirs.get_name(whole, (".weight", ".bias"))), []).append(t)
+    renamed = {n: rl.stack(ts) if "_exps" in n else ts[0] for n, ts in stacks.items()}
+    metadata = {"general.architecture": "phimoe"} | {f"phimoe.{key}": value for key, value in {
+        "embedding_length": 48, "feed_forward_length": 56, "block_count": 3, "context_length": 64,
+        "attention.head_count": 6, "attention.head_count_kv": 2, "rope.freq_base": 1e6,
+        "attention.layer_norm_rms_epsilon": 1e-5, "expert_count": 5, "expert_used_count": 2,
+        "rope.dimension_count": 8,
+    }.items()}  # fmt: skip
+    golden = load_safetensors(DATA / "phimoe-gguf.safetensors")["out"].numpy()
+    found = from_gguf(metadata, renamed)(rl.tensor(table.ids_of(golden.shape[-1])))
+    np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)

@@ -343,5 +343,5 @@ def test_gguf_files_without_a_vocabulary(tmp_path: Path) -> None:
     for kind in ("none", "no_vocab"):
         m: Any = from_gguf({**metadata, "tokenizer.ggml.model": kind}, dict(tensors))
         assert m.tokenizer is None
-    with pytest.raises(rl.FormatError, match="'rwkv' vocabularies"):
-        from_gguf({**metadata, "tokenizer.ggml.model": "rwkv"}, dict(tensors))
+    with pytest.raises(rl.FormatError, match="'plamo2' vocabularies"):
+        from_gguf({**metadata, "tokenizer.ggml.model": "plamo2"}, dict(tensors))

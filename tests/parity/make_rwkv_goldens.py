@@ -90,7 +90,7 @@ def _shapes(c: dict[str, Any]) -> Shapes:
 def main() -> None:
     """Write every row's file."""
     table = SimpleNamespace(**runpy.run_path(str(MODELS / "families.py")))
-    rows = {row: c for row, (kind, c) in table.ROWS.items() if not kind}
+    rows = {row: c for row, (_, c) in table.ROWS.items() if c["model_type"].startswith("rwkv")}
     for row, config in rows.items():
         os.environ |= {"RWKV_JIT_ON": "0", "RWKV_CUDA_ON": "0"}
         os.environ["RWKV_V7_ON"] = str(int(config["model_type"] == "rwkv7"))

@@ -18,7 +18,9 @@ from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import gguf_tokenizer
 from rushlight.core.io.text.gguf_vocab import BYTE, CONTROL, PREFIX, UNKNOWN, USER_DEFINED
 from rushlight.core.io.text.gguf_words import CONTRACTIONS, GPT2, IGNORE_MERGES, PATTERNS
+from rushlight.core.io.text.gguf_world import world_metadata
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
+from rushlight.core.io.text.vocabularies.world import WORLD
 
 _NORMAL, _UNUSED = 1, 5
 _DEPTH = 32
@@ -40,6 +42,9 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
     Ids without a token get names that no text has. Raises FormatError for a tokenizer that GGUF
     does not have, or not with the same results.
     """
+    if "tokenizer.json" not in files and WORLD in files:
+        settings = _object("tokenizer_config.json", files.get("tokenizer_config.json", b"{}"))
+        return world_metadata(files[WORLD], settings, rows)
     if "tokenizer.json" not in files:
         return {f"{PREFIX}model": "none"}
     original = load_tokenizer(files["tokenizer.json"])  # which checks its parts

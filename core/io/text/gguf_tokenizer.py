@@ -30,13 +30,14 @@ from rushlight.core.io.text.gguf_vocab import (
     special_id,
 )
 from rushlight.core.io.text.gguf_words import ADD_BOS, IGNORE_MERGES, PATTERNS
+from rushlight.core.io.text.gguf_world import KIND, is_world, world_files
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer, load_tokenizer_async
+from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 
 _MOST_ADDED = 1 << 16
 _BLANK = "\u2581"  # SentencePiece's character for a space
 # Other vocabularies that llama.cpp reads.
 _OTHER_KINDS = {
-    "rwkv": "RWKV's longest match",
     "plamo2": "PLaMo 2's Aho-Corasick tables",
     "none": "the file was made without one",
     "no_vocab": "the file was made without one",
@@ -65,7 +66,7 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
         method = f" ({_OTHER_KINDS[kind]})" if kind in _OTHER_KINDS else ""
         raise FormatError(
             f"{PREFIX}model: {kind[:100]!r} vocabularies{method} are not supported; "
-            f"supported: {', '.join(make)}",
+            f"supported: {', '.join([*make, KIND])}",
             hint="load the model from a folder with a tokenizer.json; "
             "rl.load(file) loads the tensors alone",
         )
@@ -103,11 +104,15 @@ def from_gguf(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 def gguf_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer of a GGUF file; see `from_gguf` and `load_tokenizer`."""
+    if is_world(metadata):
+        return WorldTokenizer(world_files(metadata)[WORLD])
     return load_tokenizer(*from_gguf(metadata))
 
 
 async def gguf_tokenizer_async(metadata: Mapping[str, Any]) -> Tokenizer:
     """`gguf_tokenizer` for tabs without JSPI; works in a Python process too."""
+    if is_world(metadata):
+        return gguf_tokenizer(metadata)
     return await load_tokenizer_async(*from_gguf(metadata))
 
 

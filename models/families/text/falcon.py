@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import bloom
-from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.layouts import falcon
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
@@ -45,6 +45,7 @@ class Config:
     rope_scaling: Any = None
     rope_parameters: Any = None
     tie_word_embeddings: bool | None = True
+    stacked: bool = False  # rows of q, of k, of v: in GGUF files
     eos_token_id: Any = None
     model_type: str = "falcon"
 
@@ -55,7 +56,7 @@ def describe(c: Config) -> DecoderSpec:
     head = c.hidden_size // max(heads, 1)
     kv = (c.num_kv_heads or heads) if new else 1 if c.multi_query else heads
     attention = AttentionSpec(
-        heads, kv, head, bias=c.bias, out_bias=c.bias, fused="grouped",
+        heads, kv, head, bias=c.bias, out_bias=c.bias, fused="stacked" if c.stacked else "grouped",
         rotary=None if c.alibi else rotary_of(vars(c), head), alibi=8.0 if c.alibi else None,
         alibi_rounded=True, names=bloom.ATTENTION,
     )  # fmt: skip
@@ -72,9 +73,4 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = Architecture(
-    "falcon", "FalconForCausalLM", keys={
-        "layer_norm_epsilon": "attention.layer_norm_epsilon",
-        "ffn_hidden_size": "feed_forward_length",
-    }, decoder=NAMES, attention=bloom.ATTENTION, mlp=bloom.MLP,
-)  # fmt: skip
+GGUF = falcon(NAMES, bloom.ATTENTION, bloom.MLP)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.text import llama
-from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.layouts import olmo2
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     FULL,
@@ -45,10 +45,13 @@ def describe(c: Config) -> DecoderSpec:
     third = c.model_type == "olmo3"
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: third and (i + 1) % 4 != 0)
 
+    # A scaling that is not of one kind of layers is not of those with windows.
+    local = vars(c) if SLIDING in (c.rope_parameters or {}) else {"rope_theta": c.rope_theta}
+
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
-        kind = SLIDING if within[layer] else FULL
+        kind, given = (SLIDING, local) if within[layer] else (FULL, vars(c))
         return replace(
-            a, norm=plain.norm, norm_over="all", rotary=rotary_of(vars(c), a.head_dim, kind),
+            a, norm=plain.norm, norm_over="all", rotary=rotary_of(given, a.head_dim, kind),
             window=c.sliding_window if within[layer] else None,
         )  # fmt: skip
 
@@ -56,7 +59,4 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
-GGUF = Architecture(
-    "olmo2", "Olmo2ForCausalLM", keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
-    decoder=NAMES,
-)  # fmt: skip
+GGUF = olmo2(NAMES)

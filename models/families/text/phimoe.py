@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
@@ -13,9 +15,11 @@ from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.routing import RoutingSpec
 
 MODEL_TYPES = ("phimoe",)
+GGUF_TYPES = ("phimoe",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("PhimoeForCausalLM", "PhiMoEForCausalLM")
 BASE_PREFIX = "model."
+NAMES, FED = DecoderNames(mlp="block_sparse_moe"), MLPNames("w1", "w3", "w2")
 
 
 @dataclass
@@ -43,14 +47,32 @@ def describe(c: Config) -> DecoderSpec:
     plain = each_attention(llama.describe(c), lambda _, a: replace(a, window=c.sliding_window))
     experts = ExpertsSpec(
         c.num_local_experts, 2, c.intermediate_size, c.hidden_act, normalized=False,
-        names=MLPNames("w1", "w3", "w2"),
+        names=FED,
         routing=RoutingSpec("sparsemixer", jitter=c.router_jitter_noise),
     )  # fmt: skip
     return replace(
         plain, layers=tuple(replace(one, mlp=experts) for one in plain.layers),
         norm=NormSpec("layer", c.rms_norm_eps), head_bias=c.lm_head_bias,
-        names=DecoderNames(mlp="block_sparse_moe"),
+        names=NAMES,
     )  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+
+
+def refuse(model: Any) -> dict[str, Any]:
+    """No file is written, as llama.cpp computes another model than the published one."""
+    raise LoadError(
+        "phimoe cannot be written as GGUF: llama.cpp computes it with RMS norms and with shares of "
+        "experts that sum to one",
+        hint="use the folder itself; GGUF files of phimoe are read",
+    )
+
+
+GGUF = Architecture(
+    "phimoe", "PhimoeForCausalLM", keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon", "num_local_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count", "sliding_window": "attention.sliding_window",
+        "original_max_position_embeddings": "rope.scaling.original_context_length",
+    }, fixed={"lm_head_bias": True}, decoder=NAMES, mlp=FED, metadata=refuse,
+)  # fmt: skip

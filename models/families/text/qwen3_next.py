@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.text import qwen2_moe
+from rushlight.models.gguf.scans import qwen3_next
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.gated_delta import GatedDeltaSpec
 from rushlight.models.layers.building import LINEAR, decoder_builder, each_attention, kinds_of
@@ -12,6 +13,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("qwen3_next",)
+GGUF_TYPES = ("qwen3next",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Qwen3NextForCausalLM",)
 BASE_PREFIX = "model."
@@ -34,6 +36,7 @@ class Config(qwen2_moe.Config):
     num_experts: int = 512
     num_experts_per_tok: int = 10
     norm_topk_prob: bool = True
+    split: bool = False  # matrices of q, k and v, and of gates: in GGUF files
     model_type: str = "qwen3_next"
 
 
@@ -45,6 +48,7 @@ def describe(c: Config) -> DecoderSpec:
     delta = GatedDeltaSpec(
         c.hidden_size, c.linear_num_key_heads, c.linear_num_value_heads, c.linear_key_head_dim,
         c.linear_value_head_dim, c.linear_conv_kernel_dim, c.hidden_act, c.rms_norm_eps,
+        c.split,
     )  # fmt: skip
 
     def gated(layer: int, a: AttentionSpec) -> AttentionSpec:
@@ -60,3 +64,4 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = qwen3_next(qwen2_moe.GGUF.keys)

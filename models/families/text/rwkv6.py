@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("rwkv6",)
+GGUF_TYPES = ("rwkv6",)
 TENSORS = ("blocks.0.att.time_maa_x",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Rwkv6ForCausalLM",)
@@ -33,8 +35,8 @@ class Config:
     time_decay_extra_dim: int | None = None
     layer_norm_epsilon: float = 1e-5
     tie_word_embeddings: bool | None = False
-    # These four change no number.
-    num_attention_heads: Any = None
+    halved_every: int = 0  # layers, after which matrices of GGUF files are halved
+    num_attention_heads: Any = None  # these four change no number
     context_length: Any = None
     rescale_every: Any = None
     model_version: Any = None
@@ -55,14 +57,14 @@ def described(c: Config, version: int, **more: Any) -> DecoderSpec:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    large = c.hidden_size == 4096  # as the published code has it
     mix, decay = c.time_mix_extra_dim, c.time_decay_extra_dim
-    mix = (64 if large else 32) if mix is None else mix
-    decay = (128 if large else 64) if decay is None else decay
-    return described(c, 6, ranks=(decay, mix))
+    least = 64 if c.hidden_size == 4096 else 32  # as the published code has it
+    mix, decay = least if mix is None else mix, 2 * least if decay is None else decay
+    return described(c, 6, ranks=(decay, mix), halved=c.halved_every)
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = rwkv(6, "Rwkv6ForCausalLM")
 adopt = rwkv_files.adopt
 
 

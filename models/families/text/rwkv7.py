@@ -8,16 +8,17 @@ from typing import Any
 
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose
+from rushlight.models.gguf.recurrences import rwkv
 from rushlight.models.layers.blocks import rwkv_files
 from rushlight.models.layers.blocks.rwkv import RWKVSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
 MODEL_TYPES = ("rwkv7",)
+GGUF_TYPES = ("rwkv7",)
 TENSORS = ("blocks.0.att.r_k",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("RWKV7ForCausalLM",)
-_UNUSED = tuple(f"blocks.0.att.v{i}" for i in range(3))
 
 
 @dataclass
@@ -50,31 +51,30 @@ def describe(c: Config) -> DecoderSpec:
     choose("hidden_act", c.hidden_act, ("sqrelu",))
     choose("value_dim", c.value_dim, (None, c.hidden_size, [c.hidden_size] * c.num_hidden_layers))
     size = c.hidden_size // max(c.num_heads or 1, 1) if c.head_dim is None else c.head_dim
-    ratio = 4 if c.hidden_ratio is None else c.hidden_ratio
-    inner = -(-int(c.hidden_size * ratio) // 32) * 32
+    inner = -(-int(c.hidden_size * (4 if c.hidden_ratio is None else c.hidden_ratio)) // 32) * 32
+    group = size * c.norm_eps if c.group_norm_eps is None else c.group_norm_eps
     return rwkv_files.decoder(c, RWKVSpec(
         7, c.hidden_size, c.hidden_size // max(size, 1), size,
         inner if c.intermediate_size is None else c.intermediate_size,
         (c.decay_low_rank_dim, c.a_low_rank_dim, c.v_low_rank_dim, c.gate_low_rank_dim),
-        eps=c.norm_eps,
-        group_eps=size * c.norm_eps if c.group_norm_eps is None else c.group_norm_eps,
+        eps=c.norm_eps, group_eps=group,
     ))  # fmt: skip
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = rwkv(7, "RWKV7ForCausalLM")
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that the model has; the first layer's v0, v1 and v2 take no part."""
-    return {n: t for n, t in rwkv_files.adopt(tensors).items() if n not in _UNUSED}
+    return {n: t for n, t in rwkv_files.adopt(tensors).items() if n[:-1] != "blocks.0.att.v"}
 
 
 def config_of(tensors: Mapping[str, Tensor]) -> dict[str, object]:
     """config.json of a checkpoint without one."""
     shapes = rwkv_files.Shapes(tensors)
-    ranks = {n: shapes(f"blocks.0.att.{n}1")[1] for n in "wag"}
+    names = {"decay": "w", "a": "a", "gate": "g"}
+    low = {f"{name}_low_rank_dim": shapes(f"blocks.0.att.{n}1")[1] for name, n in names.items()}
     v = shapes("blocks.1.att.v1")[1] if shapes.layers > 1 else 1  # no first layer reads it
-    low = {"decay": ranks["w"], "a": ranks["a"], "v": v, "gate": ranks["g"]}
-    low = {f"{name}_low_rank_dim": rank for name, rank in low.items()}
     size = shapes("blocks.0.att.r_k")[1]
-    return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, **low)
+    return shapes.config("rwkv7", head_dim=size, group_norm_eps=64e-5, v_low_rank_dim=v, **low)

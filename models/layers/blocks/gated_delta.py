@@ -20,7 +20,11 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 
 @dataclass(frozen=True)
 class GatedDeltaSpec:
-    """A key head serves several value heads; `kernel` tokens are convolved before the rule."""
+    """A key head serves several value heads; `kernel` tokens are convolved before the rule.
+
+    split: q, k and v of all heads are one matrix, and the gates another, as in GGUF; else one
+    matrix has the four parts of each key head.
+    """
 
     width: int
     key_heads: int
@@ -30,6 +34,7 @@ class GatedDeltaSpec:
     kernel: int
     activation: str = "silu"
     eps: float = 1e-6
+    split: bool = False
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
@@ -51,7 +56,11 @@ class GatedDelta(nn.Module):
         self.spec, self.layer = spec, layer
         self.key_dim, self.value_dim = spec.key_heads * spec.keys, spec.value_heads * spec.values
         self.channels = 2 * self.key_dim + self.value_dim
-        self.in_proj_qkvz = nn.Linear(spec.width, self.channels + self.value_dim, bias=False)
+        if spec.split:
+            self.in_proj_qkv = nn.Linear(spec.width, self.channels, bias=False)
+            self.in_proj_z = nn.Linear(spec.width, self.value_dim, bias=False)
+        else:
+            self.in_proj_qkvz = nn.Linear(spec.width, self.channels + self.value_dim, bias=False)
         self.in_proj_ba = nn.Linear(spec.width, 2 * spec.value_heads, bias=False)
         self.conv1d = CausalConv(self.channels, spec.kernel, bias=False)
         self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(spec.value_heads)
@@ -75,13 +84,19 @@ class GatedDelta(nn.Module):
         batch, length, _ = x.shape
         group = spec.value_heads // spec.key_heads
         rows = (batch, length, spec.key_heads, -1)
-        mixed, gates = self.in_proj_qkvz(x).reshape(*rows), self.in_proj_ba(x).reshape(*rows)
-        wide = group * spec.values
-        parts = mixed.split([spec.keys, spec.keys, wide, wide], -1)
-        q, k, v, z = (y.reshape(batch, length, -1) for y in parts)
+        if spec.split:
+            mixed, z = self.in_proj_qkv(x), self.in_proj_z(x)
+        else:
+            wide = group * spec.values
+            parts = (
+                self.in_proj_qkvz(x).reshape(*rows).split([spec.keys, spec.keys, wide, wide], -1)
+            )
+            q, k, v, z = (y.reshape(batch, length, -1) for y in parts)
+            mixed = ops.cat([q, k, v], -1)
+        gates = self.in_proj_ba(x).reshape(*rows)
         b, a = (y.reshape(batch, length, -1).float() for y in gates.chunk(2, -1))
         before, state = states_of(context, self.layer, 2)
-        y, before = self.conv1d.read(ops.cat([q, k, v], -1), context, before)
+        y, before = self.conv1d.read(mixed, context, before)
         y = ACTIVATIONS[spec.activation](y).float()
         q, k, v = y.split([self.key_dim, self.key_dim, self.value_dim], -1)
         q, k = (self._unit(self._heads(y, spec.key_heads, group)) for y in (q, k))

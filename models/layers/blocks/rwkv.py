@@ -22,7 +22,8 @@ class RWKVSpec:
 
     ranks: of the products that depend on the token: the decay's; for 6 then the mixture's; for 7
     then those of a, v and the gate. gate and shared: for 5, whether the result is gated, and
-    whether a head has one decay. group_eps: of the norm over each head.
+    whether a head has one decay. group_eps: of the norm over each head. halved: the last matrices
+    of both halves are half as large after every so many layers, as in GGUF; what they give is not.
     """
 
     version: int
@@ -35,6 +36,7 @@ class RWKVSpec:
     shared: bool = False
     eps: float = 1e-5
     group_eps: float = 64e-5
+    halved: int = 0
 
     def __post_init__(self) -> None:
         if min(self.width, self.heads, self.size, self.inner, *self.ranks, 1) < 1:
@@ -72,12 +74,16 @@ class RWKV(nn.Module):
         x = self.ln0(x) if self.layer == 0 else x
         y, last = token_shift(self.ln1(x), context, before)
         out, state = self.att(*y, context, state)
-        x = x + out
+        x = x + self._whole(out)
         y, later = token_shift(self.ln2(x), context, later)
         if context.cache is not None:
             context.cache.set_state(self.layer, last.float(), state, later.float())
-        result: Tensor = x + self.ffn(*y)
+        result: Tensor = x + self._whole(self.ffn(*y))
         return result
+
+    def _whole(self, x: Tensor) -> Tensor:
+        times = self.layer // self.spec.halved if self.spec.halved else 0
+        return x * 2.0**times if times else x
 
 
 def token_shift(

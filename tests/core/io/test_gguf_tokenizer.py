@@ -151,13 +151,12 @@ def test_tokens_that_end_an_answer() -> None:
 @pytest.mark.parametrize(
     ("kind", "method"),
     [
-        ("rwkv", r" \(RWKV's longest match\)"),
         ("plamo2", r" \(PLaMo 2's Aho-Corasick tables\)"),
         ("newest", ""),
     ],
 )
 def test_an_unsupported_kind_is_named(kind: str, method: str) -> None:
-    supported = "supported: gpt2, llama, gemma4, bert, t5\n  hint: .*tokenizer.json.*rl.load"
+    supported = "supported: gpt2, llama, gemma4, bert, t5, rwkv\n  hint: .*tokenizer.json.*rl.load"
     message = f"^tokenizer.ggml.model: '{kind}' vocabularies{method} are not supported; {supported}"
     # Such a vocabulary has lists of its own: those that we know may be missing or odd.
     for metadata in (
@@ -257,3 +256,13 @@ def test_a_hundred_thousand_tokens() -> None:
     tokenizer = gguf_tokenizer(metadata)
     assert tokenizer.vocab_size == len(metadata["tokenizer.ggml.tokens"])
     assert tokenizer.token_to_id("token99999") == tokenizer.vocab_size - 1
+
+
+def test_a_world_vocabulary_that_lacks_a_byte_is_named() -> None:
+    tokens = ["<s>", *(repr(bytes([i]))[2:-1] for i in range(255)), "ab"]
+    whole = {"tokenizer.ggml.model": "rwkv", "tokenizer.ggml.tokens": [*tokens, "\\xff"]}
+    assert gguf_tokenizer(whole).encode("abc'\n").ids == [256, 100, 40, 11]
+    with pytest.raises(FormatError, match="no token is the byte 255"):
+        gguf_tokenizer(whole | {"tokenizer.ggml.tokens": tokens})
+    with pytest.raises(FormatError, match="out of range or repeated"):
+        gguf_tokenizer(whole | {"tokenizer.ggml.tokens": [*tokens, "\\xff", "\\x61"]})

@@ -81,6 +81,14 @@ class WorldTokenizer(Tokenizer):
             raise FormatError(f"{where}: {brief(text)} is not a string or bytes") from None
         return value
 
+    def to_file(self) -> bytes:
+        """The bytes of a vocabulary's file."""
+        return "".join(f"{i} {t!r} {len(t)}\n" for i, t in sorted(self._tokens.items())).encode()
+
+    def bytes_of(self, id: int) -> bytes | None:
+        """The bytes of the token with this id, or None."""
+        return self._tokens.get(id)
+
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None; bytes that are no text are spelled <0xE4><0xBD>."""
         check_text("token_to_id", token)
