@@ -34,6 +34,7 @@ from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
     DType,
     bfloat16,
+    can_cast,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -63,6 +64,7 @@ from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
+from rushlight.core.ops.common import promoted as result_type
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.autograd import (
     enable_grad,
@@ -88,15 +90,16 @@ for _module in (
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Size",
-    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
+    "Size", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "can_cast", "compile", "cuda",
+    "debug", "device",
     "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
     "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed",
     "models", "nan",
-    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
+    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
+    "result_type", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "set_printoptions",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
