@@ -6,7 +6,8 @@
 static RL_APART void philox_words(uint64_t block, uint64_t seed, uint32_t *to) {
     uint32_t x[4][BLOCKS], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int i = 0; i < BLOCKS; i++) {
-        x[0][i] = (uint32_t)(block + (uint64_t)i), x[1][i] = (uint32_t)((block + (uint64_t)i) >> 32);
+        uint64_t number = block + (uint64_t)i;
+        x[0][i] = (uint32_t)number, x[1][i] = (uint32_t)(number >> 32);
         x[2][i] = x[3][i] = 0;
     }
     for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)

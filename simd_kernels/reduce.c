@@ -254,7 +254,10 @@ static RL_ONCE void arg_item(void *ctx, int64_t item, int thread) {
             float top = extreme_of(f, n, kind, fload(f)), one;
             if (s && !(top != top || BETTER(top, best))) continue;
             for (int hit = 0; j + 32 <= n; j += 32) {
-                for (int k = 0; k < 32; k++) one = fload(f + j + k), hit |= !(one < top || one > top);
+                for (int k = 0; k < 32; k++) {
+                    one = fload(f + j + k);
+                    hit |= !(one < top || one > top);
+                }
                 if (hit) break; // equal or NaN
             }
             for (; j < n - 1; j++) {

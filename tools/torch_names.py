@@ -18,11 +18,9 @@ PAGE = ROOT / "docs" / "torch.md"
 
 # Why a name is refused. Only names that are not found are looked up.
 REFUSED = {
-    "complex numbers are not supported": "angle cdouble cfloat chalf complex imag polar "
-    "view_as_complex view_as_real stft istft",
-    "dense linear algebra is not a part of the tensor's functions": "cholesky cholesky_inverse "
-    "cholesky_solve geqrf logdet lu lu_solve lu_unpack matrix_exp ormqr pca_lowrank pinverse qr "
-    "svd svd_lowrank triangular_solve",
+    "a randomized method; linalg.svd serves": "pca_lowrank svd_lowrank",
+    "LAPACK's own form of a factorization; linalg.qr serves": "geqrf ormqr",
+    "float16 has no complex form here; complex64 serves": "chalf",
     "an internal name; nn.functional.grid_sample serves": "grid_sampler_2d grid_sampler_3d",
     "an internal name; nn.functional.batch_norm serves": "native_batch_norm",
     "an internal name; nn.functional.group_norm serves": "native_group_norm",

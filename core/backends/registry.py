@@ -184,6 +184,12 @@ def manual_seed(seed: int) -> None:
             dev.generator.manual_seed(seed)
 
 
+def instantiated() -> list[Device]:
+    """Every device that was named so far."""
+    with _devices_lock:
+        return list(_devices.values())
+
+
 def devices() -> list[Device]:
     """The devices of this machine that compute: cpu, and one webgpu device per adapter.
 

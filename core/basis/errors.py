@@ -44,6 +44,10 @@ class TypeMismatch(TypeError, RuntimeError):
     """Dtypes that do not fit each other; a RuntimeError too, as in torch."""
 
 
+class LinalgError(RushlightError, RuntimeError):
+    """A matrix is singular, not positive definite, or a method of linear algebra did not end."""
+
+
 class RangeError(ValueError, RuntimeError):
     """A number that a dtype cannot hold; a RuntimeError too, as in torch."""
 

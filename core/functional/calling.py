@@ -14,8 +14,10 @@ from rushlight.core.tensor import autograd
 
 # An argument's other names: of the first one, of the second one, of the one that is named so here.
 _FIRST, _SECOND = ("input", "self", "x"), ("other", "exponent", "tensor2", "vec2", "b")
-_NAMES = {"axis": ("dim", "dims"), "keepdims": ("keepdim",), "dims": ("dim", "repeats"),
-          "dim": ("dims",)}  # fmt: skip
+_NAMES = {
+    "A": ("a",), "B": ("b",), "L": ("l",), "LU": ("lu",),
+    "axis": ("dim", "dims"), "keepdims": ("keepdim",), "dims": ("dim", "repeats"), "dim": ("dims",),
+}  # fmt: skip
 _IGNORED = ("layout", "pin_memory", "memory_format")  # they change no number
 _SEVERAL = ("dims", "size", "shape", "repeats", "axis")  # a list in place of the rest of arguments
 

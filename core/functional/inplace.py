@@ -12,6 +12,7 @@ import numpy as np
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.declare import METHODS, method
 from rushlight.core.ops.inplace import copy_
+from rushlight.core.tensor.grad_mode import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -45,7 +46,8 @@ def _inplace(name: str) -> Callable[..., Any]:
 
     @wraps(fn)
     def write(x: Tensor, *args: Any, **options: Any) -> Tensor:
-        out: Tensor = fn(x, *args, **options)
+        # A gradient rule may need x as it was.
+        out: Tensor = fn(x.clone() if needs_gradient(x) else x, *args, **options)
         if out.shape != x.shape:
             raise ShapeError(
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"

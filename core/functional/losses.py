@@ -18,6 +18,13 @@ def _check_reduction(name: str, reduction: str) -> None:
         raise ValueError(f'{name}: reduction is {reduction!r}; it must be "none", "mean" or "sum"')
 
 
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """torch's old spelling of a reduction, where one is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
+
+
 def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
     _check_reduction(name, reduction)
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
@@ -41,34 +48,36 @@ def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) ->
 
 @network
 def mse_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """(input - target)^2; both, and a weight for each element, of one shape."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("mse_loss", input, target)
     return _weighted("mse_loss", (input - target).square(), reduction, weight)
 
 
 @network
 def l1_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """|input - target|; both, and a weight for each element, of one shape."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("l1_loss", input, target)
     return _weighted("l1_loss", (input - target).abs(), reduction, weight)
 
 
 @network
 def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """-y log s(x) - (1 - y) log(1 - s(x)) with s the sigmoid, without overflow; one shape.
 
     weight multiplies each element's loss, pos_weight the first term; both broadcast.
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     name = "binary_cross_entropy_with_logits"
     _check_same(name, input, target)
     # log(1 + exp(-x)). The gradient of maximum is half each at equality, which is right at x = 0.
@@ -100,18 +109,16 @@ def _check_weight(name: str, weight: Tensor | None, classes: int) -> None:
 
 @network
 def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """-input[target] for log-probabilities (classes,) or (n, classes, ...), times the weight.
 
     target: class indices (n, ...); those equal to ignore_index are ignored. weight: (classes,).
     "mean" divides by the sum of the weights that were used; nan if none was. IndexError for an
     index that is not a class.
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     return _nll_loss("nll_loss", input, target, weight, ignore_index, reduction)
 
 
@@ -141,13 +148,10 @@ def _of_class(weight: Tensor, index: Tensor) -> Tensor:
 
 @network
 def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """-log softmax(input)[target] for logits (classes,) or (n, classes, ...).
 
     target: class indices (n, ...), where those equal to ignore_index are ignored, or probabilities
@@ -155,6 +159,7 @@ def cross_entropy(
     classes (Szegedy et al., 2016). weight: (classes,). "mean" divides by the weights of the targets
     that were used, for probabilities by the number of positions.
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
     _check_reduction("cross_entropy", reduction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
@@ -31,7 +31,15 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
         if sum(lengths) != x.shape[d]:
             raise ShapeError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    return tuple(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+    return _several(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+
+
+def _several(views: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views that were made together; as in torch, no recorded write goes through one."""
+    found = tuple(views)
+    for view in found:
+        view.chain = None
+    return found
 
 
 @public
@@ -49,7 +57,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each element along `dim`, without that dim."""
     d = dim_of("unbind", dim, x)
-    return tuple(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
+    return _several(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
 
 
 @public

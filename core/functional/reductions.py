@@ -103,12 +103,17 @@ def norm(
 ) -> Tensor:  # fmt: skip
     """The p-norm of the elements over `dim`: (sum |x|^p)^(1/p).
 
-    p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2.
+    p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2;
+    "nuc" is the sum of the singular values of matrices.
     """
     x = x if dtype is None else x.to(as_dtype(dtype))
     p = 2 if p is None or p == "fro" else p
+    if p == "nuc":
+        from rushlight.core.functional.linalg.norms import matrix_norm
+
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str):
-        raise ValueError(f'norm: p is {p!r}; supported: numbers and "fro"')
+        raise ValueError(f'norm: p is {p!r}; supported: numbers, "fro" and "nuc"')
     x = floating("norm", x)
     if math.isinf(p):
         return (amax if p > 0 else amin)(abs(x), dim, keepdim)
@@ -118,7 +123,7 @@ def norm(
         return SUM(where(wide != 0, 1.0, wide * 0), dim=dims, keepdim=keepdim).to(x.dtype)
     if p == 1:
         return SUM(abs(wide), dim=dims, keepdim=keepdim).to(x.dtype)
-    parts = square(wide) if p == 2 else _power(wide, p)
+    parts = square(wide) if p == 2 else _power(wide, p) if p > 0 else abs(wide) ** p
     return _root(SUM(parts, dim=dims, keepdim=keepdim), p).to(x.dtype)
 
 

@@ -14,7 +14,7 @@ from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands, promoted
 from rushlight.core.ops.declare import method, public
-from rushlight.core.ops.unary import floor, log, square, trunc
+from rushlight.core.ops.unary import floor, log, square, trunc, turned
 from rushlight.core.tensor.autograd import needs_gradient
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
@@ -155,11 +155,12 @@ _sub = _binary("sub", np.subtract, {**_same("a - b"), "int64": "sub_64(a, b)"},
                rule(lambda c, g: g), rule(_minus),
                bools="use a ^ b, or convert one with .long()")  # fmt: skip
 mul = binary("mul", np.multiply, {**_same("a * b"), "int64": "mul_64(a, b)"}, "a * b.",
-             rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A),
+             rule(lambda c, g, b: g * turned(b), B), rule(lambda c, g, a: g * turned(a), A),
              also=("__mul__", "__rmul__"))  # fmt: skip
 elementwise("div", 2, np.divide, "div_f(a, b)")
 DIV = Op("div", infer=_infer, grads=(
-    rule(lambda c, g, b: g / b, B), rule(lambda c, g, b, y: -g * y / b, B, OUT)))  # fmt: skip
+    rule(lambda c, g, b: g / turned(b), B),
+    rule(lambda c, g, b, y: -g * turned(y) / turned(b), B, OUT)))  # fmt: skip
 floor_divide = binary("floor_divide", np.floor_divide,
                       {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
                       "The largest integer <= a / b; an integer divided by zero gives 0.",
@@ -239,7 +240,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
     if rounding_mode is None:
         a, b = (float(v) if isinstance(v, int) else v for v in (a, b))
     x, y = operands("div", a, b)
-    if x.dtype.is_floating_point:
+    if x.dtype.kind in "fc":
         return DIV(x, y) if rounding_mode is None else trunc(DIV(x, y))
     if rounding_mode is None:
         return DIV(x.to(float32), y.to(float32))

@@ -27,8 +27,8 @@ from rushlight.core.tensor.op import Meta, Op
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
-Scalar = bool | int | float
-TensorLike = Union["Tensor", bool, int, float]
+Scalar = bool | int | float | complex
+TensorLike = Union["Tensor", bool, int, float, complex]
 
 
 def _infer_full(*, shape: tuple[int, ...], value: Scalar, dtype: DType) -> Meta:
@@ -86,6 +86,8 @@ def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
     that holds its amount, as in torch.
     """
     try:
+        if dtype.kind == "c" or isinstance(value, complex):
+            return value
         if dtype.kind == "f":
             amount = abs(float(value))
             # 448 is the largest number of float8_e4m3fn: every dtype holds it.
@@ -167,7 +169,7 @@ def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
             raise TypeError(f"{name}: {v!r} holds quantized blocks; dequantize() it first")
         if isinstance(v, np.ndarray):
             arrays = True
-        elif not is_tensor(v) and not isinstance(v, (bool, int, float)):
+        elif not is_tensor(v) and not isinstance(v, (bool, int, float, complex)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
                 "number (make one with rl.tensor(...) or rl.from_numpy(...))"
@@ -184,7 +186,7 @@ def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     tensors = [v for v in values if is_tensor(v)]
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     for array in arrays:
-        if not tensors or array.dtype.kind not in "buif":
+        if not tensors or array.dtype.kind not in "buifc":
             check_tensors(name, **{f"the operand of {array.dtype}": array})
     plain = [t.dtype.numpy for t in tensors if not t.dtype.encoded]
     dtype = as_dtype(np.result_type(*arrays, *plain))
@@ -203,4 +205,4 @@ def floating(name: str, x: Tensor) -> Tensor:
     """`x` as floating point: integers and booleans become float32, as in torch."""
     if x.dtype.kind == "q":
         raise TypeError(f"{name}: {x.dtype.name} is quantized; dequantize() it first")
-    return x if x.dtype.is_floating_point else x.to("float32")
+    return x if x.dtype.kind in "fc" else x.to("float32")

@@ -10,6 +10,7 @@ from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import beside, check_tensors
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
+from rushlight.core.ops.unary import turned
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ def _infer_matmul(a: Meta, b: Meta) -> Meta:
 
 
 def _left_grad(c: Context, g: Tensor, b: Tensor) -> Tensor:
-    return matmul(g, b.transpose(-1, -2))
+    return matmul(g, turned(b).transpose(-1, -2))
 
 
 def _right_grad(c: Context, g: Tensor, a: Tensor) -> Tensor:
-    return matmul(a.transpose(-1, -2), g)
+    return matmul(turned(a).transpose(-1, -2), g)
 
 
 MATMUL = Op("matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)))

@@ -84,7 +84,7 @@ def sum(
     """Sum over `dim` (an int, several, or all); integers and booleans give int64."""
     if dtype is not None:
         x = x.to(as_dtype(dtype))
-    elif not x.dtype.is_floating_point:
+    elif x.dtype.kind not in "fc":
         x = x.to(int64)
     return SUM(x, dim=dims_of("sum", dim, x), keepdim=keepdim)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import DType, bool_, int64, uint8
+from rushlight.core.basis.dtype import PARTS, DType, bool_, int64, uint8
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -26,6 +26,27 @@ Unary = Callable[["Tensor"], "Tensor"]
 
 def _infer_same(x: Meta) -> Meta:
     return x.fresh()
+
+
+def _infer_size(x: Meta) -> Meta:
+    return x.fresh(dtype=PARTS.get(x.dtype, x.dtype))
+
+
+elementwise("conj", 1, np.conjugate, "a")
+CONJ: Op = Op("conj", infer=_infer_same, grads=(rule(lambda c, g: turned(g)),))
+
+
+def turned(x: Tensor) -> Tensor:
+    """The complex conjugate; `x` itself where it is real."""
+    return CONJ(x) if x.dtype.kind == "c" else x
+
+
+def _direction(x: Tensor) -> Tensor:
+    """x / |x|, 0 at 0."""
+    if x.dtype.kind != "c":
+        return sign(x)
+    size = abs(x)
+    return x / size.masked_fill(size == 0, 1)
 
 
 def _infer_bool(x: Meta) -> Meta:
@@ -54,7 +75,8 @@ def unary(
     """
     elementwise(name, 1, numpy, wgsl)
     op = Op(
-        name, infer=_infer_same, grads=() if grad is None else (grad,),
+        name, infer=_infer_size if name == "abs" else _infer_same,
+        grads=() if grad is None else (grad,),
         differentiable=grad is not None,
     )  # fmt: skip
 
@@ -109,7 +131,7 @@ abs = unary(
     np.absolute,
     {**dict.fromkeys("fiu", "abs(a)"), "int64": "select(a, sub_64(0, a), a < 0)"},
     "|x|.",
-    rule(lambda c, g, x: g * sign(x), X),
+    rule(lambda c, g, x: g * _direction(x), X),
     cast=False,
     also=("__abs__",),
 )

@@ -8,11 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, as_dtype, float32, float64, int64, of_scalar
+from rushlight.core.basis.dtype import (
+    DType,
+    as_dtype,
+    complex64,
+    float32,
+    float64,
+    int64,
+    of_scalar,
+)
 from rushlight.core.basis.errors import RangeError
 from rushlight.core.jit import capture
 from rushlight.core.ops.common import fitted
 from rushlight.core.tensor.tensor import Tensor, from_numpy
+
+_WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128}
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -29,7 +39,8 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`: a number, nested lists, a NumPy array or a tensor.
 
-    Python floats give float32, ints int64, bools bool; arrays keep their dtype.
+    Python floats give float32, complex numbers complex64, ints int64, bools bool; arrays keep
+    their dtype.
     """
     if isinstance(data, Tensor):
         out = data.detach().clone()
@@ -44,19 +55,20 @@ def tensor(
             capture.made_from_values(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = float32
+        if dtype is None and isinstance(_leaf(data), complex):
+            dtype = complex64
     out = out.to(dtype=dtype, device=device).detach()
-    out.is_view = False
     return out.requires_grad_() if requires_grad else out
 
 
 def _array(data: Any) -> npt.NDArray[Any]:
     if isinstance(data, (np.ndarray, np.generic)):
         return np.array(data, order="C")
-    if isinstance(data, (bool, int, float)):
+    if isinstance(data, (bool, int, float, complex)):
         # Python floats stay float64 until the dtype is known, so no digits are lost.
         if isinstance(data, int):
             fitted("tensor", data, int64)
-        return np.array(data, np.float64 if isinstance(data, float) else of_scalar(data).numpy)
+        return np.array(data, _WIDEST.get(type(data)) or of_scalar(data).numpy)
     try:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
@@ -65,7 +77,7 @@ def _array(data: Any) -> npt.NDArray[Any]:
         return array.astype(np.int64)  # NumPy's own default has 32 bits in the tab
     if array.dtype.kind in "Ou" and all(isinstance(n, int) for n in array.reshape(-1).tolist()):
         raise RangeError(f"tensor: an integer of the {type(data).__name__} does not fit int64")
-    if array.dtype.kind not in "buif":
+    if array.dtype.kind not in "buifc":
         raise TypeError(
             f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"
         )

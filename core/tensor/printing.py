@@ -56,6 +56,14 @@ def _formatter(values: Array) -> Callable[[Any], str]:
 
     As in torch, zeros, nan and infinities do not count for the width of floats.
     """
+    if values.dtype.kind == "c":
+        real, imag = _formatter(values.real), _formatter(values.imag)
+
+        def both(v: complex) -> str:
+            part = f"{imag(v.imag).lstrip()}j"
+            return real(v.real) + part if v.imag < 0 else f"{real(v.real)}+{part}"
+
+        return both
     if values.dtype == np.bool_ or values.dtype.kind in "iu":
         width = max((len(str(v)) for v in values.reshape(-1).tolist()), default=0)
         return lambda v: str(v).rjust(width)

@@ -17,7 +17,8 @@ import rushlight as rl
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
            "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
-           "special cuda").split()  # fmt: skip
+           "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
+           "fft cuda").split()  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -16,6 +16,7 @@ from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
     conv_kernels,
+    linalg,
     nn_kernels,
     numpy_kernels,
     recurrence,
@@ -41,6 +42,7 @@ KERNELS: dict[str, Callable[..., None]] = {
     **nn_kernels.KERNELS,
     **recurrence.KERNELS,
     **conv_kernels.KERNELS,
+    **linalg.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
@@ -271,6 +273,8 @@ def _compute(name: str, out: Array, arrays: Sequence[Any], attrs: Mapping[str, A
 
 
 def _cast(out: Array, x: Array) -> None:
+    if x.dtype.kind == "c" and out.dtype.kind not in "cb":
+        x = x.real
     if out.dtype.kind not in "iu" or x.dtype.kind != "f":
         np.copyto(out, x, casting="unsafe")
         return

@@ -181,8 +181,9 @@ def fill(x: Tensor, value: TensorLike) -> Tensor:
 
 
 @network
-def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at each class and 0 elsewhere, int64 (*x.shape, classes); -1 reads the largest class."""
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at each class and 0 elsewhere, int64 (*shape, classes); -1 reads the largest class."""
+    x = tensor
     if x.dtype is not int64:
         raise TypeMismatch(f"one_hot: {x.dtype.name} is not int64; use x.long()")
     least, most = (int(v.item()) for v in (x.amin(), x.amax())) if x.numel() else (0, -1)

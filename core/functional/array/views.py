@@ -88,7 +88,9 @@ def _reshaped(x: Tensor, found: Tensor) -> Tensor:
     """x with the layout and history of a view of it."""
     if x.requires_grad and x.node is None and autograd.is_grad_enabled():
         raise RuntimeError("a leaf that requires grad cannot change its shape in place")
-    x.layout, x.node, x.requires_grad = found.layout, found.node, found.requires_grad
+    if x.is_view:
+        x.chain = getattr(found, "chain", None)
+    x.layout, x.node, x.needs_grad = found.layout, found.node, found.needs_grad
     return x
 
 

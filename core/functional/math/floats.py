@@ -18,7 +18,7 @@ from rushlight.core.ops.indexing import nonzero
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.reduce import widened
-from rushlight.core.ops.unary import abs, floor, isfinite, isnan, log2
+from rushlight.core.ops.unary import abs, floor, isfinite, isnan, log2, turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -129,10 +129,17 @@ def constant_pad_nd(x: Tensor, pad_: Sequence[int], value: float = 0) -> Tensor:
 
 
 @public
-@also("conj", "resolve_conj", "resolve_neg", "real")
 @method()
 def conj_physical(x: Tensor) -> Tensor:
-    """x itself, as numbers here are real."""
+    """The complex conjugate; x itself where it is real."""
+    return turned(x)
+
+
+@public
+@also("resolve_neg")
+@method()
+def resolve_conj(x: Tensor) -> Tensor:
+    """x itself: a conjugate is never put off."""
     return x
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.functional.creation import eye
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.common import TensorLike
 from rushlight.core.ops.declare import method, public
@@ -311,23 +310,6 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     a, b = x.unbind(d), other.unbind(d)
     parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return stack(parts, d)
-
-
-@public
-@method()
-def matrix_power(x: Tensor, n: int) -> Tensor:
-    """Square matrices (..., n, n) to an integer power, at least 0, by repeated squaring."""
-    if n < 0:
-        raise ValueError(f"matrix_power: n is {n}; negative powers need an inverse")
-    result: Tensor | None = None
-    while n:
-        if n & 1:
-            result = x if result is None else matmul(result, x)
-        n >>= 1
-        x = matmul(x, x) if n else x
-    if result is None:
-        return eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
-    return result
 
 
 @public

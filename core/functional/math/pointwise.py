@@ -122,9 +122,10 @@ def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     ratio = where(steep, x_, y) / over
     ratio = where(infinite, sign(x_) * sign(y), ratio)
     base = atan(ratio)
-    flat = where(signbit(x_), base + where(signbit(y), -math.pi, math.pi), base)
-    zero = where(signbit(x_), where(signbit(y), -math.pi, math.pi) + 0 * base, ratio * 0 + y)
-    found = where(steep, where(y < 0, -math.pi / 2, math.pi / 2) - base, flat)
+    half = where(signbit(y), -1.0, 1.0).to(y.dtype) * math.pi
+    flat = where(signbit(x_), base + half, base)
+    zero = where(signbit(x_), half + 0 * base, ratio * 0 + y)
+    found = where(steep, half / 2 - base, flat)
     return where(both, zero, found).to(y.dtype)
 
 
@@ -269,8 +270,8 @@ def isneginf(x: Tensor) -> Tensor:
 @public
 @method()
 def isreal(x: Tensor) -> Tensor:
-    """Whether x has no imaginary part: True everywhere."""
-    return x.ones_like(dtype="bool")
+    """Whether x has no imaginary part."""
+    return x.imag == 0 if x.dtype.is_complex else x.ones_like(dtype="bool")
 
 
 @public
