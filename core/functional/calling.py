@@ -30,6 +30,8 @@ def _write(name: str, out: Any, value: Any) -> Any:
         return type(value)(*out) if hasattr(value, "_fields") else out
     if out.requires_grad or (value.requires_grad and autograd.is_grad_enabled()):
         raise RuntimeError(f"{name}: out= is not differentiated; call it under no_grad, or without")
+    if out.layout.repeats:
+        raise RuntimeError(f"{name}: several elements of out= share one position; clone() it first")
     if value.dtype.category > out.dtype.category:
         raise TypeMismatch(f"{name}: {value.dtype.name} does not fit out={out.dtype.name}")
     if value.device is not out.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +73,7 @@ def linspace(
     if requires_grad:
         return linspace(start, end, steps, dtype=dtype, device=device).requires_grad_()
     start, end = (v.item() if is_tensor(v) else v for v in (start, end))  # type: ignore[attr-defined]
+    steps = operator.index(steps)
     if steps < 0:
         raise ValueError(f"linspace: steps is {steps}; it must not be negative")
     gap = (end - start) / (steps - 1) if steps > 1 else 0.0

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends import Generator
+import numpy as np
+
+from rushlight.core.backends import HOST, Generator
 from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
-from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.basis.errors import RangeError, TypeMismatch
 from rushlight.core.functional.math.statistics import searchsorted
+from rushlight.core.jit import capture
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
@@ -115,6 +118,14 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     return (drawn < (x.detach() if p is None else p)).to(x.dtype)
 
 
+def _check_weights(weights: Any, least: int) -> None:
+    """RangeError for what is no weight, and for a row with less than `least` positive ones."""
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise RangeError("multinomial: x holds a weight that is negative, infinite or nan")
+    if ((weights > 0).sum(-1) < least).any():
+        raise RangeError(f"multinomial: a row of x has less than {least} positive weights")
+
+
 @public
 @method()
 def multinomial(
@@ -122,7 +133,8 @@ def multinomial(
 ) -> Tensor:
     """Indices (..., num_samples) drawn from weights (..., n), without repetition by default.
 
-    Without repetition: the largest of log(weight) plus Gumbel noise (Gumbel, 1954).
+    On cpu RangeError for weights that are negative or not finite, or too few. Without repetition:
+    the largest of log(weight) plus Gumbel noise (Gumbel, 1954).
     """
     _check(
         "multinomial",
@@ -131,17 +143,19 @@ def multinomial(
     )
     if not x.dtype.is_floating_point:
         raise TypeMismatch(f"multinomial: {x.dtype.name} is not a floating dtype")
+    _check(
+        "multinomial",
+        replacement or num_samples <= x.shape[-1],
+        f"num_samples {num_samples} of {x.shape[-1]} without replacement",
+    )
     x = x.detach()
+    if x.device is HOST and not capture.active:
+        _check_weights(x.host_values(), 1 if replacement else num_samples)
     if replacement:
         ends = x.cumsum(-1)
         shape = (*x.shape[:-1], num_samples)
         drawn = rand(shape, dtype=ends.dtype, device=x.device, generator=generator)
         return searchsorted(ends, drawn * ends[..., -1:], right=True).clamp(max=x.shape[-1] - 1)
-    _check(
-        "multinomial",
-        num_samples <= x.shape[-1],
-        f"num_samples {num_samples} of {x.shape[-1]} without replacement",
-    )
     noise = -(-_drawn("multinomial", x, generator).clamp(min=1e-38).log()).log()
     return topk(x.log() + noise.to(x.dtype), num_samples, -1).indices
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.join import CAT
@@ -118,7 +119,8 @@ def norm(
         return (amax if p > 0 else amin)(abs(x), dim, keepdim)
     dims, wide = dims_of("norm", dim, x), widened(x)
     if p == 0:
-        return SUM((wide != 0).to(wide.dtype), dim=dims, keepdim=keepdim).to(x.dtype)
+        # The count keeps the graph, with gradient zero, as in torch.
+        return SUM(where(wide != 0, 1.0, wide * 0), dim=dims, keepdim=keepdim).to(x.dtype)
     if p == 1:
         return SUM(abs(wide), dim=dims, keepdim=keepdim).to(x.dtype)
     parts = square(wide) if p == 2 else _power(wide, p) if p > 0 else abs(wide) ** p

@@ -9,10 +9,10 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import bool_, float32, of_scalar, result_type
-from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.basis.dtype import bool_, float32
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
-from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
+from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands, promoted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import floor, log, square, trunc, turned
 from rushlight.core.tensor.autograd import needs_gradient
@@ -322,12 +322,7 @@ def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     if condition.dtype is not bool_:
         raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
     values = numbers("where", (a, b))
-    ranks = [
-        (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
-        for v in values
-    ]
-    dtype = result_type(*ranks)
-    return _select(condition, *converted("where", values, dtype, condition.device))
+    return _select(condition, *converted("where", values, promoted(*values), condition.device))
 
 
 @method("where")
@@ -347,6 +342,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
     if mask.dtype is not bool_:
         raise TypeMismatch(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
+    if is_tensor(value) and value.ndim:  # type: ignore[union-attr]
+        raise ShapeError(f"masked_fill: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
     # The value is converted to the dtype of x, so that no element of x loses digits.
     broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))

@@ -124,9 +124,15 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
     tensors = [v for v in values if is_tensor(v)]
     if not tensors:
         raise TypeError(f"{name}: one of the operands must be a Tensor")
-    ranks = [(v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0) for v in values]  # type: ignore[union-attr,arg-type]
-    dtype = result_type(*ranks)
-    return converted(name, values, dtype, tensors[0].device, wrap=wrap)  # type: ignore[union-attr]
+    return converted(name, values, promoted(*values), tensors[0].device, wrap=wrap)  # type: ignore[union-attr]
+
+
+def promoted(*values: TensorLike) -> DType:
+    """The dtype of an op on these tensors and numbers, by torch's promotion."""
+    return result_type(*(
+        (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
+        for v in values
+    ))  # fmt: skip
 
 
 def converted(
@@ -180,7 +186,7 @@ def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     tensors = [v for v in values if is_tensor(v)]
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     for array in arrays:
-        if not tensors or array.dtype.kind not in "buif":
+        if not tensors or array.dtype.kind not in "buifc":
             check_tensors(name, **{f"the operand of {array.dtype}": array})
     plain = [t.dtype.numpy for t in tensors if not t.dtype.encoded]
     dtype = as_dtype(np.result_type(*arrays, *plain))

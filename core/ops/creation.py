@@ -113,7 +113,7 @@ def arange(
     found = None if dtype is None else as_dtype(dtype)
     if found is int64:
         start, end, step = int(start), int(end), int(step)
-    if step == 0 or (end - start) * step < 0:
+    if step == 0 or (end - start) * step < 0 or not math.isfinite(end - start):
         raise ValueError(f"arange: step {step} does not lead from {start} to {end}")
     whole = all(isinstance(v, int) for v in (start, end, step))
     found = (int64 if whole else float32) if found is None else found

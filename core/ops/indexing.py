@@ -104,6 +104,8 @@ def _fits(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> 
     )
     if bad:
         raise ShapeError(f"{name}: index {index.shape} does not fit {x.shape} outside dim {dim}")
+    if src is not None and src.dtype is not x.dtype:
+        raise TypeMismatch(f"{name}: src is {src.dtype.name}, x {x.dtype.name}; convert one")
     if src is not None and (
         src.ndim != x.ndim or any(i > s for i, s in zip(index.shape, src.shape, strict=True))
     ):
@@ -148,7 +150,7 @@ def scatter(
             raise ValueError(f"scatter: reduce is {reduce!r}; supported: add, multiply")
         return x.scatter_reduce(dim, index, source, "sum" if reduce == "add" else "prod")
     d = _fits("scatter", x, dim, index, source)
-    return SCATTER(x, index, _front(source, index.shape).to(x.dtype), dim=d)
+    return SCATTER(x, index, _front(source, index.shape), dim=d)
 
 
 @public
@@ -158,7 +160,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if x.ndim == 0 and index.ndim == src.ndim == 0:
         return scatter_add(x.reshape(1), dim, index.reshape(1), src.reshape(1)).reshape()
     d = _fits("scatter_add", x, dim, index, src)
-    return SCATTER_ADD(x, index, _front(src, index.shape).to(x.dtype), dim=d)
+    return SCATTER_ADD(x, index, _front(src, index.shape), dim=d)
 
 
 @public

@@ -34,6 +34,7 @@ from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
     DType,
     bfloat16,
+    can_cast,
     complex64,
     complex128,
     float8_e4m3fn,
@@ -67,6 +68,7 @@ from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
+from rushlight.core.ops.common import promoted as result_type
 from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
 from rushlight.core.tensor.grad_mode import (
     enable_grad,
@@ -92,8 +94,8 @@ for _module in (
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Size",
-    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "cdouble", "cfloat", "compile",
+    "Size", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat",
+    "compile",
     "complex64", "complex128", "cuda", "debug", "device",
     "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
     "float16",
@@ -102,7 +104,8 @@ __all__ = [
     "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
     "manual_seed", "models", "nan",
-    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
+    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
+    "result_type", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "set_printoptions",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",

@@ -88,6 +88,14 @@ def test_batches() -> None:
         rl.utils.data.DataLoader(data, num_workers=2)
 
 
+def test_dtypes_of_results() -> None:
+    x = rl.ones(2, dtype=rl.int8)
+    assert rl.result_type(x, 1) is rl.int8 and rl.result_type(x, 1.5) is rl.float32
+    assert rl.result_type(x, rl.tensor(2.0, dtype=rl.float64)) is rl.float64
+    assert rl.can_cast(rl.int64, rl.float16) and not rl.can_cast(rl.float32, rl.int32)
+    assert not rl.can_cast(rl.uint8, rl.bool) and rl.can_cast(rl.bool, rl.uint8)
+
+
 def test_a_shape_is_a_size() -> None:
     shape = rl.zeros(2, 3, 4).shape
     cases: list[tuple[Any, tuple[int, ...]]] = [

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import float32, int64
-from rushlight.core.basis.errors import TypeMismatch
+from rushlight.core.basis.errors import RangeError, TypeMismatch
 from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.clamping import clamp
 from rushlight.core.ops.binary import (
@@ -280,6 +280,8 @@ def isclose(
     x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Whether |x - other| <= atol + rtol |other|; bool."""
+    if not (rtol >= 0 and atol >= 0):
+        raise RangeError(f"isclose: rtol is {rtol} and atol {atol}; neither may be negative")
     a, b = operands("isclose", x, other)
     near = a == b
     if a.dtype.is_floating_point:

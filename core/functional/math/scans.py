@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.errors import RangeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating
@@ -106,6 +107,8 @@ def diff(
     d = normalize_dim("diff", dim, x.shape)
     if x.ndim == 0:
         raise ValueError("diff: x is 0-d and has no neighbours")
+    if n < 0:
+        raise RangeError(f"diff: n is {n}; it must not be negative")
     if n == 0:
         return x.clone()
     parts = [t for t in (prepend, x, append) if t is not None]

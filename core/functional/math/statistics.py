@@ -232,6 +232,12 @@ def cov(
         raise ShapeError(f"cov: x is {x.shape}; it must have at most 2 dims")
     x = x if x.dtype.is_floating_point else x.to("float32")
     rows = x.reshape(1, -1) if x.ndim < 2 else x
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None and given.shape != rows.shape[1:]:
+            raise ShapeError(f"cov: {name} is {given.shape}; it must be {rows.shape[1:]}")
+        if given is not None and (name == "fweights") is given.dtype.is_floating_point:
+            raise TypeMismatch(f"cov: {name} is {given.dtype.name}; fweights are integers, "
+                               "aweights floating")  # fmt: skip
     weights = None
     for given in (fweights, aweights):
         if given is not None:
