@@ -123,12 +123,12 @@ def promote_types(a: DType, b: DType) -> DType:
     return _SIGNED[max(signed, 2 * unsigned)]
 
 
-@lru_cache(4096)
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether values of one dtype may be written over another: bool, then integer, then float."""
     return from_.category <= to.category
 
 
+@lru_cache(4096)
 def result_type(*operands: tuple[DType, int]) -> DType:
     """The dtype of an op on operands given as (dtype, rank), by torch's rules.
 

@@ -22,7 +22,6 @@ REFUSED = {
                       "conv_tbc": "undocumented", "native_channel_shuffle": "undocumented"},
     "nn.utils": {"convert_conv": "there is one memory format"},
     "nn.utils.rnn": {"copy_method_params": "of torch's own module"},
-    "nn.utils.parametrizations": {"orthogonal": "not built yet"},
 }  # fmt: skip
 # These modules are compared where they have a name; they are not complete.
 PARTIAL = ("optim", "optim.lr_scheduler", "utils.data")

@@ -1,12 +1,18 @@
-"""Weights as direction and size, and weights of spectral norm one: new and old spellings."""
+"""Weights as direction and size, of spectral norm one, or orthogonal: new and old spellings."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from rushlight.core.functional.creation import eye, of_data
+from rushlight.core.functional.linalg.products import householder_product, matrix_exp
+from rushlight.core.functional.linalg.solving import solve
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Parameter
 from rushlight.core.nn.utils.parametrize import register_parametrization, remove_parametrizations
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.random import randn
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
@@ -68,6 +74,91 @@ class _SpectralNorm(Module):
 
     def right_inverse(self, value: Tensor) -> Tensor:
         return value
+
+
+class _Orthogonal(Module):
+    base: Any
+
+    def __init__(self, map_: str, trivial: bool) -> None:
+        self.map = map_
+        if trivial:
+            self.register_buffer("base", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tall = x if x.shape[-2] >= x.shape[-1] else x.mT
+        n, k = tall.shape[-2:]
+        if self.map == "householder":
+            below = tall.tril(-1)
+            out = householder_product(below, 2 / (1 + below.square().sum(-2)))
+            out = out * tall.detach().diagonal(0, -2, -1).sign().unsqueeze(-2)
+        else:
+            low = tall.tril()
+            low = low if n == k else cat([low, low.new_zeros(*low.shape[:-1], n - k)], -1)
+            skew = low - low.mT
+            if self.map == "matrix_exp":
+                out = matrix_exp(skew)
+            else:  # Cayley's map
+                one = eye(n, dtype=x.dtype, device=x.device)
+                out = solve(one - skew / 2, one + skew / 2)
+            out = out[..., :k]
+        if self._buffers:
+            out = self.base @ out
+        return out if tall is x else out.mT
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        if not self._buffers and self.map != "householder":
+            raise NotImplementedError(
+                f"orthogonal: assigning needs use_trivialization=True for {self.map}"
+            )
+        tall = value if value.shape[-2] >= value.shape[-1] else value.mT
+        given = tall.detach().cpu().numpy()
+        if not self._buffers:
+            reflectors, _ = _reflectors(given)
+            found = of_data(reflectors, dtype=value.dtype, device=value.device)
+            return found if tall is value else found.mT
+        n, k = given.shape[-2:]
+        if n > k:
+            more = randn(*given.shape[:-1], n - k, dtype=tall.dtype).numpy()
+            given = np.concatenate([given, more], -1)
+        eps = 10 * n * np.finfo(given.dtype).eps
+        if n > k or np.abs(np.swapaxes(given, -1, -2) @ given - np.eye(n)).max(initial=0) > eps:
+            q, r = np.linalg.qr(given)
+            given = q * np.sign(np.diagonal(r, 0, -2, -1))[..., None, :]
+        self.base = of_data(given, dtype=value.dtype, device=value.device)
+        # Every map makes the identity of this.
+        one = -eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
+        return one.expand(*value.shape).clone()
+
+
+def _reflectors(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Any]:
+    """Householder vectors below the diagonal of matrices, whose product is Q; on it, signs."""
+    raw, tau = np.linalg.qr(values, mode="raw")
+    found = np.swapaxes(raw, -1, -2).copy()
+    at = np.arange(found.shape[-1])
+    found[..., at, at] = np.sign(found[..., at, at]) * np.where(tau == 0, -1, 1)
+    return found, tau
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
+    use_trivialization: bool = True,
+) -> Module:  # fmt: skip
+    """Keep a matrix, or a batch of them, orthogonal (Lezcano-Casado, 2019).
+
+    orthogonal_map: "matrix_exp" (for square ones by default), "cayley" or "householder".
+    use_trivialization: the map is taken from the present value on. ValueError for another map, and
+    for an attribute that is no matrix.
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor) or weight.ndim < 2:
+        raise ValueError(f"orthogonal: {type(module).__name__} has no matrix {name!r}")
+    usual = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
+    chosen = orthogonal_map or usual
+    if chosen not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(f"orthogonal: orthogonal_map {chosen!r} is not supported; supported: "
+                         "matrix_exp, cayley, householder")  # fmt: skip
+    made = _Orthogonal(chosen, use_trivialization)
+    return register_parametrization(module, name, made, unsafe=True)
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

@@ -25,7 +25,10 @@ class ParametrizationList(ModuleList[Module]):
         super().__init__(modules)
         self.needs, self.unsafe = original.requires_grad, unsafe
         self.is_tensor = True
-        value = self._inverse(original)
+        try:
+            value = self._inverse(original)
+        except NotImplementedError:  # no inverse: the values are the original tensor
+            value = original
         self.is_tensor = isinstance(value, Tensor)
         given = (value,) if isinstance(value, Tensor) else tuple(value)
         for name, tensor in zip(self._names(len(given)), given, strict=True):
