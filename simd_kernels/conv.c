@@ -134,16 +134,6 @@ static int run_conv(const product *p) {
     return RL_OK;
 }
 
-// Whether the dims of x from `from` on are contiguous.
-static int packed(const rl_operand *x, int from) {
-    int64_t step = 1;
-    for (int d = x->ndim - 1; d >= from; d--) {
-        if (x->shape[d] != 1 && x->strides[d] != step) return 0;
-        step *= x->shape[d];
-    }
-    return 1;
-}
-
 // Describes the windows of x for `weight` and the attributes (strides, paddings, dilations,
 // groups), for a result `wide` elements wide, with `more` shared memory after the taps. RL_OK, or
 // an error.

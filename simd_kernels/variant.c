@@ -43,6 +43,7 @@ RARE_END
 #include "product.c"
 #include "gemm.c"
 #include "gemv.c"
+#include "windows.c"
 RARE_BEGIN
 #include "linear.c"
 #include "conv.c"
