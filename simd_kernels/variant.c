@@ -46,6 +46,10 @@ RARE_END
 #include "windows.c"
 RARE_BEGIN
 #include "linear.c"
+#include "image.c"
+RARE_END
+#include "strips.c"
+RARE_BEGIN
 #include "conv.c"
 RARE_END
 

@@ -4,6 +4,8 @@
 #define SPAN 1024
 // The most bytes that a part of a row with all its windows may take.
 #define SPAN_BYTES (1 << 20)
+// The most parts that a row is loaded in where windows lie apart.
+#define PHASES 64
 
 // Whether the dims of x from `from` on are contiguous.
 static int packed(const rl_operand *x, int from) {
@@ -15,39 +17,56 @@ static int packed(const rl_operand *x, int from) {
     return 1;
 }
 
-// to[i] = x[from + i * step] for i < n, `fill` outside of the `size` elements of x, which are
-// `stride` apart.
-static RL_ONCE void row_part(float *to, const uint8_t *x, int dtype, int64_t stride, int64_t size,
-                     int64_t from, int64_t step, int64_t n, float fill) {
+// Of the elements from + i * step, i < n, those from number `first` to before `last` are among the
+// `size` elements of a row, which are `stride` apart.
+typedef struct {
+    int dtype;
+    int64_t stride, from, step, n, first, last;
+} row_cut;
+
+static RL_ONCE row_cut cut_row(int dtype, int64_t stride, int64_t size, int64_t from, int64_t step,
+                               int64_t n) {
     int64_t first = from < 0 ? rl_min(n, (step - 1 - from) / step) : 0;
     int64_t last = from < size ? rl_min(n, (size - 1 - from) / step + 1) : 0;
-    for (int64_t i = 0; i < rl_min(first, n); i++) to[i] = fill;
-    if (first < last)
-        LOAD_F[dtype](to + first, x + (from + first * step) * stride * RL_SIZE[dtype],
-                      step * stride, last - first);
-    for (int64_t i = rl_max(first, last); i < n; i++) to[i] = fill;
+    return (row_cut){dtype, stride, from, step, n, first, rl_max(first, last)};
+}
+
+// Loads these elements of row x, and `fill` outside of it.
+static void load_row(const row_cut *c, float *to, const uint8_t *x, float fill) {
+    for (int64_t i = 0; i < c->first; i++) to[i] = fill;
+    if (c->first < c->last)
+        LOAD_F[c->dtype](to + c->first,
+                         x + (c->from + c->first * c->step) * c->stride * RL_SIZE[c->dtype],
+                         c->step * c->stride, c->last - c->first);
+    for (int64_t i = c->last; i < c->n; i++) to[i] = fill;
+}
+
+// The elements from i on of the sum below: so many vectors, the last of which ends before n.
+RL_INLINE void weigh_some(const int vectors, float *to, const float *const *from, const float *by,
+                          int64_t taps, int64_t i, int64_t n, int add) {
+    int64_t last = rl_min(i + (vectors - 1) * VF, n - VF);
+    vf sum[4];
+#define AT(k) ((k) < vectors - 1 ? i + (k) * VF : last)
+    for (int k = 0; k < vectors; k++) sum[k] = add ? vload(to + AT(k)) : (vf){};
+    for (int64_t t = 0; t < taps; t++) {
+        vf w = vsplat(by[t]);
+        for (int k = 0; k < vectors; k++) sum[k] = vfma(w, vload(from[t] + AT(k)), sum[k]);
+    }
+    for (int k = 0; k < vectors - 1; k++) vstore(to + AT(k), sum[k]);
+#undef AT
+    vi fresh = last_lanes(last + VF - i - (vectors - 1) * VF);
+    vstore(to + last, vselect(fresh, sum[vectors - 1], vload(to + last)));
 }
 
 // to[i] = (to[i] if `add`) + the sum over t of by[t] * from[t][i], i < n.
 static void weighted(float *to, const float *const *from, const float *by, int64_t taps, int64_t n,
                      int add) {
     int64_t i = 0;
-    for (; i + 4 * VF <= n; i += 4 * VF) {
-        vf sum[4];
-        for (int k = 0; k < 4; k++) sum[k] = add ? vload(to + i + k * VF) : (vf){};
-        for (int64_t t = 0; t < taps; t++) {
-            const float *at = from[t] + i;
-            vf w = vsplat(by[t]);
-            for (int k = 0; k < 4; k++) sum[k] = vfma(w, vload(at + k * VF), sum[k]);
-        }
-        for (int k = 0; k < 4; k++) vstore(to + i + k * VF, sum[k]);
-    }
-    for (; i < n && n >= VF; i += VF) { // the last vector overlaps the one before
-        int64_t at = rl_min(i, n - VF);
-        vf old = vload(to + at), sum = add ? old : (vf){};
-        for (int64_t t = 0; t < taps; t++) sum = vfma(vsplat(by[t]), vload(from[t] + at), sum);
-        vstore(to + at, vselect(last_lanes(at + VF - i), sum, old));
-    }
+    for (; n >= VF && i < n; i += 4 * VF)
+        if (n - i > 3 * VF) weigh_some(4, to, from, by, taps, i, n, add);
+        else if (n - i > 2 * VF) weigh_some(3, to, from, by, taps, i, n, add);
+        else if (n - i > VF) weigh_some(2, to, from, by, taps, i, n, add);
+        else weigh_some(1, to, from, by, taps, i, n, add);
     for (; i < n; i++) {
         float sum = add ? fload(to + i) : 0;
         for (int64_t t = 0; t < taps; t++) sum += by[t] * fload(from[t] + i);
@@ -101,6 +120,10 @@ static RL_ONCE void window_part(const window_job *job, const uint8_t *image, int
         best[t] = -__builtin_inff();
         found[t] = inside ? (int32_t)(top + from + x0 * apart) : -1;
     }
+    row_cut cuts[PHASES];
+    for (int64_t p = 0; p < job->phases; p++)
+        cuts[p] = cut_row(in->dtype, in->strides[3], w, x * step - job->pad[2] + p * apart % step,
+                          step, job->length);
     for (int64_t a = z0; a < z1; a++)
         for (int64_t b = y0; b < y1; b++) {
             int64_t i = down + a * job->apart[0], j = across + b * job->apart[1];
@@ -108,8 +131,7 @@ static RL_ONCE void window_part(const window_job *job, const uint8_t *image, int
                                              RL_SIZE[in->dtype];
             int64_t from = x * step - job->pad[2], place = (i * h + j) * w + from;
             for (int64_t p = 0; p < job->phases; p++)
-                row_part(rows + p * job->length, row, in->dtype, in->strides[3], w,
-                         from + p * apart % step, step, job->length, -__builtin_inff());
+                load_row(&cuts[p], rows + p * job->length, row, -__builtin_inff());
             for (int64_t c = 0; c < job->taps[2] && job->phases; c++)
                 join_taps(best, found, rows + c % job->period * job->length + c * apart / step, n,
                           place + c * apart, step);
@@ -117,8 +139,9 @@ static RL_ONCE void window_part(const window_job *job, const uint8_t *image, int
                 int64_t x0 = first_tap(job, 2, x + t, &x1), some;
                 for (; x0 < x1; x0 += some) {
                     some = rl_min(x1 - x0, SPAN);
-                    row_part(rows, row, in->dtype, in->strides[3], w, from + x0 * apart, apart,
-                             some, 0);
+                    row_cut cut = cut_row(in->dtype, in->strides[3], w, from + x0 * apart, apart,
+                                          some);
+                    load_row(&cut, rows, row, 0);
                     for (int64_t c = 0; c < some; c++)
                         if (rows[c] > best[t] || rows[c] != rows[c]) {
                             best[t] = rows[c];
@@ -171,7 +194,7 @@ static RL_ONCE int k_window_argmax(const rl_call *c) {
     job.length = n + (job.taps[2] - 1) * apart / step + VF;
     job.phases = rl_min(job.taps[2], job.period);
     int64_t bytes = rl_times(job.length * 4, job.phases);
-    if (n < VF || bytes > SPAN_BYTES) job.phases = 0, bytes = SPAN * 4;
+    if (n < VF || job.phases > PHASES || bytes > SPAN_BYTES) job.phases = 0, bytes = SPAN * 4;
     if (!reserve(bytes + (SPAN + VF) * 8)) return RL_MEMORY;
     share_out(5.0 * (double)rl_numel(out) * (double)job.taps[0] * (double)job.taps[1] *
                   (double)job.taps[2],
