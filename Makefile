@@ -53,9 +53,10 @@ pytest-numpy: env-test node_modules assets
 	    --durations=10 -m native -k "not webgpu" --ignore-glob="*_js.py" \
 	    tests/core tests/parity tests/memory
 
-format: env-test ## format the Python with ruff, and write the stubs
+format: env-test ## format the Python with ruff, write the stubs and docs/torch.md
 	$(BIN)/ruff check --fix .
 	$(BIN)/python tools/stubs.py
+	$(BIN)/python tools/torch_names.py
 	$(BIN)/ruff format .
 
 wheel: env-test kernels ## dist/*.whl and dist/*.tar.gz
@@ -78,7 +79,7 @@ bench-web: env-test assets kernels ## measure in the tab; writes tables to bench
 	@tools/chromium.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(BIN)/rushlight site build $(addprefix --models ,$(MODELS))
-	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "blocks tab" "minilm tab" "smollm2 tab" \
+	@$(NODE); for benchmark in matmul_web "transfers tab" "ops tab" "eager tab" "blocks tab" "minilm tab" "smollm2 tab" \
 	        minilm_webgpu "smollm2_webgpu tab" "replay tab" \
 	        "matmul_cpu tab" "minilm_cpu tab" "smollm2_cpu tab" "billion tab" tab_memory \
 	        "host_time tab" "host_time webgpu_tab" cold_start; do \
@@ -89,7 +90,7 @@ bench-web: env-test assets kernels ## measure in the tab; writes tables to bench
 bench-native: env-test kernels ## measure natively, WebGPU included
 	@tools/vulkan.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
-	@for benchmark in matmul_native "transfers native" "ops native" "blocks native" \
+	@for benchmark in matmul_native "transfers native" "ops native" "eager native" "blocks native" \
 	        "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" gpu \
 	        "matmul_cpu native" "minilm_cpu native" translation "smollm2_cpu native" \

@@ -85,9 +85,9 @@ RL_INLINE void vstore_bfloat(void *p, vf x) {
 
 // A float truncated to an integer; out of range the nearest one; NaN becomes 0.
 static inline int64_t to_i64(double x) {
-    if (x != x) return 0;
-    if (x >= 0x1p63) return INT64_MAX;
-    return x <= -0x1p63 ? INT64_MIN : (int64_t)x;
+    int64_t y = (int64_t)(x >= -0x1p63 && x < 0x1p63 ? x : 0);
+    y = x >= 0x1p63 ? INT64_MAX : y;
+    return x < -0x1p63 ? INT64_MIN : y;
 }
 
 // from(i) reads stored element i. Each macro makes a loop over elements `stride` apart, at any

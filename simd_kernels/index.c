@@ -9,9 +9,9 @@ typedef struct {
 static int read_indices(const rl_operand *index, int64_t at, int64_t step, int64_t n, int64_t size,
                         int64_t *to) {
     LOAD_I[index->dtype](to, index->data + at * RL_SIZE[index->dtype], step, n);
-    for (int64_t i = 0; i < n; i++)
-        if (to[i] < 0 || to[i] >= size) return 0;
-    return 1;
+    int64_t bad = 0;
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) bad |= (to[i] < 0) | (to[i] >= size);
+    return !bad;
 }
 
 // Element i, row-major, of an operand; with `skip` 1 its row, which is over all dims but the last.
@@ -48,6 +48,21 @@ static int64_t next_index(const int64_t *named, int64_t n, int64_t last) {
 
 static inline void add_one(void *to, const void *from) { fstore(to, fload(to) + fload(from)); }
 
+// Moves n elements to or from the places `at` along a dim, each from its own base.
+#define BY_INDEX(type, to_place, from_place)                                                       \
+    RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {                                                \
+        type x;                                                                                    \
+        rl_copy(&x, (const type *)from + (from_place), sizeof x);                                  \
+        rl_copy((type *)to + (to_place), &x, sizeof x);                                            \
+    }
+#define BY_SIZE(to_place, from_place)                                                              \
+    do {                                                                                           \
+        if (bytes == 4) BY_INDEX(uint32_t, to_place, from_place)                                   \
+        else if (bytes == 8) BY_INDEX(uint64_t, to_place, from_place)                              \
+        else if (bytes == 2) BY_INDEX(uint16_t, to_place, from_place)                              \
+        else BY_INDEX(uint8_t, to_place, from_place)                                               \
+    } while (0)
+
 // out[.., k, ..] = x[.., index[k], ..]; attrs: the dim.
 static int k_index_select(const rl_call *c) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
@@ -67,6 +82,13 @@ static int k_index_select(const rl_call *c) {
         int64_t count = rl_min(PIECE, n - s);
         if (!read_indices(index, s * index->strides[0], index->strides[0], count, size, at))
             return RL_INDEX;
+        if (w.outer == 1 && w.inner == 1) { // elements, not rows
+            int64_t n = count, on = out.strides[dim], along = in.strides[dim];
+            uint8_t *to = out.data + s * on * bytes;
+            const uint8_t *from = in.data;
+            BY_SIZE(i * on, at[i] * along);
+            continue;
+        }
         for (int64_t k = 0; k < count && !empty; k++) {
             rl_place p = walk_to(&w, 0);
             uint8_t *to = out.data + (s + k) * out.strides[dim] * bytes;
@@ -79,64 +101,74 @@ static int k_index_select(const rl_call *c) {
     return RL_OK;
 }
 
+// `x` as it is walked over beside `shape`: its dim `dim`, which indices name, has no step.
+static rl_operand indexed(const rl_operand *x, const rl_operand *shape, int64_t dim) {
+    rl_operand found = *x;
+    for (int d = 0; d < x->ndim; d++) found.shape[d] = shape->shape[d];
+    found.strides[dim] = 0;
+    return found;
+}
+
 // out[i][j] = x[index[i][j]][j] for dim 0 (attrs), and so on.
 static int k_gather(const rl_call *c) {
     if (c->n != 3 || c->n_attrs != 1) return RL_REFUSED;
-    const rl_operand *out = &c->op[0], *index = &c->op[2];
-    rl_operand in = c->op[1];
-    const rl_operand *x[3] = {out, index, &in};
+    const rl_operand *out = &c->op[0], *in = &c->op[1], *index = &c->op[2];
+    const rl_operand *x[3] = {out, index};
     int64_t dim = c->attrs[0], at[PIECE];
-    if (dim < 0 || dim >= out->ndim || in.ndim != out->ndim || out->dtype != in.dtype ||
+    if (dim < 0 || dim >= out->ndim || in->ndim != out->ndim || out->dtype != in->dtype ||
         out->dtype >= RL_Q4_0 || !IS_INT(index->dtype) || !same_shapes(x, 2))
         return RL_REFUSED;
-    for (int d = 0; d < in.ndim; d++)
-        if (d != dim && in.shape[d] < out->shape[d]) return RL_REFUSED;
+    for (int d = 0; d < in->ndim; d++)
+        if (d != dim && in->shape[d] < out->shape[d]) return RL_REFUSED;
     if (!rl_numel(out)) return RL_OK;
-    rl_walk w = walk_over(x, 3, (int)dim);
-    int64_t bytes = RL_SIZE[out->dtype], step = in.strides[dim];
+    rl_operand base = indexed(in, out, dim);
+    x[2] = &base;
+    rl_walk w = walk_over(x, 3, -1);
+    int64_t bytes = RL_SIZE[out->dtype], step = in->strides[dim];
     rl_place p = walk_to(&w, 0);
     for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
         for (int64_t s = 0; s < w.inner; s += PIECE) {
-            int64_t n = rl_min(PIECE, w.inner - s);
-            if (!read_indices(index, p.at[1] + s * w.step[1], w.step[1], n, in.shape[dim], at))
+            int64_t n = rl_min(PIECE, w.inner - s), on = w.step[0], along = w.step[2];
+            if (!read_indices(index, p.at[1] + s * w.step[1], w.step[1], n, in->shape[dim], at))
                 return RL_INDEX;
-            uint8_t *to = out->data + (p.at[0] + s * w.step[0]) * bytes;
-            const uint8_t *from = in.data + p.at[2] * bytes;
-            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, to += w.step[0] * bytes)
-                move_run(to, from + at[i] * step * bytes, 1, 0, 0, bytes);
+            uint8_t *to = out->data + (p.at[0] + s * on) * bytes;
+            const uint8_t *from = in->data + (p.at[2] + s * along) * bytes;
+            BY_SIZE(i * on, i * along + at[i] * step);
         }
     return RL_OK;
 }
 
-// The reverse: out = x, then out[index[i][j]][j] = (or +=) source[i][j] for dim 0, and so on.
-// attrs: the dim, whether to add.
+// The reverse: out = x, then out[index[i][j]][j] = (or +=) source[i][j] for dim 0, and so on, in
+// the order of the source. attrs: the dim, whether to add.
 static int k_scatter(const rl_call *c) {
     if (c->n != 4 || c->n_attrs != 2) return RL_REFUSED;
-    rl_operand out = c->op[0];
-    const rl_operand *in = &c->op[1], *index = &c->op[2], *source = &c->op[3];
-    const rl_operand *x[3] = {index, source, &out}, *whole[2] = {&out, in};
+    const rl_operand *out = &c->op[0], *in = &c->op[1], *index = &c->op[2], *source = &c->op[3];
+    const rl_operand *x[3] = {index, source}, *whole[2] = {out, in};
     int64_t dim = c->attrs[0], at[PIECE];
-    if (dim < 0 || dim >= out.ndim || source->ndim != out.ndim || out.dtype != in->dtype ||
-        out.dtype != source->dtype || out.dtype >= RL_Q4_0 || !IS_INT(index->dtype) ||
-        !same_shapes(x, 2) || !same_shapes(whole, 2) || (c->attrs[1] && out.dtype != RL_F32))
+    if (dim < 0 || dim >= out->ndim || source->ndim != out->ndim || out->dtype != in->dtype ||
+        out->dtype != source->dtype || out->dtype >= RL_Q4_0 || !IS_INT(index->dtype) ||
+        !same_shapes(x, 2) || !same_shapes(whole, 2) || (c->attrs[1] && out->dtype != RL_F32))
         return RL_REFUSED;
-    for (int d = 0; d < out.ndim; d++)
-        if (d != dim && out.shape[d] < index->shape[d]) return RL_REFUSED;
-    if (out.data != in->data) move(&out, in);
+    for (int d = 0; d < out->ndim; d++)
+        if (d != dim && out->shape[d] < index->shape[d]) return RL_REFUSED;
+    if (out->data != in->data) move(out, in);
     if (!rl_numel(index)) return RL_OK;
-    rl_walk w = walk_over(x, 3, (int)dim);
-    int64_t bytes = RL_SIZE[out.dtype], step = out.strides[dim];
+    rl_operand base = indexed(out, index, dim);
+    x[2] = &base;
+    rl_walk w = walk_over(x, 3, -1);
+    int64_t bytes = RL_SIZE[out->dtype], step = out->strides[dim];
     rl_place p = walk_to(&w, 0);
     for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p))
         for (int64_t s = 0; s < w.inner; s += PIECE) {
-            int64_t n = rl_min(PIECE, w.inner - s);
-            if (!read_indices(index, p.at[0] + s * w.step[0], w.step[0], n, out.shape[dim], at))
+            int64_t n = rl_min(PIECE, w.inner - s), on = w.step[1], along = w.step[2];
+            if (!read_indices(index, p.at[0] + s * w.step[0], w.step[0], n, out->shape[dim], at))
                 return RL_INDEX;
-            const uint8_t *from = source->data + (p.at[1] + s * w.step[1]) * bytes;
-            uint8_t *to = out.data + p.at[2] * bytes;
-            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++, from += w.step[1] * bytes)
-                if (c->attrs[1]) add_one((float *)to + at[i] * step, from);
-                else move_run(to + at[i] * step * bytes, from, 1, 0, 0, bytes);
+            const uint8_t *from = source->data + (p.at[1] + s * on) * bytes;
+            uint8_t *to = out->data + (p.at[2] + s * along) * bytes;
+            if (c->attrs[1])
+                RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+                    add_one((float *)to + i * along + at[i] * step, (const float *)from + i * on);
+            else BY_SIZE(i * along + at[i] * step, i * on);
         }
     return RL_OK;
 }
@@ -195,6 +227,7 @@ static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
     for (int shift = 0; shift < 33; shift += 11) {
         uint32_t at[2048] = {0}, sum = 0;
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & 2047]++;
+        if (n && at[a[0].key >> shift & 2047] == n) continue; // all alike here
         RL_SMALL_LOOP for (int i = 0; i < 2048; i++) {
             uint32_t count = at[i];
             at[i] = sum;
@@ -211,7 +244,8 @@ static sort_pair *sort_pairs(sort_pair *a, sort_pair *b, int64_t n) {
 // attrs: dim, falling.
 static int k_argsort(const rl_call *c) {
     const rl_operand *out = &c->op[0], *in = &c->op[1], *x[2] = {in, out};
-    if (c->n != 2 || c->n_attrs != 2 || !IS_FLOAT(in->dtype) || !IS_INT(out->dtype) ||
+    int whole = IS_INT(in->dtype);
+    if (c->n != 2 || c->n_attrs != 2 || !(whole || IS_FLOAT(in->dtype)) || !IS_INT(out->dtype) ||
         in->ndim != out->ndim)
         return RL_REFUSED;
     int64_t dim = c->attrs[0];
@@ -228,14 +262,26 @@ static int k_argsort(const rl_call *c) {
     rl_walk w = walk_over(x, 2, (int)dim);
     rl_place p = walk_to(&w, 0);
     for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p)) {
-        float piece[PIECE];
+        map_buffer piece;
         uint32_t counts[2048] = {0}, last = 2047;
+        int64_t least = INT64_MAX, most = INT64_MIN;
+        for (int64_t s = 0; whole && s < n; s += PIECE) {
+            int64_t m = rl_min(PIECE, n - s);
+            map_load(INTS, in, &piece, p.at[0] + s * w.step[0], w.step[0], m);
+            RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
+                least = rl_min(least, piece.i[i]);
+                most = rl_max(most, piece.i[i]);
+            }
+        }
+        if (whole && (uint64_t)most - (uint64_t)least > UINT32_MAX) return RL_REFUSED;
         for (int64_t s = 0; s < n; s += PIECE) {
             int64_t m = rl_min(PIECE, n - s);
-            map_load(FLOATS, in, piece, p.at[0] + s * w.step[0], w.step[0], m);
+            map_load(whole ? INTS : FLOATS, in, &piece, p.at[0] + s * w.step[0], w.step[0], m);
             RL_SMALL_LOOP for (int64_t i = 0; i < m; i++) {
-                a[s + i] = (sort_pair){sort_key(piece[i], flip), (uint32_t)(s + i)};
-                counts[a[s + i].key >> 21]++;
+                uint32_t key = whole ? (uint32_t)((uint64_t)piece.i[i] - (uint64_t)least) ^ flip
+                                     : sort_key(piece.f[i], flip);
+                a[s + i] = (sort_pair){key, (uint32_t)(s + i)};
+                counts[key >> 21]++;
             }
         }
         // Only keys whose upper bits are low enough can be among the first k.

@@ -27,8 +27,8 @@ RL_LANES(vtrunc, __builtin_truncf)
 RL_LANES(vrint, __builtin_rintf)
 #endif
 
-// Marks a loop that must stay small: the compiler does not vectorize or unroll it.
-#if defined(__clang__)
+// Marks a loop that stays small in the module that the tab downloads: not vectorized or unrolled.
+#if defined(__wasm__)
 #define RL_SMALL_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 #else
 #define RL_SMALL_LOOP

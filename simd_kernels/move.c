@@ -178,15 +178,23 @@ static RL_ONCE int k_arange(const rl_call *c) {
     if (c->n != 1 || c->n_attrs != 3 || out->ndim != 1 || out->dtype >= RL_Q4_0) return RL_REFUSED;
     uint64_t start = (uint64_t)c->attrs[1], step = (uint64_t)c->attrs[2];
     double from = rl_double(c->attrs[1]), by = rl_double(c->attrs[2]);
-    for (int64_t i = 0; i < out->shape[0]; i++) {
-        int64_t whole = (int64_t)(start + step * (uint64_t)i);
-        double x = c->attrs[0] ? (double)whole : (double)i * by + from;
-        float narrow = c->attrs[0] ? (float)whole : (float)x;
-        uint8_t *to = out->data + i * out->strides[0] * RL_SIZE[out->dtype];
-        if (!c->attrs[0]) whole = to_i64(x);
-        if (IS_INT(out->dtype)) STORE_I[out->dtype](to, &whole, 1, 1);
-        else if (out->dtype == RL_F64) rl_copy(to, &x, 8);
-        else STORE_F[out->dtype](to, &narrow, 1, 1);
+    int64_t size = RL_SIZE[out->dtype], stride = out->strides[0];
+    for (int64_t s = 0; s < out->shape[0]; s += PIECE) {
+        int64_t whole[PIECE], n = rl_min(PIECE, out->shape[0] - s);
+        double x[PIECE];
+        float narrow[PIECE];
+        uint8_t *to = out->data + s * stride * size;
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {
+            whole[i] = (int64_t)(start + step * (uint64_t)(s + i));
+            x[i] = c->attrs[0] ? (double)whole[i] : (double)(s + i) * by + from;
+            narrow[i] = c->attrs[0] ? (float)whole[i] : (float)x[i];
+        }
+        if (!c->attrs[0] && IS_INT(out->dtype))
+            for (int64_t i = 0; i < n; i++) whole[i] = to_i64(x[i]);
+        if (IS_INT(out->dtype)) STORE_I[out->dtype](to, whole, stride, n);
+        else if (out->dtype == RL_F64)
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) rl_copy(to + i * stride * 8, &x[i], 8);
+        else STORE_F[out->dtype](to, narrow, stride, n);
     }
     return RL_OK;
 }

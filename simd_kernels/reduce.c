@@ -39,12 +39,15 @@ RL_INLINE vf vextreme(vf a, vf b, int kind) {
 }
 
 static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
-    vf found = vsplat(best), other = found;
+    vf found = vsplat(best), other = found, third = found, fourth = found;
     int64_t i = 0;
-    for (; i + 2 * VF <= n; i += 2 * VF) {
+    for (; i + 4 * VF <= n; i += 4 * VF) {
         found = vextreme(vload(x + i), found, kind);
         other = vextreme(vload(x + i + VF), other, kind);
+        third = vextreme(vload(x + i + 2 * VF), third, kind);
+        fourth = vextreme(vload(x + i + 3 * VF), fourth, kind);
     }
+    found = vextreme(vextreme(third, fourth, kind), found, kind);
     for (; i < n; i += VF)
         found = vextreme(vkeep(row_load(x + i, n - i), n - i, best), found, kind);
     found = vextreme(other, found, kind);
@@ -76,13 +79,26 @@ static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start
     double sum = 0;
     float best = 0;
     int64_t whole = 0, piece = reduce_piece(job, w);
+    int bools = job->truth && job->in->dtype == RL_BOOL && w->step[0] == 1;
     rl_place p = walk_to(w, 0);
+    if (job->truth) whole = kind == MIN;
     for (int64_t run = 0; run < w->outer; run++, walk_on(w, &p))
         for (int64_t s = 0; s < w->inner; s += piece) {
             int64_t n = rl_min(piece, w->inner - s), at = start + p.at[0] + s * w->step[0];
+            if (job->truth && whole == (kind == MAX)) break; // decided
+            if (bools) {
+                const uint8_t *b = job->in->data + at;
+                uint8_t found = 0;
+                for (int64_t j = 0; j < n; j++) found |= (b[j] != 0) ^ (kind == MIN);
+                if (found) whole = kind == MAX;
+                continue;
+            }
             const void *x = reduce_load(job, at, w->step[0], n, &buffer);
             const int64_t *i = x;
-            if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
+            if (job->truth)
+                RL_SMALL_LOOP for (int64_t j = 0; j < n; j++)
+                    whole = kind == MAX ? whole | i[j] : whole & i[j];
+            else if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
             else if (job->floats)
                 best = extreme_of(x, n, kind, first ? fload(x) : best);
             else if (kind == SUM)
@@ -237,6 +253,13 @@ static RL_ONCE void arg_item(void *ctx, int64_t item, int thread) {
             }
             float top = extreme_of(f, n, kind, fload(f)), one;
             if (s && !(top != top || BETTER(top, best))) continue;
+            for (int hit = 0; j + 32 <= n; j += 32) {
+                for (int k = 0; k < 32; k++) {
+                    one = fload(f + j + k);
+                    hit |= !(one < top || one > top);
+                }
+                if (hit) break; // equal or NaN
+            }
             for (; j < n - 1; j++) {
                 one = fload(f + j);
                 if (top != top ? one != one : one == top) break;

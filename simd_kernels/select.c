@@ -84,18 +84,25 @@ static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const
                 rl_copy(&a.d[i], (const double *)from + i * stride, 8);
         else LOAD_F[in->dtype](a.f, from, stride, n);
         if (IS_INT(low)) {
-            for (int64_t i = 0; i < n; i++) {
-                double x = wide ? a.d[i] : (double)a.f[i];
-                b.i[i] = low == RL_BOOL ? x != 0
-                                        : rl_max(INT_LOW[low], rl_min(INT_HIGH[low], to_i64(x)));
-            }
+            int64_t least = INT_LOW[low], most = INT_HIGH[low];
+            if (low == RL_BOOL)
+                RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+                    b.i[i] = wide ? a.d[i] != 0 : a.f[i] != 0;
+            else
+                RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {
+                    int64_t y = to_i64(wide ? a.d[i] : (double)a.f[i]);
+                    b.i[i] = rl_max(least, rl_min(most, y));
+                }
             STORE_I[low](to, b.i, to_stride, n);
             return;
         }
         if (low == RL_F64)
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.d[i] = wide ? a.d[i] : (double)a.f[i];
-        else
-            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = wide ? (float)a.d[i] : a.f[i];
+        else if (!wide) {
+            STORE_F[low](to, a.f, to_stride, n);
+            return;
+        } else
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) b.f[i] = (float)a.d[i];
     }
     if (low == RL_F64)
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)

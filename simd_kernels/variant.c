@@ -24,6 +24,7 @@ RARE_BEGIN
 #include "reduce.c"
 #include "select.c"
 #include "index.c"
+#include "random.c"
 #include "recurrence.c"
 RARE_END
 

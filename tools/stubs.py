@@ -1,4 +1,4 @@
-"""Write the type stubs of declared ops and composites: declared, nn.functional, special.
+"""Write the type stubs of declared ops and composites.
 
 ``python tools/stubs.py`` writes them; a test compares them. Ops declare their public names when
 their modules run, which a type checker cannot see. The stubs say which function has which name.
@@ -78,11 +78,14 @@ def network() -> str:
     return "\n".join(lines) + "\n"
 
 
-def special() -> str:
-    """The text of core/special.pyi."""
-    from rushlight.core.ops.declare import SPECIAL
+def listed(name: str) -> str:
+    """The text of core/special.pyi and its like."""
+    from rushlight.core.ops import declare
 
-    lines = [f'"""Types of rl.special. {NOTE}"""', "", *_exported(SPECIAL)]
+    table: Functions = getattr(declare, name.upper())
+    lines = [f'"""Types of rl.{name}. {NOTE}"""', "", *_exported(table)]
+    if name == "linalg":
+        lines.insert(2, "from rushlight.core.basis.errors import LinalgError as LinAlgError")
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +97,9 @@ def stubs() -> dict[str, str]:
     return {
         "core/functional/declared.pyi": declared(),
         "core/nn/functional.pyi": network(),
-        "core/special.pyi": special(),
+        "core/special.pyi": listed("special"),
+        "core/linalg.pyi": listed("linalg"),
+        "core/fft.pyi": listed("fft"),
     }
 
 

@@ -14,6 +14,7 @@ from rushlight.core.backends.registry import (
     devices,
     get_linear_mode,
     get_num_threads,
+    instantiated,
     linear_mode,
     manual_seed,
     set_linear_mode,
@@ -23,6 +24,6 @@ from rushlight.core.backends.registry import (
 __all__ = [
     "HOST", "KINDS", "Backend", "Bytes", "CompletedReadback", "Device", "Executable", "Generator",
     "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async", "devices",
-    "get_linear_mode", "get_num_threads", "linear_mode", "manual_seed", "set_linear_mode",
-    "set_num_threads",
+    "get_linear_mode", "get_num_threads", "instantiated", "linear_mode", "manual_seed",
+    "set_linear_mode", "set_num_threads",
 ]  # fmt: skip

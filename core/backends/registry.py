@@ -146,7 +146,8 @@ def device(name: str | Device) -> Device:
     kind, _, index = str(name).partition(":")
     wrong = kind not in KINDS or (":" in str(name) and not index.isdecimal())
     if wrong or (kind != "webgpu" and int(index or 0) != 0):
-        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}")
+        hint = "; a GPU of any maker is 'webgpu'" if kind in ("cuda", "mps", "xpu") else ""
+        raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}{hint}")
     key = kind, int(index or 0)
     if key not in _devices:
         with _devices_lock:
@@ -181,6 +182,12 @@ def manual_seed(seed: int) -> None:
         _default_seed[0] = seed
         for dev in _devices.values():
             dev.generator.manual_seed(seed)
+
+
+def instantiated() -> list[Device]:
+    """Every device that was named so far."""
+    with _devices_lock:
+        return list(_devices.values())
 
 
 def devices() -> list[Device]:

@@ -34,6 +34,8 @@ float16 = _row("float16", "f", np.float16, gguf=1)
 bfloat16 = _row("bfloat16", "f", np.uint16, encoded=True, gguf=30)
 float32 = _row("float32", "f", np.float32, gguf=0)
 float64 = _row("float64", "f", np.float64, gguf=28)
+complex64 = _row("complex64", "c", np.complex64)
+complex128 = _row("complex128", "c", np.complex128)
 float8_e4m3fn = _row("float8_e4m3fn", "f", np.uint8, encoded=True)
 float8_e5m2 = _row("float8_e5m2", "f", np.uint8, encoded=True)
 
@@ -41,7 +43,7 @@ DTYPES: dict[str, DType] = {
     d.name: d
     for d in (
         bool_, uint8, int8, int16, int32, uint32, int64,
-        float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2,
+        float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128,
         *(d for d in vars(quantized).values() if type(d) is DType),
     )
 }  # fmt: skip
@@ -53,7 +55,8 @@ from_safetensors: dict[str, DType] = {
 }  # fmt: skip
 
 _NUMPY = {d.numpy: d for d in DTYPES.values() if not d.encoded and d.kind != "q"}
-_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32}
+_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float32, complex: complex64}
+PARTS = {complex64: float32, complex128: float64}  # the dtype of real and imaginary parts
 _BITS = {uint8: 8, int8: 8, int16: 16, int32: 32, uint32: 32, int64: 64}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 
@@ -82,9 +85,14 @@ def as_dtype(value: Any) -> DType:
 copyreg.pickle(DType, lambda dtype: (as_dtype, (dtype.name,)))  # each row exists once
 
 
-def of_scalar(value: bool | int | float) -> DType:
-    """The default dtype of a Python scalar: bool, int64 or float32."""
-    return _PYTHON[bool if isinstance(value, bool) else int if isinstance(value, int) else float]
+def of_scalar(value: bool | int | float | complex) -> DType:
+    """The default dtype of a Python scalar: bool, int64, float32 or complex64."""
+    return _PYTHON[next(t for t in (bool, int, float, complex) if isinstance(value, t))]
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype of these parts: complex128 for float64, else complex64."""
+    return dtype if dtype.kind == "c" else complex128 if dtype is float64 else complex64
 
 
 def promote_types(a: DType, b: DType) -> DType:
@@ -99,6 +107,8 @@ def promote_types(a: DType, b: DType) -> DType:
         if d.kind == "q" or d in (float8_e4m3fn, float8_e5m2):
             how = "dequantize() the blocks" if d.kind == "q" else "convert one with .to()"
             raise TypeError(f"no promotion between {a.name} and {b.name}; {how}")
+    if "c" in (a.kind, b.kind):
+        return complex128 if {complex128, float64} & {a, b} else complex64
     if a.category != b.category:
         return a if a.category > b.category else b
     if a.kind == "f":
@@ -129,6 +139,9 @@ def result_type(*operands: tuple[DType, int]) -> DType:
             result = other
         elif other.kind != "q" and result.kind != "q" and other.category > result.category:
             # A scalar that raises the category gives that category's default dtype.
-            result = float32 if rank == 0 and other.kind == "f" else other
+            if other.kind == "c" and (rank == 0 or result.kind == "f"):
+                result = complex_of(result)
+            else:
+                result = float32 if rank == 0 and other.kind == "f" else other
     assert result is not None, "result_type needs an operand"
     return result

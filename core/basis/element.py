@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 # Bytes of each kind of field.
 FIELD_BYTES = {"u8": 1, "i8": 1, "f16": 2, "f32": 4, "e8m0": 1, "ue4m3": 1}
 
@@ -31,9 +31,9 @@ class Field:
 class DType:
     """One row of the dtype table.
 
-    name: torch's name. kind: "b" bool, "u" unsigned, "i" signed, "f" floating, "q" quantized
-    blocks. itemsize: bytes of one block. block: elements per block. numpy: the NumPy dtype of
-    the stored bits. gguf: ggml's number of the type, where GGUF has it.
+    name: torch's name. kind: "b" bool, "u" unsigned, "i" signed, "f" floating, "c" complex,
+    "q" quantized blocks. itemsize: bytes of one block. block: elements per block. numpy: the NumPy
+    dtype of the stored bits. gguf: ggml's number of the type, where GGUF has it.
 
     A quantized dtype also has `fields`, by name, and `value(b, i)`: element i of block b, whose
     attributes are the fields. Each device evaluates this formula over its own kind of numbers;
@@ -56,8 +56,16 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_complex(self) -> bool:
+        """Whether elements are complex numbers."""
+        return self.kind == "c"
+
+    @property
     def category(self) -> int:
-        """0 for bool, 1 for integers, 2 for floating point; promotion never goes down."""
+        """0 for bool, 1 for integers, 2 for floating point, 3 for complex.
+
+        Promotion never goes down.
+        """
         if self.kind == "q":
             raise TypeError(f"arithmetic on {self.name} blocks is not supported; dequantize() them")
         return _CATEGORY[self.kind]

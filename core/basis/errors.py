@@ -44,6 +44,14 @@ class TypeMismatch(TypeError, RuntimeError):
     """Dtypes that do not fit each other; a RuntimeError too, as in torch."""
 
 
+class LinalgError(RushlightError, RuntimeError):
+    """A matrix is singular, not positive definite, or a method of linear algebra did not end."""
+
+
+class RangeError(ValueError, RuntimeError):
+    """A number that a dtype cannot hold; a RuntimeError too, as in torch."""
+
+
 class FormatError(RushlightError, ValueError):
     """A file from outside does not follow its format; names the file part and the value."""
 
@@ -79,6 +87,25 @@ class DeviceLimitError(DeviceMemoryError):
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     """Up to `count` of the first thousand `names` that look most like `name`, best first."""
     return difflib.get_close_matches(name, list(islice(names, 1000)), n=count, cutoff=0.4)
+
+
+# What serves in place of a name of torch, NumPy or candle.
+_INSTEAD = {
+    "array": "rl.tensor", "asarray": "rl.as_tensor", "asnumpy": "x.numpy()",
+    "astype": "x.to(dtype)", "cuda": 'x.to("webgpu")', "from_array": "rl.from_numpy",
+    "from_vec": "rl.tensor", "is_cuda": "x.device.type",
+    "set_default_device": "device= of each call", "set_default_dtype": "dtype= of each call",
+    "to_device": "x.to(device)", "to_dtype": "x.to(dtype)", "to_list": "x.tolist()",
+    "to_numpy": "x.numpy()", "to_vec1": "x.tolist()", "to_vec2": "x.tolist()",
+}  # fmt: skip
+
+
+def absent(owner: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that `owner` lacks: what serves instead, or the names that are near."""
+    instead = _INSTEAD.get(name)
+    near = ", ".join(nearest(name, names))
+    more = f"; use {instead}" if instead else f"; near: {near}" if near else ""
+    return AttributeError(f"{owner} has no {name}{more}", name=name)
 
 
 def brief(value: object) -> str:

@@ -10,11 +10,42 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from rushlight.core.basis.errors import ShapeError, SizeError
 
 Shape = tuple[int, ...]
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple of ints whose slices and sums are Sizes, with `numel()`."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes: the number of elements."""
+        return math.prod(self)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return Size(found) if isinstance(key, slice) else found
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple(self) + tuple(other))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, count: Any) -> Size:
+        return Size(tuple(self) * count)
+
+    __rmul__ = __mul__
+
+
 # The most elements of a view or of an empty tensor, a size of zero counted as one. Other tensors
 # are bounded by memory. So every size and stride that has memory fits 64 bits.
 MOST_ELEMENTS = 2**60

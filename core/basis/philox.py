@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
-_CHUNK = 1024  # words that small draws are cut from
+# The number of bits of a uniform number that a dtype holds exactly: more could round up to 1.
+UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 
 
 def philox(counter: list[npt.NDArray[Any]], key: tuple[int, int]) -> list[npt.NDArray[np.uint64]]:
@@ -38,24 +38,6 @@ def words(seed: int, offset: int, count: int) -> Words:
 
     The key is the 64-bit seed, low word first; the counter's low 64 bits are the block number.
     """
-    if count > _CHUNK:
-        return _words(seed, offset, count)
-    first, skipped = divmod(4 * offset, _CHUNK)
-    found = _chunk(seed, first)[skipped : skipped + count]
-    if found.size == count:
-        return found
-    return np.concatenate((found, _chunk(seed, first + 1)[: count - found.size]))
-
-
-@lru_cache(16)
-def _chunk(seed: int, index: int) -> Words:
-    # Small draws follow each other, and a call of NumPy costs more than a hundred words.
-    found = _words(seed, index * (_CHUNK // 4), _CHUNK)
-    found.flags.writeable = False
-    return found
-
-
-def _words(seed: int, offset: int, count: int) -> Words:
     blocks = -(-count // 4)
     block = np.arange(offset, offset + blocks, dtype=np.uint64)
     zero = np.zeros_like(block)

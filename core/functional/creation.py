@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.common import Scalar, is_tensor
 from rushlight.core.ops.creation import arange, empty, full
 from rushlight.core.ops.declare import method, public
@@ -119,7 +120,7 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
 def _ahead(x: Tensor) -> Tensor:
     """How far each column of the last two dims is ahead of the row."""
     if x.ndim < 2:
-        raise ValueError(f"tril/triu: shape {x.shape} has fewer than two dims")
+        raise ShapeError(f"tril/triu: shape {x.shape} has fewer than two dims")
     rows = arange(x.shape[-2], device=x.device).unsqueeze(1)
     return arange(x.shape[-1], device=x.device) - rows
 

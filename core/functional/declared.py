@@ -9,15 +9,16 @@ from pkgutil import walk_packages
 
 from rushlight.core import functional
 from rushlight.core.functional.calling import called
-from rushlight.core.ops.declare import METHODS, PUBLIC, SPECIAL
+from rushlight.core.ops.declare import FFT, LINALG, METHODS, NETWORK, PUBLIC, SPECIAL
 from rushlight.core.tensor.op import Meta
 
 import_module("rushlight.core.ops")
 for _module in walk_packages(functional.__path__, f"{functional.__name__}."):
     import_module(_module.name)
 
-_made = {fn: called(fn) for table in (PUBLIC, METHODS, SPECIAL) for fn in table.values()}
-for _table in (PUBLIC, METHODS, SPECIAL):
+_TABLES = (PUBLIC, METHODS, SPECIAL, LINALG, FFT, NETWORK)
+_made = {fn: called(fn) for table in _TABLES for fn in table.values()}
+for _table in _TABLES:
     for _name, _fn in _table.items():
         if not _name.startswith("__"):
             _table[_name] = _made[_fn]

@@ -46,6 +46,12 @@ from rushlight.core.functional.drawing import (
     as _op_exponential_, geometric_ as _op_geometric_, log_normal_ as _op_log_normal_, multinomial
     as _op_multinomial, normal_ as _op_normal_, random_ as _op_random_, uniform_ as _op_uniform_
 )
+from rushlight.core.functional.fourier.parts import (
+    angle as _op_angle, conj as _op_conj, is_complex as _op_is_complex
+)
+from rushlight.core.functional.fourier.spectra import (
+    istft as _op_istft, stft as _op_stft
+)
 from rushlight.core.functional.inplace import (
     abs_ as _op_abs_, absolute_ as _op_absolute_, acos_ as _op_acos_, acosh_ as _op_acosh_, addbmm_
     as _op_addbmm_, addcdiv_ as _op_addcdiv_, addcmul_ as _op_addcmul_, addmm_ as _op_addmm_, addmv_
@@ -82,9 +88,21 @@ from rushlight.core.functional.inplace import (
     subtract_ as _op_subtract_, tan_ as _op_tan_, tanh_ as _op_tanh_, tril_ as _op_tril_, triu_ as
     _op_triu_, true_divide_ as _op_true_divide_, trunc_ as _op_trunc_, xlogy_ as _op_xlogy_
 )
+from rushlight.core.functional.linalg.products import (
+    matrix_exp as _op_matrix_exp, matrix_power as _op_matrix_power, ormqr as _op_ormqr
+)
+from rushlight.core.functional.linalg.solving import (
+    cholesky_inverse as _op_cholesky_inverse, cholesky_solve as _op_cholesky_solve, det as _op_det,
+    inv as _op_inv, logdet as _op_logdet, slogdet as _op_slogdet
+)
+from rushlight.core.functional.linalg.twins import (
+    cholesky as _op_cholesky, lu as _op_lu, lu_solve as _op_lu_solve, pinverse as _op_pinverse, qr
+    as _op_qr, svd as _op_svd, triangular_solve as _op_triangular_solve
+)
 from rushlight.core.functional.math.floats import (
     conj_physical as _op_conj_physical, frexp as _op_frexp, is_nonzero as _op_is_nonzero, nextafter
-    as _op_nextafter, nonzero_static as _op_nonzero_static, renorm as _op_renorm
+    as _op_nextafter, nonzero_static as _op_nonzero_static, renorm as _op_renorm, resolve_conj as
+    _op_resolve_conj
 )
 from rushlight.core.functional.math.histograms import (
     histogram as _op_histogram
@@ -96,8 +114,7 @@ from rushlight.core.functional.math.integers import (
 from rushlight.core.functional.math.matrices import (
     addbmm as _op_addbmm, addmm as _op_addmm, addmv as _op_addmv, addr as _op_addr, baddbmm as
     _op_baddbmm, bmm as _op_bmm, cross as _op_cross, dist as _op_dist, dot as _op_dot, inner as
-    _op_inner, kron as _op_kron, matrix_power as _op_matrix_power, mm as _op_mm, mv as _op_mv, outer
-    as _op_outer, vdot as _op_vdot
+    _op_inner, kron as _op_kron, mm as _op_mm, mv as _op_mv, outer as _op_outer, vdot as _op_vdot
 )
 from rushlight.core.functional.math.pointwise import (
     acosh as _op_acosh, addcdiv as _op_addcdiv, addcmul as _op_addcmul, allclose as _op_allclose,
@@ -150,12 +167,14 @@ from rushlight.core.functional.special.gamma import (
 )
 from rushlight.core.ops.binary import (
     _where as _op__where, add as _op_add, bitwise_and as _op_bitwise_and, bitwise_or as
-    _op_bitwise_or, bitwise_xor as _op_bitwise_xor, div as _op_div, eq as _op_eq, floor_divide as
-    _op_floor_divide, ge as _op_ge, gt as _op_gt, le as _op_le, logical_and as _op_logical_and,
-    logical_or as _op_logical_or, logical_xor as _op_logical_xor, lt as _op_lt, masked_fill as
-    _op_masked_fill, maximum as _op_maximum, minimum as _op_minimum, mul as _op_mul, ne as _op_ne,
-    pow as _op_pow, rdiv as _op_rdiv, remainder as _op_remainder, reversed_sub as _op_reversed_sub,
-    rfloordiv as _op_rfloordiv, rmod as _op_rmod, rpow as _op_rpow, sub as _op_sub
+    _op_bitwise_or, bitwise_xor as _op_bitwise_xor, div as _op_div, eq as _op_eq, eq_operator as
+    _op_eq_operator, floor_divide as _op_floor_divide, ge as _op_ge, gt as _op_gt, le as _op_le,
+    logical_and as _op_logical_and, logical_or as _op_logical_or, logical_xor as _op_logical_xor, lt
+    as _op_lt, masked_fill as _op_masked_fill, maximum as _op_maximum, minimum as _op_minimum, mul
+    as _op_mul, ne as _op_ne, ne_operator as _op_ne_operator, pow as _op_pow, rdiv as _op_rdiv,
+    remainder as _op_remainder, reversed_sub as _op_reversed_sub, rfloordiv as _op_rfloordiv,
+    rlshift as _op_rlshift, rmod as _op_rmod, rpow as _op_rpow, rrshift as _op_rrshift, sub as
+    _op_sub
 )
 from rushlight.core.ops.indexing import (
     gather as _op_gather, index_add as _op_index_add, index_select as _op_index_select, nonzero as
@@ -167,7 +186,7 @@ from rushlight.core.ops.inplace import (
     sub_ as _op_sub_, zero_ as _op_zero_
 )
 from rushlight.core.ops.matmul import (
-    matmul as _op_matmul
+    matmul as _op_matmul, reversed_matmul as _op_reversed_matmul
 )
 from rushlight.core.ops.movement import (
     expand as _op_expand, flip as _op_flip, narrow as _op_narrow, permute as _op_permute, reshape as
@@ -240,9 +259,27 @@ from rushlight.core.functional.creation import (
 from rushlight.core.functional.drawing import (
     bernoulli, multinomial, normal, randint_like
 )
+from rushlight.core.functional.fourier.parts import (
+    angle, complex, conj, is_complex, polar, real
+)
+from rushlight.core.functional.fourier.spectra import (
+    bartlett_window, blackman_window, hamming_window, hann_window, istft, kaiser_window, stft
+)
+from rushlight.core.functional.linalg.factorizations import (
+    lu_unpack
+)
+from rushlight.core.functional.linalg.products import (
+    householder_product, matrix_exp, matrix_power, ormqr
+)
+from rushlight.core.functional.linalg.solving import (
+    cholesky_inverse, cholesky_solve, det, inv, logdet, slogdet
+)
+from rushlight.core.functional.linalg.twins import (
+    cholesky, lu, lu_solve, pinverse, qr, svd, triangular_solve
+)
 from rushlight.core.functional.math.floats import (
     conj_physical, constant_pad_nd, frexp, is_nonzero, nextafter, nonzero_static, renorm,
-    unravel_index
+    resolve_conj, unravel_index
 )
 from rushlight.core.functional.math.histograms import (
     gradient, histogram, histogramdd
@@ -252,7 +289,7 @@ from rushlight.core.functional.math.integers import (
 )
 from rushlight.core.functional.math.matrices import (
     addbmm, addmm, addmv, addr, baddbmm, bmm, cdist, chain_matmul, cross, dist, dot, einsum, inner,
-    kron, matrix_power, mm, mv, outer, tensordot, vdot
+    kron, mm, mv, outer, tensordot, vdot
 )
 from rushlight.core.functional.math.pointwise import (
     acosh, addcdiv, addcmul, allclose, asinh, atan2, atanh, clamp_max, clamp_min, copysign, deg2rad,
@@ -320,6 +357,9 @@ from rushlight.core.ops.binary import (
     add, bitwise_and, bitwise_or, bitwise_xor, div, eq, floor_divide, ge, gt, le, logical_and,
     logical_or, logical_xor, lt, masked_fill, maximum, minimum, mul, ne, pow, remainder, sub, where
 )
+from rushlight.core.ops.complex import (
+    imag, view_as_complex, view_as_real
+)
 from rushlight.core.ops.conv import (
     conv2d, conv_transpose2d
 )
@@ -371,57 +411,61 @@ from rushlight.core.ops.unary import (
 __all__ = [
     "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_",
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "alias_copy", "all",
-    "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos", "arccosh", "arcsin",
+    "allclose", "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin",
     "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
     "as_strided", "as_strided_copy", "as_strided_scatter", "asin", "asinh", "atan", "atan2",
     "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d", "avg_pool2d",
-    "baddbmm", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "broadcast_shapes",
-    "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cast", "cat", "cdist",
-    "ceil", "celu", "chain_matmul", "channel_shuffle", "chunk", "clamp", "clamp_", "clamp_max",
-    "clamp_min", "clip", "clone", "column_stack", "combinations", "concat", "concatenate", "conj",
-    "conj_physical", "constant_pad_nd", "contiguous", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copy_", "copysign", "corrcoef",
-    "cos", "cosh", "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross",
-    "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op",
-    "deg2rad", "detach_copy", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_copy",
-    "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot", "dropout",
-    "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
+    "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window",
+    "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize",
+    "cartesian_prod", "cast", "cat", "cdist", "ceil", "celu", "chain_matmul", "channel_shuffle",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_", "clamp_max",
+    "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "concat",
+    "concatenate", "conj", "conj_physical", "constant_pad_nd", "contiguous", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copy_", "copysign",
+    "corrcoef", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov",
+    "cross", "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
+    "custom_op", "deg2rad", "det", "detach_copy", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot",
+    "dropout", "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
     "empty_permuted", "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",
     "expand", "expand_copy", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip", "fliplr",
     "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp",
     "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "gradient", "greater",
-    "greater_equal", "gt", "heaviside", "hinge_embedding_loss", "histc", "histogram", "histogramdd",
-    "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "index_add", "index_copy", "index_fill",
-    "index_put", "index_reduce", "index_select", "inner", "is_nonzero", "isclose", "isfinite",
-    "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue",
-    "layer_norm", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linear",
-    "linear_experts", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
-    "logaddexp2", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logit", "logspace", "logsumexp", "lt", "margin_ranking_loss", "masked_fill", "masked_scatter",
-    "masked_select", "masked_select_async", "matmul", "matrix_power", "max", "max_pool1d",
-    "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm",
-    "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "multinomial", "multiply", "mv",
-    "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow",
-    "narrow_copy", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_async",
-    "nonzero_static", "norm", "normal", "not_equal", "ones", "ones_like", "outer", "pad",
-    "pairwise_distance", "permute", "permute_copy", "pixel_shuffle", "pixel_unshuffle",
-    "poisson_nll_loss", "polygamma", "positive", "pow", "prelu", "prod", "put", "quantile",
-    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
-    "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat", "repeat_interleave",
-    "reshape", "resize_as_", "resolve_conj", "resolve_neg", "rms_norm", "roll", "rope", "rot90",
-    "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add",
-    "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter", "selu", "sgn",
-    "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice", "slice_copy",
-    "slice_scatter", "softmax", "sort", "split", "split_copy", "split_with_sizes",
-    "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy", "stack", "std",
-    "std_mean", "sub", "sub_", "subtract", "sum", "swapaxes", "swapdims", "t", "t_copy", "take",
-    "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "threshold", "tile", "topk",
-    "trace", "transpose", "transpose_copy", "trapezoid", "trapz", "tril", "tril_indices",
-    "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unbind_copy",
-    "unflatten", "unfold", "unfold_copy", "unique", "unique_consecutive", "unravel_index",
-    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy",
-    "vander", "var", "var_mean", "vdot", "view", "view_copy", "vsplit", "vstack", "where", "xlogy",
+    "greater_equal", "gt", "hamming_window", "hann_window", "heaviside", "hinge_embedding_loss",
+    "histc", "histogram", "histogramdd", "householder_product", "hsplit", "hstack", "hypot", "i0",
+    "igamma", "igammac", "imag", "index_add", "index_copy", "index_fill", "index_put",
+    "index_reduce", "index_select", "inner", "inverse", "is_complex", "is_nonzero", "isclose",
+    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "istft",
+    "kaiser_window", "kl_div", "kron", "kthvalue", "layer_norm", "lcm", "ldexp", "le", "lerp",
+    "less", "less_equal", "lgamma", "linear", "linear_experts", "linspace", "log", "log10", "log1p",
+    "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "lu",
+    "lu_solve", "lu_unpack", "margin_ranking_loss", "masked_fill", "masked_scatter",
+    "masked_select", "masked_select_async", "matmul", "matrix_exp", "matrix_power", "max",
+    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "multinomial",
+    "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
+    "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_async",
+    "nonzero_static", "norm", "normal", "not_equal", "ones", "ones_like", "ormqr", "outer", "pad",
+    "pairwise_distance", "permute", "permute_copy", "pinverse", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "polar", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr",
+    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "randperm", "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat",
+    "repeat_interleave", "reshape", "resize_as_", "resolve_conj", "resolve_neg", "rms_norm", "roll",
+    "rope", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter",
+    "scatter_add", "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter",
+    "selu", "sgn", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice",
+    "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy",
+    "split_with_sizes", "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy",
+    "stack", "std", "std_mean", "stft", "sub", "sub_", "subtract", "sum", "svd", "swapaxes",
+    "swapdims", "t", "t_copy", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot",
+    "threshold", "tile", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz",
+    "triangular_solve", "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices",
+    "true_divide", "trunc", "unbind", "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique",
+    "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy", "vander", "var", "var_mean", "vdot",
+    "view", "view_as_complex", "view_as_real", "view_copy", "vsplit", "vstack", "where", "xlogy",
     "zero_", "zeros", "zeros_like"
 ]
 absolute = abs
@@ -435,21 +479,19 @@ arctanh = atanh
 clip = clamp
 concat = cat
 concatenate = cat
-conj = conj_physical
 divide = div
 fix = trunc
 ger = outer
 greater = gt
 greater_equal = ge
+inverse = inv
 less = lt
 less_equal = le
 moveaxis = movedim
 multiply = mul
 negative = neg
 not_equal = ne
-real = conj_physical
-resolve_conj = conj_physical
-resolve_neg = conj_physical
+resolve_neg = resolve_conj
 row_stack = vstack
 subtract = sub
 swapaxes = transpose
@@ -466,33 +508,46 @@ class Declared(Meta):
     __abs__ = _op_abs
     __add__ = _op_add
     __and__ = _op_bitwise_and
-    __eq__ = _op_eq  # type: ignore[assignment]
+    __eq__ = _op_eq_operator  # type: ignore[assignment]
     __floordiv__ = _op_floor_divide
     __ge__ = _op_ge
     __getitem__ = _op_getitem
     __gt__ = _op_gt
     __iadd__ = _op_add_
+    __iand__ = _op_bitwise_and_
+    __ifloordiv__ = _op_floor_divide_
+    __ilshift__ = _op_bitwise_left_shift_
+    __imod__ = _op_remainder_
     __imul__ = _op_mul_
     __invert__ = _op_bitwise_not
+    __ior__ = _op_bitwise_or_
+    __ipow__ = _op_pow_
+    __irshift__ = _op_bitwise_right_shift_
     __isub__ = _op_sub_
     __itruediv__ = _op_div_
+    __ixor__ = _op_bitwise_xor_
     __le__ = _op_le
     __lshift__ = _op_bitwise_left_shift
     __lt__ = _op_lt
     __matmul__ = _op_matmul
     __mod__ = _op_remainder
     __mul__ = _op_mul
-    __ne__ = _op_ne  # type: ignore[assignment]
+    __ne__ = _op_ne_operator  # type: ignore[assignment]
     __neg__ = _op_neg
     __or__ = _op_bitwise_or
+    __pos__ = _op_positive
     __pow__ = _op_pow
     __radd__ = _op_add
     __rand__ = _op_bitwise_and
+    __rdiv__ = _op_rdiv
     __rfloordiv__ = _op_rfloordiv
+    __rlshift__ = _op_rlshift
+    __rmatmul__ = _op_reversed_matmul
     __rmod__ = _op_rmod
     __rmul__ = _op_mul
     __ror__ = _op_bitwise_or
     __rpow__ = _op_rpow
+    __rrshift__ = _op_rrshift
     __rshift__ = _op_bitwise_right_shift
     __rsub__ = _op_reversed_sub
     __rtruediv__ = _op_rdiv
@@ -529,6 +584,7 @@ class Declared(Meta):
     amax = _op_amax
     amin = _op_amin
     aminmax = _op_aminmax
+    angle = _op_angle
     any = _op_any
     arccos = _op_acos
     arccos_ = _op_arccos_
@@ -583,6 +639,9 @@ class Declared(Meta):
     cauchy_ = _op_cauchy_
     ceil = _op_ceil
     ceil_ = _op_ceil_
+    cholesky = _op_cholesky
+    cholesky_inverse = _op_cholesky_inverse
+    cholesky_solve = _op_cholesky_solve
     chunk = _op_chunk
     clamp = _op_clamp
     clamp_ = _op_clamp_
@@ -593,7 +652,7 @@ class Declared(Meta):
     clip = _op_clamp
     clip_ = _op_clip_
     clone = _op_clone
-    conj = _op_conj_physical
+    conj = _op_conj
     conj_physical = _op_conj_physical
     conj_physical_ = _op_conj_physical_
     contiguous = _op_contiguous
@@ -616,6 +675,7 @@ class Declared(Meta):
     cumsum_ = _op_cumsum_
     deg2rad = _op_deg2rad
     deg2rad_ = _op_deg2rad_
+    det = _op_det
     diag = _op_diag
     diag_embed = _op_diag_embed
     diagflat = _op_diagflat
@@ -710,6 +770,8 @@ class Declared(Meta):
     index_reduce_ = _op_index_reduce_
     index_select = _op_index_select
     inner = _op_inner
+    inverse = _op_inv
+    is_complex = _op_is_complex
     is_nonzero = _op_is_nonzero
     isclose = _op_isclose
     isfinite = _op_isfinite
@@ -718,6 +780,7 @@ class Declared(Meta):
     isneginf = _op_isneginf
     isposinf = _op_isposinf
     isreal = _op_isreal
+    istft = _op_istft
     kron = _op_kron
     kthvalue = _op_kthvalue
     lcm = _op_lcm
@@ -747,6 +810,7 @@ class Declared(Meta):
     logaddexp = _op_logaddexp
     logaddexp2 = _op_logaddexp2
     logcumsumexp = _op_logcumsumexp
+    logdet = _op_logdet
     logical_and = _op_logical_and
     logical_and_ = _op_logical_and_
     logical_not = _op_logical_not
@@ -760,6 +824,8 @@ class Declared(Meta):
     logsumexp = _op_logsumexp
     lt = _op_lt
     lt_ = _op_lt_
+    lu = _op_lu
+    lu_solve = _op_lu_solve
     masked_fill = _op_masked_fill
     masked_fill_ = _op_masked_fill_
     masked_scatter = _op_masked_scatter
@@ -767,6 +833,7 @@ class Declared(Meta):
     masked_select = _op_masked_select
     masked_select_async = _op_masked_select_async
     matmul = _op_matmul
+    matrix_exp = _op_matrix_exp
     matrix_power = _op_matrix_power
     max = _op_max
     maximum = _op_maximum
@@ -817,8 +884,10 @@ class Declared(Meta):
     not_equal = _op_ne
     not_equal_ = _op_not_equal_
     ones_like = _op_ones_like
+    ormqr = _op_ormqr
     outer = _op_outer
     permute = _op_permute
+    pinverse = _op_pinverse
     polygamma = _op_polygamma
     polygamma_ = _op_polygamma_
     positive = _op_positive
@@ -827,12 +896,12 @@ class Declared(Meta):
     prod = _op_prod
     put = _op_put
     put_ = _op_put_
+    qr = _op_qr
     quantile = _op_quantile
     rad2deg = _op_rad2deg
     rad2deg_ = _op_rad2deg_
     random_ = _op_random_
     ravel = _op_ravel
-    real = _op_conj_physical
     reciprocal = _op_reciprocal
     reciprocal_ = _op_reciprocal_
     relu = _op_relu
@@ -847,8 +916,8 @@ class Declared(Meta):
     reshape_as = _op_reshape_as
     resize_ = _op_resize_
     resize_as_ = _op_resize_as_
-    resolve_conj = _op_conj_physical
-    resolve_neg = _op_conj_physical
+    resolve_conj = _op_resolve_conj
+    resolve_neg = _op_resolve_conj
     roll = _op_roll
     rot90 = _op_rot90
     round = _op_round
@@ -880,6 +949,7 @@ class Declared(Meta):
     sinh_ = _op_sinh_
     slice = _op_slice
     slice_scatter = _op_slice_scatter
+    slogdet = _op_slogdet
     softmax = _op_softmax
     sort = _op_sort
     split = _op_split
@@ -891,12 +961,14 @@ class Declared(Meta):
     squeeze = _op_squeeze
     squeeze_ = _op_squeeze_
     std = _op_std
+    stft = _op_stft
     sub = _op_sub
     sub_ = _op_sub_
     subtract = _op_sub
     subtract_ = _op_subtract_
     sum = _op_sum
     sum_to_size = _op_sum_to_size
+    svd = _op_svd
     swapaxes = _op_transpose
     swapaxes_ = _op_swapaxes_
     swapdims = _op_transpose
@@ -915,6 +987,7 @@ class Declared(Meta):
     trace = _op_trace
     transpose = _op_transpose
     transpose_ = _op_transpose_
+    triangular_solve = _op_triangular_solve
     tril = _op_tril
     tril_ = _op_tril_
     triu = _op_triu

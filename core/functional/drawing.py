@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Generator
 from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.functional.math.statistics import searchsorted
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.ops.declare import method, public
@@ -26,7 +27,7 @@ def _check(name: str, good: bool, said: str) -> None:
 def _drawn(name: str, x: Tensor, generator: Generator | None) -> Tensor:
     """Uniform numbers in [0, 1) for the elements of x; TypeError if it is not floating."""
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype")
     dtype = float64 if x.dtype is float64 else float32
     return rand(x.shape, dtype=dtype, device=x.device, generator=generator)
 
@@ -49,7 +50,7 @@ def normal_(
     """Normal numbers written over x."""
     _check("normal_", std >= 0, f"std is {std}; it must not be negative")
     if not x.dtype.is_floating_point:
-        raise TypeError(f"normal_: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"normal_: {x.dtype.name} is not a floating dtype")
     return copy_(
         x, randn(x.shape, dtype=x.dtype, device=x.device, generator=generator) * std + mean
     )
@@ -109,7 +110,7 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability in x, or `p`, else 0; the dtype of x."""
     if not x.dtype.is_floating_point and p is None:
-        raise TypeError(f"bernoulli: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"bernoulli: {x.dtype.name} is not a floating dtype")
     drawn = rand(x.shape, device=x.device, generator=generator)
     return (drawn < (x.detach() if p is None else p)).to(x.dtype)
 
@@ -129,7 +130,7 @@ def multinomial(
         f"x is {x.shape}, num_samples {num_samples}; 1 or 2 dims, a positive number",
     )
     if not x.dtype.is_floating_point:
-        raise TypeError(f"multinomial: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"multinomial: {x.dtype.name} is not a floating dtype")
     x = x.detach()
     if replacement:
         ends = x.cumsum(-1)

@@ -7,8 +7,12 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.declare import METHODS, method
 from rushlight.core.ops.inplace import copy_
+from rushlight.core.tensor.grad_mode import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -42,13 +46,14 @@ def _inplace(name: str) -> Callable[..., Any]:
 
     @wraps(fn)
     def write(x: Tensor, *args: Any, **options: Any) -> Tensor:
-        out: Tensor = fn(x, *args, **options)
+        # A gradient rule may need x as it was.
+        out: Tensor = fn(x.clone() if needs_gradient(x) else x, *args, **options)
         if out.shape != x.shape:
-            raise ValueError(
+            raise ShapeError(
                 f"{name}_: the result {out.shape} does not fit in place into {x.shape}"
             )
         if out.dtype.category > x.dtype.category:
-            raise TypeError(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
+            raise TypeMismatch(f"{name}_: the result, {out.dtype.name}, does not fit in place into "
                             f"{x.dtype.name}")  # fmt: skip
         return copy_(x, out)
 
@@ -61,3 +66,21 @@ def _inplace(name: str) -> Callable[..., Any]:
 for _name in NAMES.split():
     if f"{_name}_" not in METHODS:
         globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))
+
+
+def _operator(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` as an operator such as `+=`: with an array it makes a new tensor, as in torch."""
+
+    @wraps(fn)
+    def operate(x: Tensor, other: Any) -> Tensor:
+        return NotImplemented if isinstance(other, np.ndarray) else fn(x, other)
+
+    return operate
+
+
+for _name, _named in {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}.items():  # fmt: skip
+    method(f"__i{_name}__")(_operator(METHODS[f"{_named}_"]))

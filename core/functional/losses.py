@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight.core.basis.errors import ShapeError
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.declare import network
+from rushlight.core.ops.indexing import GATHER
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 def _check_reduction(name: str, reduction: str) -> None:
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f'{name}: reduction is {reduction!r}; it must be "none", "mean" or "sum"')
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """torch's old spelling of a reduction, where one is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
 def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
@@ -40,34 +48,36 @@ def _weighted(name: str, loss: Tensor, reduction: str, weight: Tensor | None) ->
 
 @network
 def mse_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """(input - target)^2; both, and a weight for each element, of one shape."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("mse_loss", input, target)
     return _weighted("mse_loss", (input - target).square(), reduction, weight)
 
 
 @network
 def l1_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """|input - target|; both, and a weight for each element, of one shape."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("l1_loss", input, target)
     return _weighted("l1_loss", (input - target).abs(), reduction, weight)
 
 
 @network
 def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """-y log s(x) - (1 - y) log(1 - s(x)) with s the sigmoid, without overflow; one shape.
 
     weight multiplies each element's loss, pos_weight the first term; both broadcast.
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     name = "binary_cross_entropy_with_logits"
     _check_same(name, input, target)
     # log(1 + exp(-x)). The gradient of maximum is half each at equality, which is right at x = 0.
@@ -84,11 +94,11 @@ def _class_dim(name: str, input: Tensor, target: Tensor) -> int:
         raise ShapeError(f"{name}: input is 0-d; it must be (classes,) or (n, classes, ...)")
     dim = 0 if input.ndim == 1 else 1
     want = input.shape[:dim] + input.shape[dim + 1 :]
-    if target.dtype.kind not in "ui" or target.shape != want:
-        raise ShapeError(
-            f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
-            f"must hold class indices of shape {want}"
-        )
+    found = f"{name}: target is {target.dtype.name} {target.shape}; for input {input.shape} it "
+    if target.shape != want:
+        raise ShapeError(f"{found}must hold class indices of shape {want}")
+    if target.dtype.kind not in "ui":
+        raise TypeMismatch(f"{found}must hold class indices, which are integers: target.long()")
     return dim
 
 
@@ -99,32 +109,37 @@ def _check_weight(name: str, weight: Tensor | None, classes: int) -> None:
 
 @network
 def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """-input[target] for log-probabilities (classes,) or (n, classes, ...), times the weight.
 
     target: class indices (n, ...); those equal to ignore_index are ignored. weight: (classes,).
     "mean" divides by the sum of the weights that were used; nan if none was. IndexError for an
     index that is not a class.
     """
-    dim = _class_dim("nll_loss", input, target)
-    _check_weight("nll_loss", weight, input.shape[dim])
-    _check_reduction("nll_loss", reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
+    return _nll_loss("nll_loss", input, target, weight, ignore_index, reduction)
+
+
+def _nll_loss(
+    name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int,
+    reduction: str,
+) -> Tensor:  # fmt: skip
+    dim = _class_dim(name, input, target)
+    _check_weight(name, weight, input.shape[dim])
+    _check_reduction(name, reduction)
     kept = target != ignore_index
     index = target.where(kept, 0)
     factor = kept.to(input.dtype)
+    picked = -GATHER(input, index.unsqueeze(dim), dim=dim, blamed=f"{name}: target").squeeze(dim)
     if weight is not None:
         factor = factor * _of_class(weight, index).to(input.dtype)
-    picked = -input.gather(dim, index.unsqueeze(dim)).squeeze(dim)
     # With `where` an infinite log-probability at an ignored position adds no nan.
     loss = (picked * factor).where(kept, 0.0)
     if reduction == "mean":
         return loss.sum() / factor.sum()
-    return _reduced("nll_loss", loss, reduction)
+    return _reduced(name, loss, reduction)
 
 
 def _of_class(weight: Tensor, index: Tensor) -> Tensor:
@@ -133,13 +148,10 @@ def _of_class(weight: Tensor, index: Tensor) -> Tensor:
 
 @network
 def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """-log softmax(input)[target] for logits (classes,) or (n, classes, ...).
 
     target: class indices (n, ...), where those equal to ignore_index are ignored, or probabilities
@@ -147,16 +159,18 @@ def cross_entropy(
     classes (Szegedy et al., 2016). weight: (classes,). "mean" divides by the weights of the targets
     that were used, for probabilities by the number of positions.
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing is {label_smoothing}; not in [0, 1]")
     _check_reduction("cross_entropy", reduction)
     dim = 0 if input.ndim == 1 else 1
-    if target.dtype.is_floating_point and input.ndim:
+    positions = input.shape[:dim] + input.shape[dim + 1 :]
+    if target.dtype.is_floating_point and input.ndim and target.shape != positions:
         _check_same("cross_entropy", input, target)
         return _soft_cross_entropy(input, target, dim, weight, reduction, label_smoothing)
     dim = _class_dim("cross_entropy", input, target)
     logp = input.log_softmax(dim)
-    loss = nll_loss(logp, target, weight, ignore_index, reduction)
+    loss = _nll_loss("cross_entropy", logp, target, weight, ignore_index, reduction)
     if label_smoothing == 0:
         return loss
     spread = -(logp if weight is None else logp * _along(weight, logp, dim)).sum(dim)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from rushlight.core.basis.dtype import bool_
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.binary import maximum, minimum
 from rushlight.core.ops.common import is_tensor
@@ -91,6 +92,6 @@ async def masked_select_async(x: Tensor, mask: Tensor) -> Tensor:
 def _masked(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """`x` and `mask` in their common shape."""
     if mask.dtype is not bool_:
-        raise TypeError(f"masked_select: mask is {mask.dtype.name}; it must be bool")
+        raise TypeMismatch(f"masked_select: mask is {mask.dtype.name}; it must be bool")
     shape = broadcast_shapes("masked_select", x.shape, mask.shape) or (1,)
     return x.expand(*shape), mask.expand(*shape)

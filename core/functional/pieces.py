@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
@@ -23,15 +23,23 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     d = dim_of("split", dim, x)
     if isinstance(split_size, int):
         if split_size <= 0:
-            raise ValueError(f"split: split_size is {split_size}; it must be positive")
+            raise ShapeError(f"split: split_size is {split_size}; it must be positive")
         whole, rest = divmod(x.shape[d], split_size)
         lengths = [split_size] * whole + [rest] * bool(rest or not whole)
     else:
         lengths = list(split_size)
         if sum(lengths) != x.shape[d]:
-            raise ValueError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
+            raise ShapeError(f"split: sizes {lengths} do not add up to {x.shape[d]}")
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    return tuple(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+    return _several(narrow(x, d, s, n) for s, n in zip(starts, lengths, strict=True))
+
+
+def _several(views: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views that were made together; as in torch, no recorded write goes through one."""
+    found = tuple(views)
+    for view in found:
+        view.chain = None
+    return found
 
 
 @public
@@ -49,7 +57,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of each element along `dim`, without that dim."""
     d = dim_of("unbind", dim, x)
-    return tuple(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
+    return _several(squeeze(narrow(x, d, i, 1), d) for i in range(x.shape[d]))
 
 
 @public
@@ -78,7 +86,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
         return roll(x.reshape(-1), shifts, 0).reshape(*x.shape)
     moves, along = as_shape("roll", (shifts,)), as_shape("roll", (dims,))
     if len(moves) != len(along):
-        raise ValueError(f"roll: shifts {moves} and dims {along} differ in number")
+        raise ShapeError(f"roll: shifts {moves} and dims {along} differ in number")
     for shift, dim in zip(moves, along, strict=True):
         d = normalize_dim("roll", dim, x.shape)
         n = x.shape[d]
@@ -93,7 +101,7 @@ def repeat(x: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled: `repeats` times along each dim; more repeats than dims add leading dims."""
     times = sizes("repeat", repeats)
     if len(times) < x.ndim:
-        raise ValueError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
+        raise ShapeError(f"repeat: {times} has fewer numbers than the tensor's shape {x.shape}")
     shape = (1,) * (len(times) - x.ndim) + x.shape
     paired = [n for pair in zip([1] * len(shape), shape, strict=True) for n in pair]
     tiled = [n for pair in zip(times, shape, strict=True) for n in pair]
@@ -121,7 +129,7 @@ def repeat_interleave(
         if isinstance(times, list) and len(times) != 1:
             d = dim_of("repeat_interleave", dim, x)
             if len(times) != x.shape[d]:
-                raise ValueError(
+                raise ShapeError(
                     f"repeat_interleave: {len(times)} repeats of {x.shape[d]} elements"
                 )
             at = [i for i, n in enumerate(times) for _ in range(n)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import float32, float64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import eye, tril
 from rushlight.core.functional.pieces import stack, unbind
 from rushlight.core.ops.creation import arange, zeros
@@ -40,7 +41,7 @@ def gated_delta_rule(
     """
     _check("gated_delta_rule", q, k, v, decay, state)
     if beta.shape != (*k.shape[:3], 1):
-        raise ValueError(f"gated_delta_rule: beta is {beta.shape}; it must be {(*k.shape[:3], 1)}")
+        raise ShapeError(f"gated_delta_rule: beta is {beta.shape}; it must be {(*k.shape[:3], 1)}")
     dtype = v.dtype
     q, k, v, decay, beta = (_wide(x) for x in (q, k, v, decay, beta))
     kept = decay.clamp(min=_LOWEST) if decay.shape[3] > 1 else decay
@@ -75,9 +76,9 @@ def wkv(
         raise ValueError("wkv: a and b belong together; one is missing")
     for name, x in (("a", a), ("b", b)):
         if x is not None and x.shape != k.shape:
-            raise ValueError(f"wkv: {name} is {x.shape}; it must be of k's shape, {k.shape}")
+            raise ShapeError(f"wkv: {name} is {x.shape}; it must be of k's shape, {k.shape}")
     if bonus is not None and bonus.shape != (k.shape[1], k.shape[3]):
-        raise ValueError(f"wkv: bonus is {bonus.shape}; it must be {(k.shape[1], k.shape[3])}")
+        raise ShapeError(f"wkv: bonus is {bonus.shape}; it must be {(k.shape[1], k.shape[3])}")
     dtype = v.dtype
     if bonus is not None:
         bonus = _wide(bonus)[None, :, None]
@@ -91,15 +92,15 @@ def wkv(
 
 def _check(op: str, q: Tensor, k: Tensor, v: Tensor, decay: Tensor, state: Tensor | None) -> None:
     if k.ndim != 4 or q.shape != k.shape or v.ndim != 4 or v.shape[:3] != k.shape[:3]:
-        raise ValueError(
+        raise ShapeError(
             f"{op}: q, k and v are {q.shape}, {k.shape} and {v.shape}; they must be (batch, heads, "
             "length, features), alike but for v's features"
         )
     if decay.ndim != 4 or decay.shape[:3] != k.shape[:3] or decay.shape[3] not in (1, k.shape[3]):
-        raise ValueError(f"{op}: decay is {decay.shape}; it must be {k.shape} or 1 wide")
+        raise ShapeError(f"{op}: decay is {decay.shape}; it must be {k.shape} or 1 wide")
     expected = (k.shape[0], k.shape[1], k.shape[3], v.shape[3])
     if state is not None and state.shape != expected:
-        raise ValueError(f"{op}: state is {state.shape}; it must be {expected}")
+        raise ShapeError(f"{op}: state is {state.shape}; it must be {expected}")
 
 
 def _wide(x: Tensor) -> Tensor:

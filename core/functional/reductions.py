@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 def _mean_input(name: str, x: Tensor) -> Tensor:
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype; use x.float().{name}()")
+        raise TypeMismatch(
+            f"{name}: {x.dtype.name} is not a floating dtype; use x.float().{name}()"
+        )
     return x
 
 
@@ -99,12 +102,17 @@ def norm(
 ) -> Tensor:  # fmt: skip
     """The p-norm of the elements over `dim`: (sum |x|^p)^(1/p).
 
-    p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2.
+    p may be infinite (the largest or the smallest |x|); p = 0 counts non-zero elements; "fro" is 2;
+    "nuc" is the sum of the singular values of matrices.
     """
     x = x if dtype is None else x.to(as_dtype(dtype))
     p = 2 if p is None or p == "fro" else p
+    if p == "nuc":
+        from rushlight.core.functional.linalg.norms import matrix_norm
+
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str):
-        raise ValueError(f'norm: p is {p!r}; supported: numbers and "fro"')
+        raise ValueError(f'norm: p is {p!r}; supported: numbers, "fro" and "nuc"')
     x = floating("norm", x)
     if math.isinf(p):
         return (amax if p > 0 else amin)(abs(x), dim, keepdim)
@@ -113,7 +121,7 @@ def norm(
         return SUM((wide != 0).to(wide.dtype), dim=dims, keepdim=keepdim).to(x.dtype)
     if p == 1:
         return SUM(abs(wide), dim=dims, keepdim=keepdim).to(x.dtype)
-    parts = square(wide) if p == 2 else _power(wide, p)
+    parts = square(wide) if p == 2 else _power(wide, p) if p > 0 else abs(wide) ** p
     return _root(SUM(parts, dim=dims, keepdim=keepdim), p).to(x.dtype)
 
 

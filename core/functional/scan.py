@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import float32, float64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import zeros_like
 from rushlight.core.functional.pieces import split, stack
 from rushlight.core.ops.creation import arange, zeros
@@ -33,12 +34,12 @@ def linear_recurrence(a: Tensor, b: Tensor, state: Tensor | None = None, chunk: 
     """
     wanted = (*b.shape[:1], *b.shape[2:])
     if a.ndim != b.ndim or b.ndim < 2 or a.shape[1] != b.shape[1] or chunk < 1:
-        raise ValueError(
+        raise ShapeError(
             f"linear_recurrence: a {a.shape} and b {b.shape} must be (batch, length, ...), and "
             f"chunk {chunk} positive"
         )
     if state is not None and state.shape != wanted:
-        raise ValueError(f"linear_recurrence: state is {state.shape}; it must be {wanted}")
+        raise ShapeError(f"linear_recurrence: state is {state.shape}; it must be {wanted}")
     found = []
     for part_a, part_b in zip(split(a, chunk, 1), split(b, chunk, 1), strict=True):
         found.append(_doubled(part_a, part_b, state))
@@ -95,7 +96,7 @@ def selective_scan(
     One kernel reads the tokens where no gradient is needed.
     """
     if x.ndim != 4 or b.ndim != 4 or chunk < 1:
-        raise ValueError(
+        raise ShapeError(
             f"selective_scan: x {x.shape} and b {b.shape} must have 4 dims, and chunk {chunk} be "
             "positive"
         )
@@ -106,9 +107,9 @@ def selective_scan(
              "state": (state, (batch, heads, head, n))}  # fmt: skip
     for name, (given, shape) in known.items():
         if given is not None and given.shape != shape:
-            raise ValueError(f"selective_scan: {name} is {given.shape}; it must be {shape}")
+            raise ShapeError(f"selective_scan: {name} is {given.shape}; it must be {shape}")
     if length < 1 or groups < 1 or heads % groups:
-        raise ValueError(f"selective_scan: {groups} groups do not divide the heads of {x.shape}")
+        raise ShapeError(f"selective_scan: {groups} groups do not divide the heads of {x.shape}")
     wide = x.dtype if x.dtype is float64 else float32
     if state is None:
         state = zeros(batch, heads, head, n, dtype=wide, device=x.device)
@@ -216,7 +217,7 @@ def causal_conv1d(
     shapes.
     """
     if x.ndim != 3 or weight.ndim != 3 or weight.shape[:2] != (x.shape[2], 1):
-        raise ValueError(
+        raise ShapeError(
             f"causal_conv1d: weight {weight.shape} does not fit x {x.shape}; it must be "
             "(channels, 1, k)"
         )
@@ -225,7 +226,7 @@ def causal_conv1d(
     if state is None:
         state = zeros(batch, before, channels, dtype=x.dtype, device=x.device)
     if state.shape != (batch, before, channels):
-        raise ValueError(
+        raise ShapeError(
             f"causal_conv1d: state is {state.shape}; it must be {(batch, before, channels)}"
         )
     all_ = cat([state.to(x.dtype), x], 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes, infer_shape, normalize_dim
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.movement import expand, reshape, transpose
@@ -44,7 +45,7 @@ def _product(shape: Sequence[int]) -> int:
 def t(x: Tensor) -> Tensor:
     """A view of a matrix with its two dims exchanged; 0-d and 1-d tensors stay unchanged."""
     if x.ndim > 2:
-        raise ValueError(f"t: shape {x.shape} has more than two dims; use transpose or mT")
+        raise ShapeError(f"t: shape {x.shape} has more than two dims; use transpose or mT")
     return transpose(x, 0, 1) if x.ndim == 2 else x
 
 

@@ -43,7 +43,7 @@ class OutputSpec:
         out.is_view, out.frozen_view = self.flags
         if self.ended is not None:
             out.node = Node(self.ended.op, self.ended.context, [], {})
-            out.requires_grad = True
+            out.needs_grad = True
         return out
 
 

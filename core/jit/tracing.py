@@ -156,7 +156,7 @@ class Tracer:
         if isinstance(t.storage, _Bound):
             spec.index = next(i for s, i in self.slots if s is slot)
             spec.layout = slot.view(t.layout, t.dtype).layout
-            t.storage = t.storage.base
+            t.storage, t.chain = t.storage.base, None
         elif slot.kind == "const":
             self.refuse("its result is made from Python values")
         elif slot.kind == "outer" and not viewed:
@@ -191,7 +191,7 @@ def _gone() -> None:
     """Stand for a reference to a freed tensor."""
 
 
-_CHANGES = ("node", "_grad", "requires_grad")
+_CHANGES = ("node", "_grad", "needs_grad")
 
 
 def _copy_state(source: Tensor, target: Tensor) -> None:

@@ -1,5 +1,8 @@
 """Modules: parameters, buffers, layers and losses."""
 
+from typing import Any as _Any
+
+from rushlight.core.basis.errors import absent as _absent
 from rushlight.core.nn import functional, init, parameter, utils
 from rushlight.core.nn.containers import (
     ModuleDict,
@@ -14,6 +17,7 @@ from rushlight.core.nn.conv import (
     Conv3d,
     ConvTranspose1d,
     ConvTranspose2d,
+    ConvTranspose3d,
 )
 from rushlight.core.nn.embedding import Embedding, EmbeddingBag
 from rushlight.core.nn.layers.basic import (
@@ -35,9 +39,20 @@ from rushlight.core.nn.layers.folding import *  # noqa: F403
 from rushlight.core.nn.layers.folding import __all__ as _folding
 from rushlight.core.nn.layers.nonlinear import *  # noqa: F403
 from rushlight.core.nn.layers.nonlinear import __all__ as _nonlinear
+from rushlight.core.nn.layers.output import *  # noqa: F403
+from rushlight.core.nn.layers.output import __all__ as _output
 from rushlight.core.nn.layers.pooling import *  # noqa: F403
 from rushlight.core.nn.layers.pooling import __all__ as _pooling
-from rushlight.core.nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from rushlight.core.nn.layers.recurrent import (
+    GRU,
+    LSTM,
+    RNN,
+    GRUCell,
+    LSTMCell,
+    RNNBase,
+    RNNCell,
+    RNNCellBase,
+)
 from rushlight.core.nn.layers.transformer import (
     MultiheadAttention,
     Transformer,
@@ -52,6 +67,7 @@ from rushlight.core.nn.norm import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    CrossMapLRN2d,
     GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
@@ -59,18 +75,24 @@ from rushlight.core.nn.norm import (
     LayerNorm,
     LocalResponseNorm,
     RMSNorm,
+    SyncBatchNorm,
 )
 from rushlight.core.nn.parameter import Buffer, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Buffer", "Conv1d", "Conv2d",
-    "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "Dropout", "Embedding", "EmbeddingBag",
-    "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity", "InstanceNorm1d",
-    "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
-    "LocalResponseNorm", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
-    "Parameter", "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNCell", "ReLU",
-    "Sequential", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Tanh", "Transformer",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "Buffer", "Conv1d", "Conv2d", "Conv3d",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CrossMapLRN2d", "Dropout",
+    "Embedding", "EmbeddingBag", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "Identity",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell", "LayerNorm", "Linear",
+    "LocalResponseNorm", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter",
+    "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNBase", "RNNCell", "RNNCellBase", "ReLU",
+    "Sequential", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "SyncBatchNorm", "Tanh", "Transformer",
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "parameter", "utils",
-    *_criteria, *_folding, *_nonlinear, *_pooling,
+    *_criteria, *_folding, *_nonlinear, *_output, *_pooling,
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
+    """A name that is not there: AttributeError with those that are near."""
+    raise _absent("rushlight.nn", name, __all__)

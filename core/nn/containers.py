@@ -85,8 +85,8 @@ class _Numbered(Module, Generic[M]):
 class ModuleList(_Numbered[M]):
     """A list of modules named by their index: `layers.0`, `layers.1`, ..."""
 
-    def __init__(self, modules: Iterable[M] = ()) -> None:
-        self.extend(modules)
+    def __init__(self, modules: Iterable[M] | None = None) -> None:
+        self.extend(modules or ())
 
     def _child_lines(self) -> list[str]:
         # As in torch, neighbours with the same repr print as one line.
@@ -109,8 +109,8 @@ class Sequential(_Numbered[Module]):
     Takes modules, or one mapping of names to modules.
     """
 
-    def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
-        for i, module in enumerate(modules):
+    def __init__(self, *args: Module | Mapping[str, Module]) -> None:
+        for i, module in enumerate(args):
             if isinstance(module, Mapping):
                 for name, child in module.items():
                     self.register_module(name, checked(self, child))
@@ -170,8 +170,8 @@ class ModuleDict(Module):
 class ParameterList(Module):
     """Parameters named by their index; tensors become parameters."""
 
-    def __init__(self, values: Iterable[Any] = ()) -> None:
-        self.extend(values)
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        self.extend(values or ())
 
     def append(self, value: Any) -> ParameterList:
         """Add a parameter at the end; gives the list itself."""

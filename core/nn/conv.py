@@ -1,9 +1,17 @@
-"""Convolution and pooling layers."""
+"""Convolution layers of one to three dims, and their transposes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from rushlight.core import ops
-from rushlight.core.functional.convolution import conv1d, conv3d, conv_transpose1d
+from rushlight.core.functional.convolution import (
+    conv1d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose3d,
+)
 from rushlight.core.functional.network.folding import pad
 from rushlight.core.nn import init
 from rushlight.core.nn.module import Kind, Module, Place
@@ -23,6 +31,9 @@ class _Conv(Module):
 
     rank = 2
     transposed = False
+    function: Callable[..., Tensor]
+    output_padding: tuple[int, ...]
+    padding: str | tuple[int, ...]
 
     def __init__(
         self,
@@ -52,8 +63,10 @@ class _Conv(Module):
         self.kernel_size, self.stride, self.dilation = (
             _tuple(v, self.rank) for v in (kernel_size, stride, dilation)
         )
-        self._same = padding if isinstance(padding, str) else ""
-        self.padding = _tuple(0 if isinstance(padding, str) else padding, self.rank)
+        if isinstance(padding, str):
+            same_pads(name, self.kernel_size, self.stride, self.dilation, padding)
+        self.padding = padding if isinstance(padding, str) else _tuple(padding, self.rank)
+        self.output_padding = (0,) * self.rank
         first, second = out_channels, in_channels // groups
         if self.transposed:
             first, second = in_channels, out_channels // groups
@@ -65,32 +78,32 @@ class _Conv(Module):
         """Uniform in +-1 / sqrt(fan_in)."""
         init.default_(self.weight, self.bias)
 
-    def _padded(self, x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
-        """The input with what the convolution does not pad itself, and what it does."""
-        none = (0,) * self.rank
-        if self._same:
-            pads = same_pads(type(self).__name__, self.kernel_size, self.stride, self.dilation,
-                             self._same)  # fmt: skip
-        elif self.padding_mode == "zeros":
-            return x, self.padding
-        else:
-            pads = [p for n in reversed(self.padding) for p in (n, n)]
-        mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
-        return (pad(x, pads, mode) if any(pads) else x), none
+    def forward(self, input: Tensor) -> Tensor:
+        """(n, in_channels, ...) -> (n, out_channels, ...); also without n."""
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            if isinstance(padding, str):
+                pads = same_pads(type(self).__name__, self.kernel_size, self.stride,
+                                 self.dilation, padding)  # fmt: skip
+            else:
+                pads = [p for n in reversed(padding) for p in (n, n)]
+            input, padding = pad(input, pads, self.padding_mode) if any(pads) else input, 0
+        return self.function(
+            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+        )
 
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
         rest = ""
-        for label, value, usual in (
-            ("padding", self.padding, 0),
-            ("dilation", self.dilation, 1),
-            ("output_padding", getattr(self, "output_padding", ()), 0),
-        ):
-            rest += f", {label}={value}" if any(v != usual for v in value) else ""
+        for label, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            value = getattr(self, label)
+            rest += f", {label}={value}" if value != (usual,) * self.rank else ""
         rest += f", groups={self.groups}" if self.groups != 1 else ""
+        rest += ", bias=False" if self.bias is None else ""
+        rest += f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else ""
         return (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
-            f"stride={self.stride}{rest}{', bias=False' if self.bias is None else ''}"
+            f"stride={self.stride}{rest}"
         )
 
 
@@ -98,40 +111,20 @@ class Conv1d(_Conv):
     """Cross-correlation over one dim: (n, in_channels, length) -> (n, out_channels, length')."""
 
     rank = 1
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, in_channels, length) -> (n, out_channels, length')."""
-        x, padding = self._padded(x)
-        rows = x if x.ndim == 3 else x.unsqueeze(0)
-        out = conv1d(
-            rows, self.weight, self.bias, self.stride[0], padding[0], self.dilation[0],
-            self.groups,
-        )  # fmt: skip
-        return out if rows is x else out.squeeze(0)
+    function = staticmethod(conv1d)
 
 
 class Conv2d(_Conv):
     """Cross-correlation over two dims: (n, in_channels, h, w) -> (n, out_channels, h', w')."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, in_channels, h, w) -> (n, out_channels, h', w')."""
-        x, padding = self._padded(x)
-        rows = x if x.ndim == 4 else x.unsqueeze(0)
-        out = ops.conv2d(
-            rows, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
-        return out if rows is x else out.squeeze(0)
+    function = staticmethod(ops.conv2d)
 
 
 class Conv3d(_Conv):
     """Cross-correlation over three dims: (n, in_channels, d, h, w) -> (n, out_channels, ...)."""
 
     rank = 3
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, in_channels, d, h, w) -> (n, out_channels, d', h', w')."""
-        x, padding = self._padded(x)
-        return conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+    function = staticmethod(conv3d)
 
 
 class _ConvTranspose(_Conv):
@@ -164,26 +157,53 @@ class _ConvTranspose(_Conv):
         )  # fmt: skip
         self.output_padding = _tuple(output_padding, self.rank)
 
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """(n, in_channels, ...) -> (n, out_channels, ...); also without n.
+
+        output_size: the sizes, with or without the first dims, in place of `output_padding`;
+        ValueError for sizes that no output padding gives.
+        """
+        extra = self.output_padding
+        if output_size is not None:
+            extra = self._extra(input.shape[-self.rank :], list(output_size), input.ndim)
+        return self.function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+    def _extra(self, sizes: Sequence[int], wanted: list[int], ndim: int) -> tuple[int, ...]:
+        pads: Any = self.padding
+        least = [
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(sizes, self.stride, pads, self.dilation, self.kernel_size,
+                                     strict=True)
+        ]  # fmt: skip
+        extra = [a - b for a, b in zip(wanted[-self.rank :], least, strict=False)]
+        fit = all(0 <= e < s for e, s in zip(extra, self.stride, strict=False))
+        if len(wanted) not in (self.rank, ndim) or not fit:
+            most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+            raise ValueError(
+                f"{type(self).__name__}: output_size is {wanted}; it must be {self.rank} or {ndim} "
+                f"sizes, the last from {least} to {most}"
+            )
+        return tuple(extra)
+
 
 class ConvTranspose1d(_ConvTranspose):
     """The gradient of Conv1d as a layer: (n, in_channels, length) -> (n, out_channels, length')."""
 
     rank = 1
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, in_channels, length) -> (n, out_channels, length')."""
-        return conv_transpose1d(
-            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
-        )  # fmt: skip
+    function = staticmethod(conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
     """The gradient of Conv2d as a layer: (n, in_channels, h, w) -> (n, out_channels, h', w')."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, in_channels, h, w) -> (n, out_channels, h', w')."""
-        return ops.conv_transpose2d(
-            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
-        )  # fmt: skip
+    function = staticmethod(ops.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The gradient of Conv3d as a layer: (n, in_channels, d, h, w) -> (n, out_channels, ...)."""
+
+    rank = 3
+    function = staticmethod(conv_transpose3d)

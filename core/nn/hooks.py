@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from rushlight.core.functional.calling import check_arguments
 from rushlight.core.jit import capture
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import is_grad_enabled
+from rushlight.core.tensor.hooks import RemovableHandle
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.tensor import Tensor
 
-_numbers = itertools.count()
 Hook = Callable[..., Any]
 _Table = Mapping[str, Mapping[int, tuple[Hook, Mapping[str, bool]]]]
 
 
-class RemovableHandle:
-    """What registering a hook returns; `remove()` takes the hook away. Also a context manager."""
-
-    def __init__(self, module: Hooked, kind: str) -> None:
-        self.module, self.kind, self.id = module, kind, next(_numbers)
-
-    def remove(self) -> None:
-        """Take the hook away; again has no effect."""
-        kept = {n: h for n, h in self.module._hooks.get(self.kind, {}).items() if n != self.id}
-        _replace(self.module, self.kind, kept)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
+def _removed(module: Hooked, kind: str, number: int) -> None:
+    kept = {n: h for n, h in module._hooks.get(kind, {}).items() if n != number}
+    _replace(module, kind, kept)
 
 
 def _replace(module: Hooked, kind: str, hooks: Mapping[int, Any]) -> None:
@@ -55,12 +43,16 @@ class Hooked:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks:
             return self._hooked(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except (AttributeError, TypeError):
+            check_arguments(type(self).__name__, type(self).forward, (self, *args), kwargs)
+            raise
 
     def _add_hook(
         self, kind: str, hook: Hook, prepend: bool = False, **flags: bool
     ) -> RemovableHandle:
-        handle, others = RemovableHandle(self, kind), self._hooks.get(kind, {})
+        handle, others = RemovableHandle(partial(_removed, self, kind)), self._hooks.get(kind, {})
         new = {handle.id: (hook, flags)}
         _replace(self, kind, {**new, **others} if prepend else {**others, **new})
         return handle

@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight.core import ops
 from rushlight.core.backends import Generator
-from rushlight.core.functional.creation import eye
+from rushlight.core.functional.creation import eye as _eye
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
@@ -22,10 +22,13 @@ _GAINS = {
 }  # fmt: skip
 
 
-def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
-    """The factor that keeps the variance through a nonlinearity; `param` is leaky_relu's slope."""
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance through a nonlinearity.
+
+    param: leaky_relu's slope, by default 0.01.
+    """
     if nonlinearity == "leaky_relu":
-        return math.sqrt(2.0 / (1 + param**2))
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
         known = ", ".join([*_GAINS, "leaky_relu"])
         raise ValueError(
@@ -148,7 +151,7 @@ def kaiming_normal_(
 
 def eye_(tensor: Tensor) -> Tensor:
     """The identity, of a matrix."""
-    return _write(tensor, eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+    return _write(tensor, _eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def kaiming_uniform_(
@@ -218,3 +221,10 @@ def sparse_(
     order = ops.rand(tensor.shape, device=tensor.device, generator=generator).argsort(0).argsort(0)
     kept = order >= math.ceil(sparsity * tensor.shape[0])
     return _write(tensor, tensor.detach() * kept.to(tensor.dtype))
+
+
+# torch's old names without the underscore.
+uniform, normal, constant, eye, dirac = uniform_, normal_, constant_, eye_, dirac_
+xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
+kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_
+orthogonal, sparse = orthogonal_, sparse_

@@ -12,7 +12,16 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 
 
-class Linear(Module):
+class _Affine(Module):
+    bias: Tensor | None
+
+    def extra_repr(self) -> str:
+        """Sizes, and whether the layer has a bias."""
+        sizes = [f"{n}={v}" for n, v in vars(self).items() if n.endswith("_features")]
+        return ", ".join([*sizes, f"bias={self.bias is not None}"])
+
+
+class Linear(_Affine):
     """x @ weight.T + bias: (..., in_features) -> (..., out_features).
 
     weight is (out_features, in_features) and may be of any storage dtype.
@@ -37,15 +46,8 @@ class Linear(Module):
         """(..., in_features) -> (..., out_features)."""
         return ops.linear(x, self.weight, self.bias)
 
-    def extra_repr(self) -> str:
-        """Sizes, and whether the layer has a bias."""
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
 
-
-class Bilinear(Module):
+class Bilinear(_Affine):
     """x1 W_k x2 + b_k for each output k."""
 
     def __init__(

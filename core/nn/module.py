@@ -151,14 +151,19 @@ class Module(Tree):
         return found
 
     def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "",
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
         keep_vars: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Parameters and persistent buffers by name, without history; they share memory.
 
         destination: a dict to add them to. prefix: of the names. keep_vars: the parameters
-        themselves. What `get_extra_state` of a module gives is under "_extra_state".
+        themselves. What `get_extra_state` of a module gives is under "_extra_state". The three may
+        also come by place.
         """
+        given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+        if given:
+            names = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
+            return self.state_dict(**{**names, **given})
         found = {} if destination is None else destination
         modules = [(f"{prefix}{path}." if path else prefix, module)
                    for path, module in self.named_modules(remove_duplicate=False)]  # fmt: skip
@@ -168,7 +173,7 @@ class Module(Tree):
         for name, tensor in self._slots().items():
             found[prefix + name] = tensor if keep_vars else tensor.detach()
         for path, module in reversed(modules):
-            if hasattr(module, "get_extra_state"):
+            if type(module).get_extra_state is not Module.get_extra_state:
                 found[f"{path}_extra_state"] = module.get_extra_state()
             for hook, _ in module._each_hook("state"):
                 hook(module, found, path, {})
@@ -191,7 +196,8 @@ class Module(Tree):
             prefix = f"{path}." if path else ""
             for hook, _ in module._each_hook("load_pre"):
                 hook(module, state, prefix, {}, strict, [], [], [])
-            if f"{prefix}_extra_state" in state and hasattr(module, "set_extra_state"):
+            own = type(module).set_extra_state is not Module.set_extra_state
+            if own and f"{prefix}_extra_state" in state:
                 extras.append((module.set_extra_state, state.pop(f"{prefix}_extra_state")))
         found = load_into(type(self).__name__, self._slots(), state, strict, assign)
         for take, extra in extras:
@@ -200,6 +206,14 @@ class Module(Tree):
             for hook, _ in module._each_hook("load"):
                 hook(module, found)
         return found
+
+    def get_extra_state(self) -> Any:
+        """What the state dict holds besides tensors, under "_extra_state"; define it, or none."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state; define get_extra_state")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` gave; define it beside that method."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state; define set_extra_state")
 
     def init_(self: Self, device: Device | str | None = None) -> Self:
         """Give the parameters without memory torch's default values; returns the module.
@@ -257,12 +271,13 @@ class Module(Tree):
         return self.train(False)
 
     def to(
-        self: Self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False
-    ) -> Self:
+        self: Self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Self:  # fmt: skip
         """Convert floating parameters and buffers to a dtype, and move all to a device; in place.
 
         Arguments may be a dtype, a device, or a tensor with the wanted dtype and device. Returns
-        the module. TypeError for a dtype that is not floating.
+        the module. memory_format has no effect. TypeError for a dtype that is not floating.
         """
         for a in args:
             if isinstance(a, Tensor):
@@ -302,6 +317,12 @@ class Module(Tree):
     def cpu(self: Self) -> Self:
         """`to("cpu")`."""
         return self.to("cpu")
+
+    def _elsewhere(self, device: Any = None) -> Any:
+        """RuntimeError: there is no such device."""
+        raise RuntimeError('there is no CUDA, XPU, IPU or MTIA device here; use to("webgpu")')
+
+    cuda = xpu = ipu = mtia = _elsewhere
 
     def share_memory(self: Self) -> Self:
         """Nothing: there is one process."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushlight.core import ops
 from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.layers import instance_norm, local_response_norm
 from rushlight.core.functional.normalization import batch_norm, group_norm
 from rushlight.core.nn import init
@@ -82,17 +84,13 @@ class RMSNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., *normalized_shape) -> the same."""
-        eps = _STEP.get(x.dtype.name, 2.0**-23) if self.eps is None else self.eps
-        return ops.rms_norm(x, self.normalized_shape, self.weight, eps)
+        return ops.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Shape, eps, and whether there are weights."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
-
-
-_STEP = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class GroupNorm(Module):
@@ -176,7 +174,7 @@ class _BatchNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, num_features, ...) -> the same."""
-        if x.ndim not in self.ranks:
+        if self.ranks and x.ndim not in self.ranks:
             dims = " or ".join(map(str, self.ranks))
             raise ValueError(f"{type(self).__name__}: x is {x.shape}; it must have {dims} dims")
         _check_channels(type(self).__name__, x, self.num_features)
@@ -216,6 +214,33 @@ class BatchNorm3d(_BatchNorm):
     """Batch normalisation of (n, channels, d, h, w) (Ioffe and Szegedy, 2015)."""
 
     ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation of (n, channels, ...). There is one process, so nothing to synchronize.
+
+    As in torch where no process group is initialized.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
+        device: Place = None, dtype: Kind = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias=bias)  # fmt: skip
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with every batch norm, itself included, as a SyncBatchNorm of its tensors."""
+        found = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm):
+            found = cls.__new__(cls)
+            vars(found).update(vars(module), process_group=process_group)
+        for name, child in module.named_children():
+            setattr(found, name, cls.convert_sync_batchnorm(child, process_group))
+        return found
 
 
 class _InstanceNorm(_BatchNorm):
@@ -268,6 +293,29 @@ class LocalResponseNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(n, channels, ...) -> the same."""
         return local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """x / (k + alpha / size * sum of squares)^beta, of `size` neighbouring channels.
+
+    The neighbours are torch's: channel 0 counts for all channels from the window's end on, and
+    the window of an even size is one narrower. `LocalResponseNorm` has none of this.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(n, channels, h, w) -> the same."""
+        if input.ndim != 4:
+            raise ValueError(f"CrossMapLRN2d: input is {input.shape}; it must have 4 dims")
+        count, reach = input.shape[1], (self.size - 1) // 2
+        near = [[float(abs(i - j) <= reach or (j == 0 and i > reach)) for j in range(count)]
+                for i in range(count)]  # fmt: skip
+        table = of_data(near, dtype=input.dtype, device=input.device)
+        sums = (table @ input.square().flatten(2)).reshape(*input.shape)
+        return input * (sums * (self.alpha / self.size) + self.k) ** -self.beta
 
 
 def _identity(weight: Tensor | None, bias: Tensor | None) -> None:

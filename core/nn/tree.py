@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rushlight.core.nn.hooks import Hooked
@@ -20,6 +20,20 @@ class Tree(Hooked):
     """The part of Module that walks attributes. Names are paths, such as "layers.0.weight"."""
 
     _buffers: Mapping[str, bool] = MappingProxyType({})  # name -> whether it is saved
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        shared: Any = cls.__init__
+        if shared.__qualname__.startswith("_") and not cls.__name__.startswith("_"):
+            # A private base's __init__ under this name, so that errors of its arguments say it.
+            own = FunctionType(
+                shared.__code__, shared.__globals__, "__init__", shared.__defaults__,
+                shared.__closure__,
+            )  # fmt: skip
+            own.__kwdefaults__ = shared.__kwdefaults__
+            own.__qualname__ = f"{cls.__qualname__}.__init__"
+            own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
+            type.__setattr__(cls, "__init__", own)
 
     def _own_parameters(self) -> list[tuple[str, Tensor]]:
         return [(n, v) for n, v in vars(self).items() if isinstance(v, Parameter)]
@@ -56,9 +70,9 @@ class Tree(Hooked):
             below = f"{prefix}.{name}" if prefix else name
             yield from child.named_modules(memo, below, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all below it, each once by default."""
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
     def get_submodule(self, target: str) -> Module:
         """The module at the path `target`; AttributeError that names the missing part."""
@@ -97,28 +111,32 @@ class Tree(Hooked):
         return found
 
     def _named(
-        self, own: Callable[[Any], list[tuple[str, Tensor]]], prefix: str, recurse: bool
-    ) -> Iterator[tuple[str, Any]]:
+        self, own: Callable[[Any], list[tuple[str, Tensor]]], prefix: str, recurse: bool,
+        once: bool,
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+        every = self.named_modules(None, prefix, once) if recurse else [(prefix, self)]
+        for path, module in every:
             for name, tensor in own(module):
-                if id(tensor) not in seen:
+                if not once or id(tensor) not in seen:
                     seen.add(id(tensor))
                     yield f"{path}.{name}" if path else name, tensor
 
     def named_parameters(
-        self, prefix: str = "", recurse: bool = True
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters with their names, each once (a shared one by its first name)."""
-        return self._named(Tree._own_parameters, prefix, recurse)
+        """Parameters with their names, by default each once (a shared one by its first name)."""
+        return self._named(Tree._own_parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Parameters of this module and, by default, of all below it."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Buffers with their names, each once."""
-        return self._named(Tree._own_buffers, prefix, recurse)
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their names, by default each once."""
+        return self._named(Tree._own_buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Buffers of this module and, unless told otherwise, of those below it."""

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import bool_, uint8
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import MOST_ELEMENTS
 from rushlight.core.basis.packed import features_of, packed_bytes
 from rushlight.core.ops.binary import where
@@ -175,10 +176,10 @@ def attention(
     """
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim != 4:
-            raise ValueError(f"attention: {name} is {x.shape}; it must have 4 dims")
+            raise ShapeError(f"attention: {name} is {x.shape}; it must have 4 dims")
     fits = k.shape[:3] == v.shape[:3] and q.shape[0] == k.shape[0] and q.shape[3] == _features(k)
     if not fits or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        raise ValueError(f"attention: q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+        raise ShapeError(f"attention: q {q.shape}, k {k.shape} and v {v.shape} do not fit")
     if window is not None and window < 1:
         raise ValueError(f"attention: window is {window}; it must be positive")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
@@ -186,12 +187,12 @@ def attention(
         if part is not None and (
             part.ndim != 4 or any(n not in (1, m) for n, m in zip(part.shape, full, strict=True))
         ):
-            raise ValueError(f"attention: {name} is {part.shape}; it must expand to {full}")
+            raise ShapeError(f"attention: {name} is {part.shape}; it must expand to {full}")
     if mask is not None and mask.dtype is not bool_:
-        raise TypeError(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
+        raise TypeMismatch(f"attention: mask is {mask.dtype.name}; use bool, or bias for numbers")
     if sinks is not None:
         if sinks.shape != q.shape[1:2]:
-            raise ValueError(f"attention: sinks are {sinks.shape}; they must be {q.shape[1:2]}")
+            raise ShapeError(f"attention: sinks are {sinks.shape}; they must be {q.shape[1:2]}")
         sinks = sinks.to(q.dtype).reshape(1, -1, 1, 1)
         if bias is not None and mask is not None:  # more operands than kernels can bind
             bias, mask = where(mask, bias, -math.inf), None
@@ -223,7 +224,7 @@ def _rows(name: str, q: Tensor, value: Tensor | int) -> Tensor | None:
     if isinstance(value, int):
         return None if value == 0 else arange(value, value + 1, device=q.device).expand(q.shape[0])
     if value.shape not in ((), (1,), (q.shape[0],)):
-        raise ValueError(f"attention: {name} is {value.shape}; it must be ({q.shape[0]},)")
+        raise ShapeError(f"attention: {name} is {value.shape}; it must be ({q.shape[0]},)")
     return value.reshape(-1).expand(q.shape[0])
 
 
@@ -246,7 +247,7 @@ def cache_write_(cache: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
         (*cache.shape[:2], cache.shape[3]) == (*values.shape[:2], values.shape[3])
     )
     if not same or offsets.shape != cache.shape[:1]:
-        raise ValueError(
+        raise ShapeError(
             f"cache_write_: values {values.shape} at offsets {offsets.shape} do not fit the "
             f"cache {cache.shape}"
         )

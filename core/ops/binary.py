@@ -10,10 +10,11 @@ import numpy as np
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
 from rushlight.core.basis.dtype import bool_, float32, of_scalar, result_type
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands
 from rushlight.core.ops.declare import method, public
-from rushlight.core.ops.unary import floor, log, trunc
+from rushlight.core.ops.unary import floor, log, square, trunc, turned
 from rushlight.core.tensor.autograd import needs_gradient
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
 
@@ -46,26 +47,27 @@ def binary(
     *grads: Rule,
     bools: str | None = None,
     also: tuple[str, ...] = (),
+    wrap: bool = True,
 ) -> Binary:
     """Declare an op of two operands, one of which may be a Python number: rl.NAME, Tensor.NAME.
 
     wgsl: see `Elementwise`. bools: the hint for two booleans if they are refused, as in torch, else
-    None. also: more names of the method. A row of simd_kernels/elementwise.def of the same name is
-    its C kernel.
+    None. also: more names of the method. wrap: see `operands`. A row of
+    simd_kernels/elementwise.def of the same name is its C kernel.
     """
-    return _named(_binary(name, numpy, wgsl, *grads, bools=bools), name, doc, also)
+    return _named(_binary(name, numpy, wgsl, *grads, bools=bools, wrap=wrap), name, doc, also)
 
 
 def _binary(
     name: str, numpy: Callable[..., Any], wgsl: str | Mapping[str, str], *grads: Rule,
-    bools: str | None = None,
+    bools: str | None = None, wrap: bool = True,
 ) -> Binary:  # fmt: skip
     """The op of a row, without a public name."""
     elementwise(name, 2, numpy, wgsl)
     op = Op(name, infer=_infer, grads=grads, differentiable=bool(grads))
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
-        x, y = operands(name, a, b, wrap=True)
+        x, y = operands(name, a, b, wrap=wrap)
         if bools is not None and x.dtype is bool_:
             raise TypeError(f"{name}: two bool operands are not supported; {bools}")
         return op(x, y)
@@ -79,7 +81,23 @@ def comparison(
     """Declare a comparison, with booleans as results; `also`: more names of the method."""
     elementwise(name, 2, numpy, wgsl, truth=True)
     op = Op(name, infer=_infer_bool, differentiable=False)
-    return _named(lambda a, b: op(*operands(name, a, b)), name, doc, also)
+    return _named(lambda a, b: op(*operands(name, a, b, wrap=True)), name, doc, also)
+
+
+def _or_unequal(compare: Binary) -> Binary:
+    """The operator of a comparison: what is neither number nor tensor is unequal, as in torch."""
+
+    def operate(a: TensorLike, b: TensorLike) -> Any:
+        try:
+            return compare(a, b)
+        except TypeError:
+            if is_tensor(b) or isinstance(b, int | float | np.generic | np.ndarray):
+                raise
+            return NotImplemented
+
+    operate.__name__ = operate.__qualname__ = f"{compare.__name__}_operator"
+    operate.__doc__ = compare.__doc__
+    return operate
 
 
 def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: str) -> Binary:
@@ -88,9 +106,9 @@ def bitwise(name: str, numpy: Callable[..., Any], wgsl: str, doc: str, *also: st
     op = Op(name, infer=_infer, differentiable=False)
 
     def call(a: TensorLike, b: TensorLike) -> Tensor:
-        x, y = operands(name, a, b)
+        x, y = operands(name, a, b, wrap=True)
         if x.dtype.kind not in "bui":
-            raise TypeError(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
+            raise TypeMismatch(f"{name}: {x.dtype.name} is not a bool or an integer dtype")
         return op(x, y)
 
     return _named(call, name, doc, also)
@@ -137,11 +155,12 @@ _sub = _binary("sub", np.subtract, {**_same("a - b"), "int64": "sub_64(a, b)"},
                rule(lambda c, g: g), rule(_minus),
                bools="use a ^ b, or convert one with .long()")  # fmt: skip
 mul = binary("mul", np.multiply, {**_same("a * b"), "int64": "mul_64(a, b)"}, "a * b.",
-             rule(lambda c, g, b: g * b, B), rule(lambda c, g, a: g * a, A),
+             rule(lambda c, g, b: g * turned(b), B), rule(lambda c, g, a: g * turned(a), A),
              also=("__mul__", "__rmul__"))  # fmt: skip
 elementwise("div", 2, np.divide, "div_f(a, b)")
 DIV = Op("div", infer=_infer, grads=(
-    rule(lambda c, g, b: g / b, B), rule(lambda c, g, b, y: -g * y / b, B, OUT)))  # fmt: skip
+    rule(lambda c, g, b: g / turned(b), B),
+    rule(lambda c, g, b, y: -g * turned(y) / turned(b), B, OUT)))  # fmt: skip
 floor_divide = binary("floor_divide", np.floor_divide,
                       {**_by_kind("floor_divide"), "int64": "floor_divide_64(a, b)"},
                       "The largest integer <= a / b; an integer divided by zero gives 0.",
@@ -151,21 +170,23 @@ remainder = binary("remainder", np.remainder, _by_kind("remainder"),
                    rule(lambda c, g: g),
                    rule(lambda c, g, a, b: -g * floor(a / b), A, B), bools=_CONVERT,
                    also=("__mod__",))  # fmt: skip
-pow = binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"}, "a ** b.",
-             rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT), bools=_CONVERT,
-             also=("__pow__",))  # fmt: skip
+_pow = _binary("pow", special.power, {**_by_kind("pow"), "int64": "pow_64(a, b)"},
+               rule(_pow_base, A, B), rule(_pow_exponent, A, B, OUT),
+               bools=_CONVERT, wrap=False)  # fmt: skip
 maximum = binary("maximum", np.maximum, {**_same("max(a, b)"), "f": "maximum_f(a, b)"},
                  "The larger of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, a, b), A, B),
-                 rule(lambda c, g, a, b: _share(g, b, a), A, B))  # fmt: skip
+                 rule(lambda c, g, a, b: _share(g, b, a), A, B), wrap=False)  # fmt: skip
 minimum = binary("minimum", np.minimum, {**_same("min(a, b)"), "f": "minimum_f(a, b)"},
                  "The smaller of a and b; nan if either is.",
                  rule(lambda c, g, a, b: _share(g, b, a), A, B),
-                 rule(lambda c, g, a, b: _share(g, a, b), A, B))  # fmt: skip
+                 rule(lambda c, g, a, b: _share(g, a, b), A, B), wrap=False)  # fmt: skip
 
-eq = comparison("eq", np.equal, "a == b", "a == b.", "__eq__")
+eq = comparison("eq", np.equal, "a == b", "a == b.")
 ne = comparison("ne", np.not_equal, {**_same("a != b"), "f": "a != b || is_nan(a) || is_nan(b)"},
-                "a != b.", "__ne__")  # fmt: skip
+                "a != b.")  # fmt: skip
+eq_operator = method("__eq__")(_or_unequal(eq))
+ne_operator = method("__ne__")(_or_unequal(ne))
 lt = comparison("lt", np.less, "a < b", "a < b.", "__lt__")
 le = comparison("le", np.less_equal, "a <= b", "a <= b.", "__le__")
 gt = comparison("gt", np.greater, "a > b", "a > b.", "__gt__")
@@ -216,13 +237,24 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
         raise ValueError(
             f'div: rounding_mode is {rounding_mode!r}; it must be None, "floor" or "trunc"'
         )
+    if rounding_mode is None:
+        a, b = (float(v) if isinstance(v, int) else v for v in (a, b))
     x, y = operands("div", a, b)
-    if x.dtype.is_floating_point:
+    if x.dtype.kind in "fc":
         return DIV(x, y) if rounding_mode is None else trunc(DIV(x, y))
     if rounding_mode is None:
         return DIV(x.to(float32), y.to(float32))
     below = (remainder(x, y) != 0) & ((x < 0) ^ (y < 0))
     return floor_divide(x, y) + below.to(x.dtype)
+
+
+@public
+@method("pow", "__pow__")
+def pow(a: TensorLike, b: TensorLike) -> Tensor:
+    """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
+    if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind == "f":  # type: ignore[union-attr]
+        return square(a)  # type: ignore[arg-type]
+    return _pow(a, b)
 
 
 @method("__rsub__")
@@ -231,7 +263,7 @@ def reversed_sub(b: TensorLike, a: TensorLike) -> Tensor:
     return _sub(a, b)
 
 
-@method("__rtruediv__")
+@method("__rtruediv__", "__rdiv__")
 def rdiv(b: TensorLike, a: TensorLike) -> Tensor:
     """a / b, with the operands exchanged."""
     return div(a, b)
@@ -255,6 +287,20 @@ def rmod(b: TensorLike, a: TensorLike) -> Tensor:
     return remainder(a, b)
 
 
+@method("__rlshift__")
+def rlshift(b: TensorLike, a: TensorLike) -> Tensor:
+    """a << b, with the operands exchanged."""
+    left, right = operands("bitwise_left_shift", a, b)
+    return left.bitwise_left_shift(right)
+
+
+@method("__rrshift__")
+def rrshift(b: TensorLike, a: TensorLike) -> Tensor:
+    """a >> b, with the operands exchanged."""
+    left, right = operands("bitwise_right_shift", a, b)
+    return left.bitwise_right_shift(right)
+
+
 def _infer_where(cond: Meta, a: Meta, b: Meta) -> Meta:
     return a.fresh()
 
@@ -274,7 +320,7 @@ WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_wh
 def where(condition: Tensor, a: TensorLike, b: TensorLike) -> Tensor:
     """`a` where `condition` (bool) holds and `b` elsewhere, broadcast to one shape."""
     if condition.dtype is not bool_:
-        raise TypeError(f"where: condition is {condition.dtype.name}; it must be bool")
+        raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
     values = numbers("where", (a, b))
     ranks = [
         (v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0)  # type: ignore[union-attr,arg-type]
@@ -300,7 +346,7 @@ def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` (bool, broadcast to x) holds; same shape and dtype as x."""
     if mask.dtype is not bool_:
-        raise TypeError(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
+        raise TypeMismatch(f"masked_fill: mask is {mask.dtype.name}; it must be bool")
     # The value is converted to the dtype of x, so that no element of x loses digits.
     broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, of_scalar, result_type
+from rushlight.core.backends import HOST, Device
+from rushlight.core.basis.dtype import (
+    DType,
+    as_dtype,
+    float32,
+    float64,
+    of_scalar,
+    promote_types,
+    result_type,
+)
+from rushlight.core.basis.errors import RangeError
 from rushlight.core.basis.layout import Layout, broadcast_shapes
+from rushlight.core.basis.limits import finfo
 from rushlight.core.jit import capture
 from rushlight.core.tensor import op as _op
 from rushlight.core.tensor.op import Meta, Op
@@ -16,8 +27,8 @@ from rushlight.core.tensor.op import Meta, Op
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
-Scalar = bool | int | float
-TensorLike = Union["Tensor", bool, int, float]
+Scalar = bool | int | float | complex
+TensorLike = Union["Tensor", bool, int, float, complex]
 
 
 def _infer_full(*, shape: tuple[int, ...], value: Scalar, dtype: DType) -> Meta:
@@ -30,6 +41,16 @@ FULL = Op("full", infer=_infer_full, differentiable=False)
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a Tensor."""
     return isinstance(value, _op.tensor_class[0])
+
+
+def check_tensors(name: str, **values: Any) -> None:
+    """Raise TypeError for an argument that is not a Tensor."""
+    for label, value in values.items():
+        if not isinstance(value, Meta):
+            raise TypeError(
+                f"{name}: {label} is {type(value).__name__}; it must be a Tensor (make one with "
+                "rl.tensor(...) or rl.from_numpy(...))"
+            )
 
 
 _CONSTANTS = 4096  # the most constants of a device
@@ -58,30 +79,44 @@ def modular(value: Scalar, dtype: DType) -> Scalar:
     return rest - 2**bits if dtype.kind == "i" and rest >= 2 ** (bits - 1) else rest
 
 
-def check_fits(name: str, value: Scalar, dtype: DType) -> None:
-    """Raise ValueError for a number that `dtype` cannot hold; a fraction may be cut off."""
+def fitted(name: str, value: Scalar, dtype: DType) -> Scalar:
+    """`value` as `dtype` holds it; RangeError for one that it cannot hold.
+
+    A fraction is cut off, infinity stays, and a negative number wraps around in an unsigned dtype
+    that holds its amount, as in torch.
+    """
     try:
-        if dtype.kind not in "ui":
-            float(value)
-            return
-        info = np.iinfo(dtype.numpy)
-        if info.min <= int(value) <= info.max:
-            return
+        if dtype.kind == "c" or isinstance(value, complex):
+            return value
+        if dtype.kind == "f":
+            amount = abs(float(value))
+            # 448 is the largest number of float8_e4m3fn: every dtype holds it.
+            if amount <= 448 or not math.isfinite(amount) or amount <= finfo(dtype).max:
+                return value
+        elif dtype.kind not in "ui":
+            return bool(value)
+        else:
+            info = np.iinfo(dtype.numpy)
+            least = info.min if dtype.kind == "i" else -int(info.max)
+            if least <= int(value) <= info.max:
+                return modular(int(value), dtype)
     except (OverflowError, ValueError):
         pass
-    raise ValueError(f"{name}: {value} does not fit dtype {dtype.name}")
+    raise RangeError(f"{name}: {value} does not fit dtype {dtype.name}")
 
 
 def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]:
     """The operands of an elementwise op with torch's promotion, expanded to one shape.
 
-    wrap: a Python integer out of the dtype's range wraps around; otherwise it raises ValueError.
+    wrap: a Python integer out of the dtype's range wraps around; otherwise it raises RangeError.
     """
     first = values[0]
     if is_tensor(first) and first.dtype.kind != "q":  # type: ignore[union-attr]
-        dtype, shape = first.dtype, first.layout.shape  # type: ignore[union-attr]
+        dtype, shape, place = first.dtype, first.layout.shape, first.storage.device  # type: ignore[union-attr]
         for v in values:
             if not is_tensor(v) or v.dtype is not dtype or v.layout.shape != shape:  # type: ignore[union-attr]
+                break
+            if v.storage.device is not place:  # type: ignore[union-attr]
                 break
         else:
             return list(values)  # type: ignore[arg-type]
@@ -91,39 +126,77 @@ def operands(name: str, *values: TensorLike, wrap: bool = False) -> list[Tensor]
         raise TypeError(f"{name}: one of the operands must be a Tensor")
     ranks = [(v.dtype, 2 if v.ndim else 1) if is_tensor(v) else (of_scalar(v), 0) for v in values]  # type: ignore[union-attr,arg-type]
     dtype = result_type(*ranks)
-    if wrap:
-        values = tuple(v if is_tensor(v) else modular(v, dtype) for v in values)  # type: ignore[arg-type]
-    return converted(name, values, dtype, tensors[0].device)  # type: ignore[union-attr]
+    return converted(name, values, dtype, tensors[0].device, wrap=wrap)  # type: ignore[union-attr]
 
 
 def converted(
-    name: str, values: tuple[TensorLike, ...], dtype: DType, device: Device
+    name: str, values: tuple[TensorLike, ...], dtype: DType, device: Device, *, wrap: bool = False
 ) -> list[Tensor]:
-    """The operands in `dtype`, expanded to one shape."""
+    """The operands in `dtype`, expanded to one shape; 0-d ones on cpu go to the others' device."""
+    if device is HOST:
+        device = next((v.device for v in values if is_tensor(v) and v.device is not HOST), HOST)  # type: ignore[union-attr]
     found = [
-        v.to(dtype) if is_tensor(v) else constant(v, dtype, device)  # type: ignore[union-attr,arg-type]
-        for v in values
-    ]
+        beside_others(v, device).to(dtype) if is_tensor(v)  # type: ignore[arg-type]
+        else constant(_whole(name, v, dtype, wrap), dtype, device) for v in values  # type: ignore[arg-type]
+    ]  # fmt: skip
     shape = broadcast_shapes(name, *(t.shape for t in found))
     return [t if t.shape == shape else _op.REGISTRY["expand"](t, shape=shape) for t in found]
 
 
+def beside_others(x: Tensor, device: Device) -> Tensor:
+    """A 0-d tensor on cpu on `device`; others as they are."""
+    return x.to(device) if x.storage.device is HOST is not device and not x.ndim else x
+
+
+def _whole(name: str, value: Scalar, dtype: DType, wrap: bool) -> Scalar:
+    if dtype.kind not in "ui":
+        return value
+    return modular(value, dtype) if wrap else fitted(name, value, dtype)
+
+
 def numbers(name: str, values: tuple[Any, ...]) -> tuple[TensorLike, ...]:
-    """The operands, NumPy scalars as Python numbers; TypeError if not a number or tensor."""
+    """The operands, NumPy scalars as Python numbers, arrays as tensors; TypeError for others."""
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    arrays = False
     for v in plain:
         if is_tensor(v) and v.dtype.kind == "q":
             raise TypeError(f"{name}: {v!r} holds quantized blocks; dequantize() it first")
-        if not is_tensor(v) and not isinstance(v, (bool, int, float)):
+        if isinstance(v, np.ndarray):
+            arrays = True
+        elif not is_tensor(v) and not isinstance(v, (bool, int, float, complex)):
             raise TypeError(
                 f"{name}: an operand is a {type(v).__name__}; it must be a Tensor or a Python "
                 "number (make one with rl.tensor(...) or rl.from_numpy(...))"
             )
-    return plain
+    return beside(name, plain) if arrays else plain
+
+
+def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy arrays among the operands as tensors on the device of the first tensor.
+
+    All tensors get the dtype that NumPy's promotion gives, as in torch; devices other than cpu have
+    no float64 and take float32. TypeError for arrays without a tensor, or of no numbers.
+    """
+    tensors = [v for v in values if is_tensor(v)]
+    arrays = [v for v in values if isinstance(v, np.ndarray)]
+    for array in arrays:
+        if not tensors or array.dtype.kind not in "buif":
+            check_tensors(name, **{f"the operand of {array.dtype}": array})
+    plain = [t.dtype.numpy for t in tensors if not t.dtype.encoded]
+    dtype = as_dtype(np.result_type(*arrays, *plain))
+    for t in tensors:
+        dtype = promote_types(dtype, t.dtype) if t.dtype.encoded else dtype
+    if dtype is float64 and tensors[0].device is not HOST:
+        dtype = float32
+    return tuple(
+        v.to(dtype) if is_tensor(v)
+        else tensors[0].from_host(v, dtype) if isinstance(v, np.ndarray) else v
+        for v in values
+    )  # fmt: skip
 
 
 def floating(name: str, x: Tensor) -> Tensor:
     """`x` as floating point: integers and booleans become float32, as in torch."""
     if x.dtype.kind == "q":
         raise TypeError(f"{name}: {x.dtype.name} is quantized; dequantize() it first")
-    return x if x.dtype.is_floating_point else x.to("float32")
+    return x if x.dtype.kind in "fc" else x.to("float32")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, float32, int64, of_scalar
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Layout, as_shape
-from rushlight.core.ops.common import FULL, Scalar, check_fits, is_tensor
+from rushlight.core.ops.common import FULL, Scalar, fitted, is_tensor
 from rushlight.core.ops.declare import public
 from rushlight.core.tensor.op import Meta, Op
 
@@ -32,7 +33,7 @@ def sizes(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = as_shape(name, size)
     for n in shape:
         if n < 0:
-            raise ValueError(f"{name}: size {n} in {shape} is negative")
+            raise ShapeError(f"{name}: size {n} in {shape} is negative")
     return shape
 
 
@@ -48,8 +49,9 @@ def full(
     """A tensor of shape `size` filled with one value; dtype: default: that of the value."""
     found = of_scalar(fill_value) if dtype is None else as_dtype(dtype)
     shape = sizes("full", tuple(size))
-    check_fits("full", fill_value, found)
-    out = FULL(device=_device(device), shape=shape, value=fill_value, dtype=found)
+    out = FULL(
+        device=_device(device), shape=shape, value=fitted("full", fill_value, found), dtype=found
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -120,6 +122,6 @@ def arange(
         start, step = int(start), int(step)  # but for int64 torch counts first
     if whole:
         for bound in (start, start + max(count - 1, 0) * step):
-            check_fits("arange", bound, int64)
+            fitted("arange", bound, int64)
     out = ARANGE(device=_device(device), start=start, step=step, count=int(count), dtype=found)
     return out.requires_grad_() if requires_grad else out

@@ -64,7 +64,9 @@ def custom_op(
             raise TypeError(f"{name}: takes {arity} operands, got {len(inputs)}")
         given = numbers(name, inputs)
         floats = [
-            v if isinstance(v, (bool, int, float)) or v.dtype.is_floating_point else v.to(float32)
+            v
+            if isinstance(v, (bool, int, float, complex)) or v.dtype.is_floating_point
+            else v.to(float32)
             for v in given
         ]
         tensors = operands(name, *floats)

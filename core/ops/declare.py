@@ -17,6 +17,8 @@ PUBLIC: dict[str, Function] = {}  # rl.NAME
 NETWORK: dict[str, Function] = {}  # rl.nn.functional.NAME
 METHODS: dict[str, Function] = {}  # Tensor.NAME
 SPECIAL: dict[str, Function] = {}  # rl.special.NAME
+LINALG: dict[str, Function] = {}  # rl.linalg.NAME
+FFT: dict[str, Function] = {}  # rl.fft.NAME
 
 
 def _enter(table: dict[str, Function], name: str, fn: Function) -> None:
@@ -38,26 +40,33 @@ def network(fn: F) -> F:
     return fn
 
 
-def method(*names: str) -> Callable[[F], F]:
-    """Declare a method of Tensor, under the function's name or these: "add", "__add__"."""
-
+def _entering(table: dict[str, Function], names: tuple[str, ...]) -> Callable[[F], F]:
     def enter(fn: F) -> F:
         for name in names or (fn.__name__,):
-            _enter(METHODS, name, fn)
+            _enter(table, name, fn)
         return fn
 
     return enter
+
+
+def method(*names: str) -> Callable[[F], F]:
+    """Declare a method of Tensor, under the function's name or these: "add", "__add__"."""
+    return _entering(METHODS, names)
 
 
 def special(*names: str) -> Callable[[F], F]:
     """Declare `fn` as rl.special.NAME, under its own name or these."""
+    return _entering(SPECIAL, names)
 
-    def enter(fn: F) -> F:
-        for name in names or (fn.__name__,):
-            _enter(SPECIAL, name, fn)
-        return fn
 
-    return enter
+def linalg(*names: str) -> Callable[[F], F]:
+    """Declare `fn` as rl.linalg.NAME, under its own name or these."""
+    return _entering(LINALG, names)
+
+
+def fft(*names: str) -> Callable[[F], F]:
+    """Declare `fn` as rl.fft.NAME, under its own name or these."""
+    return _entering(FFT, names)
 
 
 def also(*names: str, methods: bool = True) -> Callable[[F], F]:

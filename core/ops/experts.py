@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import network, public
@@ -86,21 +87,23 @@ def linear_experts(x: Tensor, weight: Tensor, index: Tensor, bias: Tensor | None
     """
     check_float("linear_experts", x=x, weight=weight, bias=bias)
     if index.dtype.kind not in "ui":
-        raise TypeError(f"linear_experts: index is {index.dtype.name}; it must be an integer dtype")
+        raise TypeMismatch(
+            f"linear_experts: index is {index.dtype.name}; it must be an integer dtype"
+        )
     if weight.ndim != 3 or x.ndim == 0 or x.shape[-1] != weight.shape[2]:
         have = x.shape[-1] if x.ndim else "no"
         takes = weight.shape[2] if weight.ndim == 3 else "(experts, out, in) features"
-        raise ValueError(
+        raise ShapeError(
             f"linear_experts: x has {have} features in its last dim, weight {weight.shape} takes "
             f"{takes}; x is {x.shape}"
         )
     if index.shape != x.shape[:-1]:
-        raise ValueError(
+        raise ShapeError(
             f"linear_experts: index is {index.shape}; it must be {x.shape[:-1]}, one expert per "
             f"row of x {x.shape}"
         )
     if bias is not None and bias.shape != weight.shape[:2]:
-        raise ValueError(
+        raise ShapeError(
             f"linear_experts: bias is {bias.shape}; weight {weight.shape} wants {weight.shape[:2]}"
         )
     return LINEAR_EXPERTS(x, weight, index, bias)

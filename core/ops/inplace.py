@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, bool_, of_scalar, result_type
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.ops.binary import DIV, div
-from rushlight.core.ops.common import TensorLike, constant, is_tensor, modular, numbers
+from rushlight.core.ops.common import (
+    TensorLike,
+    beside_others,
+    constant,
+    fitted,
+    is_tensor,
+    modular,
+    numbers,
+)
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.subscript import ASSIGN, whole
 from rushlight.core.tensor.op import REGISTRY, Op
@@ -20,16 +29,16 @@ def _value(name: str, x: Tensor, other: TensorLike) -> Tensor:
     (given,) = numbers(name, (other,))
     if not is_tensor(given):
         if of_scalar(given).category > x.dtype.category:  # type: ignore[arg-type]
-            raise TypeError(f"{name}: {given} does not fit in place into {x.dtype.name}")
+            raise TypeMismatch(f"{name}: {given} does not fit in place into {x.dtype.name}")
         fitting = modular(given, x.dtype)  # type: ignore[arg-type]
         return constant(fitting, x.dtype, x.device).expand(*x.shape)
-    value: Tensor = given  # type: ignore[assignment]
+    value: Tensor = beside_others(given, x.device)  # type: ignore[arg-type]
     if value.dtype.category > x.dtype.category:
-        raise TypeError(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
+        raise TypeMismatch(f"{name}: {value.dtype.name} does not fit in place into {x.dtype.name}")
     try:
         return value.to(x.dtype).expand(*x.shape)
     except ValueError:
-        raise ValueError(f"{name}: {value.shape} does not expand to {x.shape}") from None
+        raise ShapeError(f"{name}: {value.shape} does not expand to {x.shape}") from None
 
 
 @public
@@ -54,10 +63,10 @@ def fill_(x: Tensor, value: TensorLike) -> Tensor:
     """Write one value, a number or a 0-d tensor, over all of `x`."""
     if is_tensor(value):
         if value.ndim:  # type: ignore[union-attr]
-            raise ValueError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
+            raise ShapeError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]
         return copy_(x, value)  # type: ignore[arg-type]
     (plain,) = numbers("fill_", (value,))
-    filled = constant(plain, x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
+    filled = constant(fitted("fill_", plain, x.dtype), x.dtype, x.device).expand(*x.shape)  # type: ignore[arg-type]
     return ASSIGN.inplace(x, filled, **whole(x.shape))
 
 
@@ -73,11 +82,11 @@ def _write(op: Op, x: Tensor, other: TensorLike, alpha: float = 1) -> Tensor:
     name = f"{op.name}_"
     value = _value(name, x, other)
     if isinstance(alpha, float) and not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: alpha {alpha} does not fit in place into {x.dtype.name}")
+        raise TypeMismatch(f"{name}: alpha {alpha} does not fit in place into {x.dtype.name}")
     if is_tensor(other) and _ranked(x, other) is not x.dtype:  # type: ignore[arg-type]
         # Computed in the wider dtype and rounded once, as in torch.
         wide = _ranked(x, other)  # type: ignore[arg-type]
-        value = other.to(wide).expand(*x.shape)  # type: ignore[union-attr]
+        value = beside_others(other, x.device).to(wide).expand(*x.shape)  # type: ignore[arg-type]
         return copy_(x, op(x.to(wide), value if alpha == 1 else value * alpha))
     return op.inplace(x, value if alpha == 1 else value * alpha)
 
@@ -87,34 +96,34 @@ def _ranked(x: Tensor, other: Tensor) -> DType:
 
 
 @public
-@method("add_", "__iadd__")
+@method()
 def add_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x += alpha * other."""
     return _write(REGISTRY["add"], x, other, alpha)
 
 
 @public
-@method("sub_", "__isub__")
+@method()
 def sub_(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
     """x -= alpha * other."""
     if x.dtype is bool_:
-        raise TypeError("sub_: bool is not supported; use ^")
+        raise TypeMismatch("sub_: bool is not supported; use ^")
     return _write(REGISTRY["sub"], x, other, alpha)
 
 
 @public
-@method("mul_", "__imul__")
+@method()
 def mul_(x: Tensor, other: TensorLike) -> Tensor:
     """x *= other."""
     return _write(REGISTRY["mul"], x, other)
 
 
 @public
-@method("div_", "__itruediv__")
+@method()
 def div_(x: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """x /= other; `x` must be floating point unless `rounding_mode` is "floor" or "trunc"."""
     if rounding_mode is not None:
         return copy_(x, div(x, _value("div_", x, other), rounding_mode=rounding_mode))
     if not x.dtype.is_floating_point:
-        raise TypeError(f"div_: the quotient does not fit in place into {x.dtype.name}")
+        raise TypeMismatch(f"div_: the quotient does not fit in place into {x.dtype.name}")
     return _write(DIV, x, other)

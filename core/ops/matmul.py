@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.dtype import DType, result_type
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.common import beside, check_tensors
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.ops.movement import owned
+from rushlight.core.ops.unary import turned
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -20,11 +22,11 @@ def _infer_matmul(a: Meta, b: Meta) -> Meta:
 
 
 def _left_grad(c: Context, g: Tensor, b: Tensor) -> Tensor:
-    return matmul(g, b.transpose(-1, -2))
+    return matmul(g, turned(b).transpose(-1, -2))
 
 
 def _right_grad(c: Context, g: Tensor, a: Tensor) -> Tensor:
-    return matmul(a.transpose(-1, -2), g)
+    return matmul(turned(a).transpose(-1, -2), g)
 
 
 MATMUL = Op("matmul", infer=_infer_matmul, grads=(rule(_left_grad, 1), rule(_right_grad, 0)))
@@ -38,7 +40,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     Leading dims broadcast; a 1-d operand is a row on the left and a column on the right, and its
     dim is removed. Raises ValueError with both shapes if the inner sizes differ.
     """
-    _check_tensors("matmul", a=a, b=b)
+    if not isinstance(a, Meta) or not isinstance(b, Meta):
+        a, b = beside("matmul", (a, b))
+        check_tensors("matmul", a=a, b=b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}; 0-d tensors have no product")
     dtype = result_type((a.dtype, 2), (b.dtype, 2))
@@ -59,6 +63,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return owned(out.reshape(*a.shape[:-1], b.shape[-1]))
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
     return MATMUL(a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:]))
+
+
+@method("__rmatmul__")
+def reversed_matmul(b: Tensor, a: Tensor) -> Tensor:
+    """a @ b, with the operands exchanged."""
+    return matmul(a, b)
 
 
 def _rows(a: Tensor) -> int:
@@ -116,7 +126,7 @@ def check_float(name: str, **tensors: Any) -> None:
     """Raise TypeError for the first of `tensors` that is not of a floating dtype."""
     for label, t in tensors.items():
         if t is not None and t.dtype.kind not in "fq":
-            raise TypeError(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
+            raise TypeMismatch(f"{name}: {label} is {t.dtype.name}; it must be a floating dtype")
 
 
 def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
@@ -134,15 +144,6 @@ def check_width(name: str, x: Tensor, label: str, t: Tensor) -> None:
         )
 
 
-def _check_tensors(name: str, **values: Any) -> None:
-    for label, value in values.items():
-        if not isinstance(value, Meta):
-            raise TypeError(
-                f"{name}: {label} is {type(value).__name__}; it must be a Tensor (make one with "
-                "rl.tensor(...) or rl.from_numpy(...))"
-            )
-
-
 @public
 @network
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -153,7 +154,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     x = input
     if not (isinstance(x, Meta) and isinstance(weight, Meta)):
-        _check_tensors("linear", input=input, weight=weight)
+        check_tensors("linear", input=input, weight=weight)
     if x.dtype is not weight.dtype or bias is not None:
         for label, t in (("weight", weight), ("bias", bias)):
             if t is not None and t.dtype is not x.dtype:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import (
     Layout,
     Shape,
@@ -16,7 +17,7 @@ from rushlight.core.basis.layout import (
     normalize_dim,
     normalize_dims,
 )
-from rushlight.core.ops.common import Scalar, check_fits
+from rushlight.core.ops.common import Scalar, fitted
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -158,7 +159,7 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
     order = as_shape("permute", dims)
     found = tuple(normalize_dim("permute", d, x.shape) for d in order)
     if sorted(found) != list(range(x.ndim)):
-        raise ValueError(f"permute: {order} does not name each of the {x.ndim} dims once")
+        raise ShapeError(f"permute: {order} does not name each of the {x.ndim} dims once")
     return PERMUTE(x, dims=found)
 
 
@@ -181,11 +182,11 @@ def expand(x: Tensor, *size: Any) -> Tensor:
     want = as_shape("expand", size)
     lead = len(want) - x.ndim
     if lead < 0:
-        raise ValueError(f"expand: {want} has fewer dims than the tensor's shape {x.shape}")
+        raise ShapeError(f"expand: {want} has fewer dims than the tensor's shape {x.shape}")
     shape = tuple(x.shape[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(want))
     for d, n in enumerate(shape):
         if n < 0 or (d >= lead and x.shape[d - lead] not in (1, n)):
-            raise ValueError(f"expand: shape {x.shape} does not expand to {want}: dim {d}")
+            raise ShapeError(f"expand: shape {x.shape} does not expand to {want}: dim {d}")
     return x if shape == x.shape else EXPAND(x, shape=shape)
 
 
@@ -194,11 +195,11 @@ def expand(x: Tensor, *size: Any) -> Tensor:
 def view(x: Tensor, *size: Any) -> Tensor:
     """The same elements viewed with another shape; one size may be -1. Never copies.
 
-    Raises ValueError if the memory layout does not allow a view; `reshape` copies then.
+    Raises ShapeError if the memory layout does not allow a view; `reshape` copies then.
     """
     shape = infer_shape("view", x.numel(), as_shape("view", size))
     if x.layout.reshape(shape) is None:
-        raise ValueError(
+        raise ShapeError(
             f"view: shape {x.shape} with strides {x.layout.strides} cannot be viewed as {shape} "
             "without a copy; use reshape"
         )
@@ -281,7 +282,7 @@ def unfold(x: Tensor, dim: int, size: int, step: int, *, dilation: int = 1) -> T
         return x.reshape(1)
     d = dim_of("unfold", dim, x)
     if min(size, step, dilation) < 1 or (size - 1) * dilation >= x.shape[d]:
-        raise ValueError(
+        raise ShapeError(
             f"unfold: size {size}, step {step} and dilation {dilation} give no window along dim "
             f"{dim} of shape {x.shape}"
         )
@@ -327,14 +328,13 @@ def pad(
     """
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not supported; supported: constant")
-    value = 0 if value is None else value
-    check_fits("pad", value, x.dtype)
+    value = fitted("pad", 0 if value is None else value, x.dtype)
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
-        raise ValueError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
+        raise ShapeError(f"pad: {tuple(pad)} is not a pair for each of at most {x.ndim} dims")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     pads = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(x.shape, pads, strict=True)):
-        raise ValueError(f"pad: {tuple(pad)} cuts off more than shape {x.shape} has")
+        raise ShapeError(f"pad: {tuple(pad)} cuts off more than shape {x.shape} has")
     x = slices(x, tuple(
         (max(0, -a), n - max(0, -b), 1) for n, (a, b) in zip(x.shape, pads, strict=True)
     ))  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
@@ -33,16 +34,22 @@ SOFTMAX = Op("softmax", infer=_infer_softmax, grads=(rule(_softmax_grad, "out"),
 LOG_SOFTMAX = Op("log_softmax", infer=_infer_softmax, grads=(rule(_log_softmax_grad, "out"),))
 
 
+def _implicit(dim: int | None, x: Tensor) -> int:
+    return dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1
+
+
 @public
 @network
 @method()
-def softmax(x: Tensor, dim: int = -1, *, dtype: DType | str | None = None) -> Tensor:
+def softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
     """exp(x) along `dim`, scaled to sum to one; same shape and dtype as `x`.
+
+    Without a dim, as in torch's functional module: 0 for 0, 1 or 3 dims, else 1.
 
     Subtracts the row maximum first, so large inputs do not overflow. A row that is all -inf gives
     nan, as in PyTorch. Raises IndexError if `dim` is not a dim of `x`.
     """
-    d = normalize_dim("softmax", dim, x.shape)
+    d = normalize_dim("softmax", _implicit(dim, x), x.shape)
     x = floating("softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).softmax(0).reshape() if x.ndim == 0 else SOFTMAX(x, dim=d)
 
@@ -50,9 +57,9 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DType | str | None = None) -> Te
 @public
 @network
 @method()
-def log_softmax(x: Tensor, dim: int = -1, *, dtype: DType | str | None = None) -> Tensor:
+def log_softmax(x: Tensor, dim: int | None = None, dtype: DType | str | None = None) -> Tensor:
     """log(softmax(x)) along `dim`, more exact than in two steps; same shape."""
-    d = normalize_dim("log_softmax", dim, x.shape)
+    d = normalize_dim("log_softmax", _implicit(dim, x), x.shape)
     x = floating("log_softmax", x if dtype is None else x.to(as_dtype(dtype)))
     return x.reshape(1).log_softmax(0).reshape() if x.ndim == 0 else LOG_SOFTMAX(x, dim=d)
 
@@ -107,12 +114,12 @@ def _last(name: str, x: Tensor, shape: Sequence[int] | int, *parts: Tensor | Non
     """The number of elements of the normalised dims; checks the dims, weight and bias."""
     want = (shape,) if isinstance(shape, int) else tuple(shape)
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
+        raise TypeMismatch(f"{name}: x is {x.dtype.name}; it must be a floating dtype")
     if not want or x.shape[-len(want) :] != want:
-        raise ValueError(f"{name}: x is {x.shape}, whose last dims are not {want}")
+        raise ShapeError(f"{name}: x is {x.shape}, whose last dims are not {want}")
     for part in parts:
         if part is not None and part.shape != want:
-            raise ValueError(f"{name}: weight or bias is {part.shape}; it must be {want}")
+            raise ShapeError(f"{name}: weight or bias is {part.shape}; it must be {want}")
     count = 1
     for n in want:
         count *= n
@@ -145,13 +152,20 @@ def rms_norm(
     x: Tensor,
     normalized_shape: Sequence[int] | int,
     weight: Tensor | None = None,
-    eps: float = 1e-6,
+    eps: float | None = None,
 ) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019)."""
+    """x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich, 2019).
+
+    eps=None is the machine epsilon of the dtype of x, as in torch.
+    """
+    eps = _STEP.get(x.dtype.name, 2.0**-23) if eps is None else eps
     n = _last("rms_norm", x, normalized_shape, weight)
     rows = x.reshape(*x.shape[: x.ndim - _rank(normalized_shape)], n)
     part = None if weight is None else weight.reshape(n).to(x.dtype)
     return owned(RMS_NORM(rows, part, eps=eps).reshape(*x.shape))
+
+
+_STEP = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def _rank(shape: Sequence[int] | int) -> int:
@@ -198,7 +212,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> T
     """
     r = 2 * cos.shape[-1]
     if cos.shape != sin.shape or r > x.shape[-1]:
-        raise ValueError(f"rope: cos {cos.shape} and sin {sin.shape} do not fit x {x.shape}")
+        raise ShapeError(f"rope: cos {cos.shape} and sin {sin.shape} do not fit x {x.shape}")
     shape = (*x.shape[:-1], r // 2)
     parts = [p.to(x.dtype).expand(*shape) for p in (cos, sin)]
     return ROPE(x, *parts, interleaved=interleaved)

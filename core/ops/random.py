@@ -9,6 +9,7 @@ import numpy as np
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import DType, as_dtype, float32, int64
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
 from rushlight.core.jit import capture
 from rushlight.core.ops.creation import sizes
@@ -57,7 +58,7 @@ def _draw(
 def _float(name: str, dtype: DType | str) -> DType:
     found = as_dtype(dtype)
     if not found.is_floating_point:
-        raise TypeError(f"{name}: {found.name} is not a floating dtype; use randint")
+        raise TypeMismatch(f"{name}: {found.name} is not a floating dtype; use randint")
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim, normalize_dims
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -67,7 +68,7 @@ ARGMIN = Op("argmin", infer=_infer_index, differentiable=False)
 def dims_of(name: str, dim: Dims, x: Tensor) -> tuple[int, ...]:
     """`dim` as dims of `x`, counted from the front; all dims if it is None or empty."""
     # An empty tuple means every dim, as in torch (except for torch's any and all).
-    return normalize_dims(name, None if dim == () or dim == [] else dim, x.shape)
+    return normalize_dims(name, None if isinstance(dim, tuple | list) and not dim else dim, x.shape)
 
 
 def widened(x: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ def sum(
     """Sum over `dim` (an int, several, or all); integers and booleans give int64."""
     if dtype is not None:
         x = x.to(as_dtype(dtype))
-    elif not x.dtype.is_floating_point:
+    elif x.dtype.kind not in "fc":
         x = x.to(int64)
     return SUM(x, dim=dims_of("sum", dim, x), keepdim=keepdim)
 
@@ -99,7 +100,7 @@ def count_of(x: Tensor, dims: tuple[int, ...]) -> int:
 def _extreme(op: Op, name: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     dims = dims_of(name, dim, x)
     if count_of(x, dims) == 0:
-        raise ValueError(f"{name}: shape {x.shape} has no elements along dims {dims}")
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along dims {dims}")
     return op(x, dim=dims, keepdim=keepdim)
 
 
@@ -140,7 +141,7 @@ def _arg(op: Op, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
         keepdim = False
     d = normalize_dim(op.name, dim, x.shape)
     if x.shape[d] == 0:
-        raise ValueError(f"{op.name}: shape {x.shape} has no elements along dim {dim}")
+        raise ShapeError(f"{op.name}: shape {x.shape} has no elements along dim {dim}")
     return op(x, dim=d, keepdim=keepdim)
 
 

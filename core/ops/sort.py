@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.reduce import ValuesIndices
@@ -54,6 +55,6 @@ def topk(
         found = topk(x, k, 0, largest)
         return ValuesIndices(found.values.reshape(()), found.indices.reshape(())) if k else found
     if not 0 <= k <= x.shape[d]:
-        raise ValueError(f"topk: k is {k}, dim {dim} of shape {x.shape} has {x.shape[d]} elements")
+        raise ShapeError(f"topk: k is {k}, dim {dim} of shape {x.shape} has {x.shape[d]} elements")
     index = TOPK(x, k=k, dim=d, largest=largest)
     return ValuesIndices(x.gather(d, index), index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Layout, Shape, check_elements
 from rushlight.core.ops.creation import arange, full
 from rushlight.core.ops.declare import method, public
@@ -57,13 +58,13 @@ def as_strided(
     offset = x.layout.offset if storage_offset is None else storage_offset
     shape, steps = tuple(size), tuple(stride)
     if len(shape) != len(steps) or min((*shape, *steps, offset), default=0) < 0:
-        raise ValueError(f"as_strided: size {shape}, stride {steps}, storage_offset {offset}; "
+        raise ShapeError(f"as_strided: size {shape}, stride {steps}, storage_offset {offset}; "
                          "they must be as many numbers each, none negative")  # fmt: skip
     check_elements(shape)
     found = Layout(shape, steps, offset)
     room = x.storage.nbytes // x.dtype.itemsize
     if found.numel and found.extent[1] > room:
-        raise ValueError(
+        raise ShapeError(
             f"as_strided: size {shape}, stride {steps} and storage_offset {offset} reach element "
             f"{found.extent[1] - 1} of memory of {room}"
         )

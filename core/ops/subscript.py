@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.dtype import bool_, int64
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import Shape, broadcast_shapes
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import is_tensor
@@ -18,6 +19,7 @@ from rushlight.core.ops.creation import arange, full
 from rushlight.core.ops.declare import method
 from rushlight.core.ops.indexing import INDEX_SELECT, RAVEL_INDEX, nonzero, true_positions
 from rushlight.core.ops.movement import INDEX, Key, Ranges, owned, slices
+from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def _part(x: Tensor, part: Any) -> Any:
     if part is None or part is Ellipsis or isinstance(part, slice):
         return part
     if isinstance(part, (bool, np.bool_)):
-        raise TypeError("index: a Python bool is not supported; use a bool tensor, or None")
+        raise TypeMismatch("index: a Python bool is not supported; use a bool tensor, or None")
     if isinstance(part, (list, range, np.ndarray)):
         part = x.from_host(part)
     if is_tensor(part):
@@ -241,6 +243,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         ASSIGN.inplace(x, masked_fill(x, key, source), **whole(x.shape))
         return
     ranges, shape, tensors = _basic(x, _items(x, key))
+    if source.storage is x.storage and not tensors and _is_part(source, x, ranges, tuple(shape)):
+        return  # `x[key] *= 2` has written to that part already
     if tensors:
         # The positions of the whole tensor are indexed in the same way as x.
         every = arange(x.numel(), device=x.device).reshape(*x.shape)
@@ -248,6 +252,14 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         PUT.inplace(x, at.contiguous(), _expanded(source, at.shape))
     else:
         ASSIGN.inplace(x, _expanded(source, tuple(shape)), ranges=ranges, shape=tuple(shape))
+
+
+def _is_part(source: Tensor, x: Tensor, ranges: Ranges, shape: Shape) -> bool:
+    """Whether `source` is that part of x, as `getitem` gives it."""
+    if source.root is None or source.root is not x.root:
+        return False
+    with no_grad():
+        return source.layout == slices(x, ranges).reshape(*shape).layout
 
 
 def whole(shape: Shape) -> dict[str, Any]:
@@ -262,4 +274,4 @@ def _expanded(source: Tensor, shape: Shape) -> Tensor:
     try:
         return source.expand(*shape)
     except ValueError:
-        raise ValueError(f"assignment: {source.shape} does not expand to {shape}") from None
+        raise ShapeError(f"assignment: {source.shape} does not expand to {shape}") from None

@@ -11,7 +11,8 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import DType, bool_, int64, uint8
+from rushlight.core.basis.dtype import PARTS, DType, bool_, int64, uint8
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.ops.common import floating
 from rushlight.core.ops.declare import method, network, public
 from rushlight.core.tensor.op import Context, Meta, Op, Rule, rule
@@ -25,6 +26,27 @@ Unary = Callable[["Tensor"], "Tensor"]
 
 def _infer_same(x: Meta) -> Meta:
     return x.fresh()
+
+
+def _infer_size(x: Meta) -> Meta:
+    return x.fresh(dtype=PARTS.get(x.dtype, x.dtype))
+
+
+elementwise("conj", 1, np.conjugate, "a")
+CONJ: Op = Op("conj", infer=_infer_same, grads=(rule(lambda c, g: turned(g)),))
+
+
+def turned(x: Tensor) -> Tensor:
+    """The complex conjugate; `x` itself where it is real."""
+    return CONJ(x) if x.dtype.kind == "c" else x
+
+
+def _direction(x: Tensor) -> Tensor:
+    """x / |x|, 0 at 0."""
+    if x.dtype.kind != "c":
+        return sign(x)
+    size = abs(x)
+    return x / size.masked_fill(size == 0, 1)
 
 
 def _infer_bool(x: Meta) -> Meta:
@@ -53,14 +75,15 @@ def unary(
     """
     elementwise(name, 1, numpy, wgsl)
     op = Op(
-        name, infer=_infer_same, grads=() if grad is None else (grad,),
+        name, infer=_infer_size if name == "abs" else _infer_same,
+        grads=() if grad is None else (grad,),
         differentiable=grad is not None,
     )  # fmt: skip
 
     def call(x: Tensor) -> Tensor:
         if not cast and x.dtype is bool_:
             if boolean is None:
-                raise TypeError(
+                raise TypeMismatch(
                     f"{name}: bool is not supported; convert with .long() or .float() first"
                 )
             return op(x.to(uint8 if boolean is bool_ else boolean)).to(boolean)
@@ -108,7 +131,7 @@ abs = unary(
     np.absolute,
     {**dict.fromkeys("fiu", "abs(a)"), "int64": "select(a, sub_64(0, a), a < 0)"},
     "|x|.",
-    rule(lambda c, g, x: g * sign(x), X),
+    rule(lambda c, g, x: g * _direction(x), X),
     cast=False,
     also=("__abs__",),
 )
@@ -296,7 +319,7 @@ _NOT = Op("bitwise_not", infer=_infer_same, differentiable=False)
 def bitwise_not(x: Tensor) -> Tensor:
     """Every bit of an integer flipped, or a boolean negated. TypeError for floating point."""
     if x.dtype.kind not in "bui":
-        raise TypeError(f"bitwise_not: {x.dtype.name} is not a bool or an integer dtype")
+        raise TypeMismatch(f"bitwise_not: {x.dtype.name} is not a bool or an integer dtype")
     return _NOT(x)
 
 
@@ -340,5 +363,5 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     """
     if dtype.kind == "q" or (x.dtype.kind == "q" and not dtype.is_floating_point):
         hint = "; dequantize() it first" if x.dtype.kind == "q" else ""
-        raise TypeError(f"to: converting {x.dtype.name} to {dtype.name} is not supported{hint}")
+        raise TypeMismatch(f"to: converting {x.dtype.name} to {dtype.name} is not supported{hint}")
     return CAST(x, dtype=dtype)

@@ -7,12 +7,15 @@ from typing import Any
 
 from rushlight.core.jit import capture
 from rushlight.core.optim.adamw import AdamW
-from rushlight.core.optim.optimizer import Optimizer, Params, positive
+from rushlight.core.optim.optimizer import Optimizer, Params, positive, undifferentiated
 from rushlight.core.tensor.tensor import Tensor
 
 
 class Adam(AdamW):
-    """Adam (Kingma and Ba, 2014): `AdamW` with weight_decay times the parameter in the gradient."""
+    """Adam (Kingma and Ba, 2014): `AdamW` with weight_decay times the parameter in the gradient.
+
+    decoupled_weight_decay makes it AdamW.
+    """
 
     def __init__(
         self,
@@ -23,18 +26,27 @@ class Adam(AdamW):
         weight_decay: float = 0.0,
         amsgrad: bool = False,
         *,
-        maximize: bool = False,
         foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        self._decoupled = decoupled_weight_decay
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize,
+                         differentiable=differentiable)  # fmt: skip
 
     def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """Those of AdamW, with the weight decay in the place of the parameter's factor."""
-        return group["weight_decay"], *super().rates(state, group)[1:]
+        found = super().rates(state, group)
+        return found if self._decoupled else (group["weight_decay"], *found[1:])
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
         """One step; state: step, exp_avg, exp_avg_sq."""
+        if self._decoupled:
+            super().update(param, grad, state, group)
+            return
         grad = -grad if group.get("maximize") else grad
         if group["weight_decay"]:
             grad = grad + param.detach() * group["rates"][0]
@@ -57,10 +69,12 @@ class RMSprop(Optimizer):
         weight_decay: float = 0.0,
         momentum: float = 0.0,
         centered: bool = False,
-        *,
-        maximize: bool = False,
+        capturable: bool = False,
         foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
+        undifferentiated("RMSprop", differentiable)
         super().__init__(
             params,
             {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,

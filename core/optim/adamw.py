@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.jit import capture
 from rushlight.core.ops.binary import maximum
-from rushlight.core.optim.optimizer import Optimizer, Params, positive
+from rushlight.core.optim.optimizer import Optimizer, Params, positive, undifferentiated
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -16,8 +16,8 @@ class AdamW(Optimizer):
 
     p -= lr * weight_decay * p, then p -= lr * m / (sqrt(v) + eps). m and v are running means of the
     gradient and of its square with rates `betas`, corrected for their start at zero. amsgrad: the
-    largest v so far is used (Reddi et al., 2018). maximize: the objective grows. foreach and fused
-    choose torch's implementations and change nothing here.
+    largest v so far is used (Reddi et al., 2018). maximize: the objective grows. foreach,
+    capturable and fused choose torch's implementations and change nothing here.
     """
 
     def __init__(
@@ -31,8 +31,11 @@ class AdamW(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
+        undifferentiated(type(self).__name__, differentiable)
         super().__init__(
             params,
             {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,

@@ -194,3 +194,10 @@ def positive(optimizer: str, group: Mapping[str, Any], *names: str) -> None:
     for name in names:
         if not group[name] >= 0:
             raise ValueError(f"{optimizer}: {name} is {group[name]}; it must not be negative")
+
+
+def undifferentiated(optimizer: str, differentiable: bool) -> None:
+    """Refuse steps that gradients go through."""
+    if differentiable:
+        raise ValueError(f"{optimizer}: differentiable=True is not supported; write the step with "
+                         "autograd.grad(create_graph=True)")  # fmt: skip

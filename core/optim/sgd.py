@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.optim.optimizer import Optimizer, Params, positive
+from rushlight.core.optim.optimizer import Optimizer, Params, positive, undifferentiated
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -28,8 +28,10 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
+        undifferentiated("SGD", differentiable)
         super().__init__(
             params,
             {"lr": lr, "momentum": momentum, "dampening": dampening,

@@ -8,9 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends import Device
-from rushlight.core.basis.dtype import DType, float32, float64, of_scalar
+from rushlight.core.basis.dtype import (
+    DType,
+    as_dtype,
+    complex64,
+    float32,
+    float64,
+    int64,
+    of_scalar,
+)
+from rushlight.core.basis.errors import RangeError
 from rushlight.core.jit import capture
+from rushlight.core.ops.common import fitted
 from rushlight.core.tensor.tensor import Tensor, from_numpy
+
+_WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128}
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -27,35 +39,45 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`: a number, nested lists, a NumPy array or a tensor.
 
-    Python floats give float32, ints int64, bools bool; arrays keep their dtype.
+    Python floats give float32, complex numbers complex64, ints int64, bools bool; arrays keep
+    their dtype.
     """
     if isinstance(data, Tensor):
         out = data.detach().clone()
     else:
         array = _array(data)
+        if dtype is not None and array.size and not isinstance(data, (np.ndarray, np.generic)):
+            if as_dtype(dtype).kind in "ui":
+                for bound in (array.min(), array.max()):
+                    fitted("tensor", bound.item(), as_dtype(dtype))
         out = from_numpy(array)
         if capture.active:
             capture.made_from_values(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = float32
+        if dtype is None and isinstance(_leaf(data), complex):
+            dtype = complex64
     out = out.to(dtype=dtype, device=device).detach()
-    out.is_view = False
     return out.requires_grad_() if requires_grad else out
 
 
 def _array(data: Any) -> npt.NDArray[Any]:
     if isinstance(data, (np.ndarray, np.generic)):
         return np.array(data, order="C")
-    if isinstance(data, (bool, int, float)):
+    if isinstance(data, (bool, int, float, complex)):
         # Python floats stay float64 until the dtype is known, so no digits are lost.
-        return np.array(data, np.float64 if isinstance(data, float) else of_scalar(data).numpy)
+        if isinstance(data, int):
+            fitted("tensor", data, int64)
+        return np.array(data, _WIDEST.get(type(data)) or of_scalar(data).numpy)
     try:
         array = np.array(_plain(data), order="C")
     except ValueError as error:
         raise ValueError(f"tensor: the lists differ in length: {error}") from None
     if array.dtype.kind == "i" and isinstance(_leaf(data), int):
         return array.astype(np.int64)  # NumPy's own default has 32 bits in the tab
-    if array.dtype.kind not in "buif":
+    if array.dtype.kind in "Ou" and all(isinstance(n, int) for n in array.reshape(-1).tolist()):
+        raise RangeError(f"tensor: an integer of the {type(data).__name__} does not fit int64")
+    if array.dtype.kind not in "buifc":
         raise TypeError(
             f"tensor: {type(data).__name__} does not hold numbers (found {array.dtype})"
         )

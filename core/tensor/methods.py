@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core import ops
 from rushlight.core.basis import dtype as _d
+from rushlight.core.basis.layout import Size
 from rushlight.core.functional.declared import Declared
+from rushlight.core.functional.fourier.parts import real
+from rushlight.core.ops.complex import imag
+from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
     from rushlight.core.basis.layout import Shape
@@ -46,13 +50,21 @@ class Methods(Declared):
 
     __slots__ = ()
 
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dims."""
+        return Size(self.layout.shape)
+
     cpu = _cpu
-    T, mT, mH, H = (property(_reversed), *[property(_swapped)] * 3)
+    T, mT = property(_reversed), property(_swapped)
+    mH = H = property(lambda x: turned(_swapped(x)))
+    real, imag = property(real), property(imag)
 
     # Conversions to another dtype.
     double, half, bfloat16 = _as(_d.float64), _as(_d.float16), _as(_d.bfloat16)
     long, short = _as(_d.int64), _as(_d.int16)
     float, int, bool = _as(_d.float32), _as(_d.int32), _as(_d.bool_)
+    cfloat, cdouble = _as(_d.complex64), _as(_d.complex128)
     byte, char = _as(_d.uint8), _as(_d.int8)
 
     def dim(self) -> builtins.int:

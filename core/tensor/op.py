@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import DeviceMemoryError, SizeError
+from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd
@@ -60,6 +60,12 @@ class Context:
     needs: tuple[bool, ...]
 
 
+# The ops that take complex numbers, which only cpu has; the gradients of others are not theirs.
+COMPLEX = frozenset(
+    "add sub mul div neg abs eq ne conj sum matmul cast copy full where permute expand view slice "
+    "slice_backward flip pad cat gather scatter scatter_add index_select index_add assign put "
+    "as_strided unfold unfold_backward view_as_real view_as_complex fft transfer index".split()
+)
 Uses = int | str  # the index of an input, or "out"
 
 
@@ -128,7 +134,7 @@ class Op:
             first = inputs[0]
             assert first is not None
             out = tensor_class[0](first.storage, meta.dtype, meta.layout)
-            out.follow(first)
+            out.follow(first, self, attrs)
             if capture.active:
                 capture.view_taken(first, out)
         else:
@@ -154,17 +160,18 @@ class Op:
         """Write the result over `target`, the first input, and return `target`.
 
         Raises RuntimeError where the write would make a gradient wrong: on a leaf that needs one,
-        or through a view while gradients are recorded.
+        or through a view of which it is not known how it was taken.
         """
         inputs = (target, *others)
         where = self._device(inputs, None)
         meta = self.infer(*inputs, **attrs)
         self._check_writable(target, meta)
-        needs = tuple(t is not None and t.requires_grad for t in inputs)
-        record = autograd.is_grad_enabled() and target.dtype.kind == "f" and any(needs)
+        if autograd.is_grad_enabled():
+            self.check_current(inputs)
+        needs = tuple(t is not None and t.needs_grad for t in inputs)
+        record = autograd.is_grad_enabled() and target.dtype.kind in "fc" and any(needs)
         if record:
-            self._check_current(inputs)
-            self._check_recordable(target)
+            self.check_recordable(target)
             edges = [autograd.edge_of(t) for t in inputs]
             saved = self._saved(inputs, needs)
             if 0 in saved:  # save the values before the write, with their history
@@ -185,9 +192,7 @@ class Op:
             node.versions.update(before)
             target.rebase(node)
             if self._uses_out(needs):
-                assert node.saved is not None
-                node.saved["out"] = target.detach()
-                node.versions["out"] = autograd.version_of(target)
+                node.save("out", target.detach())
         return target
 
     def gradients(
@@ -211,17 +216,24 @@ class Op:
 
     def _device(self, inputs: Sequence[Tensor | None], device: Device | None) -> Device:
         for i, t in enumerate(inputs):
-            if t is not None and t.dtype.kind == "q" and i not in self.blocks:
-                raise TypeError(
-                    f"{self.name}: {t.dtype.name} blocks (shape {t.shape}) are not supported; "
-                    "dequantize() the tensor first"
-                )
+            if t is not None and t.dtype.kind in "qc":
+                self._check_kind(i, t)
             if t is not None and t.storage.device is not device:
                 if device is not None:
                     raise ValueError(self._apart(device, t.storage.device, inputs))
                 device = t.storage.device
         assert device is not None, f"{self.name} has neither a tensor input nor a device"
         return device
+
+    def _check_kind(self, i: int, t: Tensor) -> None:
+        if t.dtype.kind == "c" and self.name not in COMPLEX:
+            raise TypeError(f"{self.name}: {t.dtype.name} is not supported; take parts by "
+                            "real, imag, abs or view_as_real")  # fmt: skip
+        if t.dtype.kind == "q" and i not in self.blocks:
+            raise TypeError(
+                f"{self.name}: {t.dtype.name} blocks (shape {t.shape}) are not supported; "
+                "dequantize() the tensor first"
+            )
 
     def _apart(self, a: Device, b: Device, inputs: Sequence[Tensor | None]) -> str:
         if "meta" not in (a.type, b.type):
@@ -238,14 +250,14 @@ class Op:
     ) -> None:
         """Attach a node to `out` if an input needs a gradient; RuntimeError if one is outdated."""
         for t in inputs:
-            if t is not None and (t.requires_grad or t._stamp != t.storage.history):
+            if t is not None and (t.needs_grad or t._stamp != t.storage.history):
                 break
         else:
             return
-        self._check_current(inputs)
-        if not self.differentiable or out.dtype.kind != "f":
+        self.check_current(inputs)
+        if not self.differentiable or out.dtype.kind not in "fc":
             return
-        needs = tuple([t is not None and t.requires_grad for t in inputs])
+        needs = tuple([t is not None and t.needs_grad for t in inputs])
         if not any(needs):
             return
         saved = self._saved(inputs, needs)
@@ -253,7 +265,7 @@ class Op:
             saved["out"] = out.detach()
         edges = [autograd.edge_of(t) for t in inputs]
         out.node = autograd.Node(self, self._context(out, inputs, attrs, needs), edges, saved)
-        out.requires_grad = True
+        out.needs_grad = True
 
     def _context(
         self,
@@ -295,23 +307,24 @@ class Op:
     def _uses_out(self, needs: tuple[bool, ...]) -> bool:
         return any("out" in r.uses for r in self._rules(needs))
 
-    def _check_current(self, inputs: Sequence[Tensor | None]) -> None:
+    def check_current(self, inputs: Sequence[Tensor | None]) -> None:
+        """Bring histories of views up to date; RuntimeError for one that cannot be followed."""
         for t in inputs:
-            if t is not None and not t.is_current:
+            if t is not None and not t.is_current and not t.refresh():
                 raise RuntimeError(
                     f"{self.name}: a tensor of shape {t.shape} shares memory with one that was "
-                    "modified in place while grads were recorded; take the view again after the "
-                    "write"
+                    "modified in place while grads were recorded; take the view again, by x[i], "
+                    "after the write"
                 )
 
     def _check_writable(self, target: Tensor, meta: Meta) -> None:
         if meta.shape != target.shape:
-            raise ValueError(
+            raise ShapeError(
                 f"{self.name}_: the result has shape {meta.shape}, which does not fit in place "
                 f"into {target.shape}"
             )
         if meta.dtype is not target.dtype:
-            raise TypeError(
+            raise TypeMismatch(
                 f"{self.name}_: the result is {meta.dtype.name}, which does not fit in place "
                 f"into {target.dtype.name}"
             )
@@ -321,16 +334,21 @@ class Op:
                 "in memory; clone() it before writing"
             )
 
-    def _check_recordable(self, target: Tensor) -> None:
-        if target.requires_grad and target.node is None:
+    def check_recordable(self, target: Tensor) -> None:
+        """Raise RuntimeError where a write to `target` cannot be recorded."""
+        chain = getattr(target, "chain", None) if target.is_view else None
+        root = target if chain is None else chain[0]
+        if any(t.needs_grad and t.node is None for t in (target, root)):
+            part = "a leaf" if root is target else "a view of a leaf"
             raise RuntimeError(
-                f"{self.name}_: a leaf that requires grad cannot be written to while grads are "
-                "recorded; do it under rl.no_grad()"
+                f"{self.name}_: {part} Variable that requires grad is being used in an in-place "
+                "operation; do it under rl.no_grad()"
             )
-        if target.is_view:
+        if target.is_view and chain is None:
             raise RuntimeError(
-                f"{self.name}_: writing through a view is not differentiated; assign to the "
-                "tensor itself, as in x[i] = value, or use the out-of-place op"
+                f"{self.name}_: this is a view taken under no_grad, or one of the several results "
+                "of split, chunk or unbind; writing to it is not differentiated. Take the view by "
+                "x[i] where grads are recorded, or use the out-of-place op"
             )
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from rushlight.core.backends import HOST
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.encoding import check_encodable, encode
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.jit import capture
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def quantized(x: Tensor, dtype: DType, importance: npt.NDArray[Any] | None = Non
         )
     shape = x.shape
     if not shape or shape[-1] % dtype.block:
-        raise ValueError(
+        raise ShapeError(
             f"to: the last dim of {shape} is not a whole number of {dtype.name} blocks of "
             f"{dtype.block}"
         )
@@ -44,7 +45,7 @@ def quantized(x: Tensor, dtype: DType, importance: npt.NDArray[Any] | None = Non
     if importance is None or importance.ndim == 1:
         blocks = encode(dtype, values.reshape(-1, shape[-1]), importance)
     elif len(shape) < 3 or len(importance) != shape[0]:
-        raise ValueError(f"to: importance {importance.shape} does not fit a stack {shape}")
+        raise ShapeError(f"to: importance {importance.shape} does not fit a stack {shape}")
     else:
         each = zip(values, importance, strict=True)
         blocks = np.stack([encode(dtype, v.reshape(-1, shape[-1]), w) for v, w in each])

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from rushlight.core.backends import HOST, Bytes, Device
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis import codec
+from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.jit import capture
 from rushlight.core.tensor.methods import Methods
 
@@ -30,6 +32,7 @@ class Reading(Methods):
         def buffer(self) -> Any: ...
         @property
         def device(self) -> Device: ...
+        def from_host(self, values: Any, dtype: DType | None = None) -> Any: ...
 
     def host_values(self) -> npt.NDArray[Any]:
         """The elements as a NumPy array; bfloat16 and float8 as float32. May share memory."""
@@ -111,6 +114,12 @@ class Reading(Methods):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __array_wrap__(
+        self, array: npt.NDArray[Any], context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        # What a function of NumPy made of this tensor is a tensor again, as in torch.
+        return self.from_host(array, as_dtype(array.dtype))
+
     def __dlpack__(self, **options: Any) -> Any:
         return self.numpy().__dlpack__(**options)
 
@@ -141,7 +150,7 @@ class Reading(Methods):
 
     def _check_one(self) -> None:
         if self.numel() != 1:
-            raise ValueError(f"item: shape {self.shape} does not hold exactly one element")
+            raise ShapeError(f"item: shape {self.shape} does not hold exactly one element")
 
     def raw_bytes(self) -> bytes:
         """The stored bytes of the elements, row-major."""
@@ -149,7 +158,7 @@ class Reading(Methods):
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
-            raise ValueError(
+            raise ShapeError(
                 f"the truth of shape {self.shape} is not one value; use any(), all() or item()"
             )
         return bool(self.item())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,36 +12,33 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
-from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError
+from rushlight.core.basis.dtype import DType, as_dtype, bool_, complex64, float32, int64
+from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError, absent
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
-from rushlight.core.tensor import autograd, op
+from rushlight.core.tensor import autograd, op, sweep
+from rushlight.core.tensor.history import ALIAS, History
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 from rushlight.core.tensor.printing import format_tensor
 from rushlight.core.tensor.quantizing import quantized
-from rushlight.core.tensor.reading import Reading
 from rushlight.core.tensor.storage import Storage
 
 
-class Tensor(Reading):
+class Tensor(History):
     """An array of one dtype on one device; views share its Storage.
 
     Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like. Operators and methods are
     the functions of the same name, with the tensor as first argument.
     """
 
-    __slots__ = (
-        "_grad", "_stamp", "frozen_view", "is_view", "node", "requires_grad", "storage",
-        "__weakref__",
-    )  # fmt: skip
+    __slots__ = ("storage", "__weakref__")
     __hash__ = object.__hash__
     __array_priority__ = 1000  # `array * tensor` calls our operator, not NumPy's
 
     def __init__(self, storage: Storage, dtype: DType, layout: Layout) -> None:
         super().__init__(dtype, layout)
         self.storage = storage
-        self.requires_grad = False
+        self.needs_grad = False
         self._grad: Tensor | None = None
         self.node: autograd.Node | None = None
         self.is_view = False
@@ -56,14 +53,14 @@ class Tensor(Reading):
         """
         found, layout = as_dtype(dtype), Layout.contiguous(shape)
         if (layout.shape[-1] if layout.shape else 1) % found.block:
-            raise ValueError(
+            raise ShapeError(
                 f"from_buffer: the last dim of {layout.shape} is not a whole number of "
                 f"{found.name} blocks of {found.block}"
             )
         data = np.frombuffer(buffer, np.uint8)
         need = found.nbytes(layout.numel)
         if data.size != need:
-            raise ValueError(
+            raise ShapeError(
                 f"from_buffer: {found.name} of shape {layout.shape} takes {need} bytes, the "
                 f"buffer has {data.size}"
             )
@@ -82,33 +79,21 @@ class Tensor(Reading):
         """The device that holds the elements."""
         return self.storage.device
 
-    @property
-    def is_current(self) -> bool:
-        """False if a recorded in-place write made this view's history out of date."""
-        return self._stamp is None or self._stamp == self.storage.history
-
-    def follow(self, base: Tensor) -> None:
-        """Mark this new tensor as a view of `base`."""
-        self.is_view = True
-        self._stamp = base._stamp
-        if not autograd.is_grad_enabled():
-            self.frozen_view = base.requires_grad or base.frozen_view
-
-    def rebase(self, node: autograd.Node) -> None:
-        """Make `node` the history, after a recorded in-place write."""
-        if self.node is not None and any(t is self for t in self.node.retained):
-            # retain_grad applies to the tensor's new value.
-            self.node.retained = [t for t in self.node.retained if t is not self]
-            node.retained.append(self)
-        self.node, self.requires_grad, self._stamp = node, True, self.storage.history
+    def alias(self, layout: Layout) -> Tensor:
+        """A tensor over the same memory, without history."""
+        return Tensor(self.storage, self.dtype, layout)
 
     def rejoin(self, node: autograd.Node) -> Tensor:
         """An alias with `node` as its history: for an output that a gradient rule saved."""
-        out = Tensor(self.storage, self.dtype, self.layout)
-        out.node, out.requires_grad, out._stamp = node, True, None
+        out = self.alias(self.layout)
+        out.node, out.needs_grad, out._stamp = node, True, None
         return out
 
-    # Autograd.
+    def alias_of(self, leaf: Tensor) -> Tensor:
+        """An alias with the values of `self` whose gradient is that of `leaf`."""
+        out = self.alias(self.layout)
+        ALIAS.record(out, (leaf,), {})
+        return out
 
     @property
     def grad(self) -> Tensor | None:
@@ -129,33 +114,24 @@ class Tensor(Reading):
                                  f"{self.shape} on {self.device}")  # fmt: skip
         self._grad = value
 
-    @property
-    def is_leaf(self) -> bool:
-        """Whether no recorded op made this tensor."""
-        return self.node is None
-
-    @property
-    def grad_fn(self) -> autograd.Node | None:
-        """The recorded op that made this tensor."""
-        return self.node
-
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set whether `backward` fills in `.grad` of this leaf; returns the tensor."""
-        if requires_grad and self.dtype.kind != "f":
+        if requires_grad and self.dtype.kind not in "fc":
             raise TypeError(f"requires_grad: {self.dtype.name} is not a floating dtype")
-        if not requires_grad and self.node is not None:
-            raise RuntimeError("requires_grad: only a leaf can be switched off; use detach()")
-        if self.requires_grad and not requires_grad:
+        if self.grad_fn is not None:
+            if not requires_grad:
+                self.requires_grad = False  # raises
+            return self
+        if self.needs_grad and not requires_grad:
             capture.retry_refused()
-        if capture.active and self.requires_grad is not requires_grad:
+        if capture.active and self.needs_grad is not requires_grad:
             capture.requires_grad_set(self)
-        self.requires_grad = requires_grad
+        self.needs_grad = bool(requires_grad)
         return self
 
     def detach(self) -> Tensor:
         """A tensor of the same memory without history; no gradient flows through it."""
-        out = Tensor(self.storage, self.dtype, self.layout)
-        out.is_view, out._stamp = True, None
+        out = self.alias(self.layout)
         if capture.active:
             capture.view_taken(self, out)
         return out
@@ -169,11 +145,6 @@ class Tensor(Reading):
     def data(self, value: Tensor) -> None:
         self.set_(value)
 
-    def retain_grad(self) -> None:
-        """Make `backward` fill in `.grad` although this is not a leaf."""
-        if self.node is not None:
-            self.node.retained.append(self)
-
     def backward(
         self,
         gradient: Tensor | None = None,
@@ -185,9 +156,15 @@ class Tensor(Reading):
 
         gradient: of the tensor's shape; optional for one element. See `rl.autograd`.
         """
-        autograd.backward(
-            [self], [gradient], retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
-        )
+        sweep.backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A name that is not there: AttributeError with those that are near."""
+            if name.startswith("_") or name in History.__slots__:  # one that is not set
+                raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            raise absent("Tensor", name, (n for n in dir(type(self)) if n[0] != "_"))
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -202,7 +179,9 @@ class Tensor(Reading):
     def __repr__(self) -> str:
         notes = []
         # An empty tensor shows no number, so its dtype is named.
-        if self.dtype is not float32 and not (self.dtype in (int64, bool_) and self.numel()):
+        if self.dtype is not float32 and not (
+            self.dtype in (int64, bool_, complex64) and self.numel()
+        ):
             notes.append(f"dtype={self.dtype!r}")
         if self.device is not HOST:
             notes.append(f"device='{self.device}'")
@@ -289,13 +268,13 @@ class Tensor(Reading):
         self._stamp = self.storage.history
         return self
 
-    def from_host(self, values: Any) -> Tensor:
-        """A tensor of indices or a mask on the same device, from Python or NumPy values."""
+    def from_host(self, values: Any, dtype: DType | None = None) -> Tensor:
+        """A tensor on the same device of indices or a mask, or of other values in `dtype`."""
         array = np.asarray(values)
-        if array.size and array.dtype.kind not in "bui":
+        if dtype is None and array.size and array.dtype.kind not in "bui":
             raise TypeError(f"index: {values!r} holds {array.dtype}, not integers or booleans")
         kind = array.dtype if array.dtype == np.bool_ else np.int64
-        made = from_numpy(array.astype(kind))
+        made = from_numpy(array.astype(dtype.numpy if dtype else kind, order="C"))
         if capture.active:
             capture.made_from_values(made)
         return made.to(self.device)
@@ -307,7 +286,7 @@ class Tensor(Reading):
             copied = self if self.device.type == "meta" else self.clone()
         out = type(self).__new__(type(self))
         Tensor.__init__(out, copied.storage, self.dtype, copied.layout)
-        out.requires_grad = self.requires_grad
+        out.needs_grad = self.needs_grad
         memo[id(self)] = out
         if self.grad is not None:
             out.grad = deepcopy(self.grad.detach(), memo)

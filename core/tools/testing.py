@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rushlight.core.basis import philox
 from rushlight.core.basis.dtype import DType, as_dtype, float64
 from rushlight.core.basis.unpacking import by_formula
-from rushlight.core.tensor import autograd
+from rushlight.core.tensor import sweep
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
@@ -229,7 +229,7 @@ def check_gradient(
         return _weighted([p for p in parts if p.requires_grad], 1)
 
     def slope(*tensors: Tensor) -> Tensor:
-        grads = autograd.grad(value(*tensors), tensors, create_graph=True, allow_unused=True)
+        grads = sweep.grad(value(*tensors), tensors, create_graph=True, allow_unused=True)
         return _weighted([g for g in grads if g is not None], 2)
 
     where = f"{label}: " if label else ""
@@ -258,7 +258,7 @@ def _compare(fn: Callable[..., Tensor], arrays: Sequence[Array], step: float, wh
         # The gradient of a linear function is constant.
         found: tuple[Tensor | None, ...] = (None,) * len(leaves)
     else:
-        found = autograd.grad(out, leaves, allow_unused=True)
+        found = sweep.grad(out, leaves, allow_unused=True)
     for i, x in enumerate(arrays):
         grad = found[i]
         have = np.zeros(x.shape) if grad is None else grad.detach().numpy()

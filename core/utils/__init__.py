@@ -1,5 +1,5 @@
-"""What training programs use beside tensors: datasets and their batches."""
+"""What training programs use beside tensors: datasets and their batches, checkpoints."""
 
-from rushlight.core.utils import data
+from rushlight.core.utils import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

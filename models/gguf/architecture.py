@@ -9,12 +9,14 @@ blocks stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, LoadError
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.basis.layout import Layout
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
@@ -33,6 +35,20 @@ class Transform:
     redo: Change
 
 
+@dataclass(frozen=True)
+class Regroup:
+    """Tensors of a layer that the converter makes other ones of, by the ends of their names.
+
+    Both functions get a config.json and the tensors of one side, and give those of the other. A
+    layer that lacks the first one has none of them.
+    """
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    undo: Callable[..., Sequence[Tensor]]
+    redo: Callable[..., Sequence[Tensor]]
+
+
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.
 KEYS = {
     "hidden_size": "embedding_length",
@@ -45,6 +61,20 @@ KEYS = {
     "rope_theta": "rope.freq_base",
     "vocab_size": "vocab_size",
 }
+
+
+def listed(key: str, value: Any, kind: type, default: list[Any]) -> list[Any]:
+    """A metadata value that is one `kind` for each layer, as a list; FormatError if it is not."""
+    found = default if value is None else value
+    found = found.tolist() if isinstance(found, np.ndarray) else found
+    if not isinstance(found, list) or any(type(one) is not kind for one in found):
+        raise FormatError(f"{key} is {brief(found)}; it must be a list of {kind.__name__}")
+    return found
+
+
+def floats(t: Tensor) -> Tensor:
+    """The values in float32, of blocks too: for what moves a matrix's columns."""
+    return t.dequantize().float()
 
 
 def halves(heads: str) -> Transform:
@@ -138,7 +168,9 @@ class Architecture:
     parameter -> a change that the converter makes. parts: further names in GGUF -> those of the
     checkpoint; one with its end, such as ".weight", stands for one tensor. share: of a head that is
     rotated, where config.json does not say it. metadata: keys that the model itself tells.
-    folded: ends of the names of values that are in a file's weights.
+    folded: ends of the names of values that are in a file's weights. regroups: tensors that become
+    others, which `parts` has under the names of `Regroup.theirs`. filled: tensors that llama.cpp
+    wants and no model reads, by their names in GGUF: their shapes.
     """
 
     model_type: str
@@ -154,6 +186,8 @@ class Architecture:
     share: float = 1.0
     metadata: Callable[[Any], Mapping[str, Any]] = lambda model: {}
     folded: tuple[str, ...] = ()
+    regroups: tuple[Regroup, ...] = ()
+    filled: Callable[[Any], Mapping[str, tuple[int, ...]]] = lambda model: {}
 
     @property
     def names(self) -> dict[str, str]:

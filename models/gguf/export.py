@@ -26,11 +26,11 @@ from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.weights.safetensors import open_tables
-from rushlight.core.ops import empty
+from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture, kind_of
+from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, file_weights, parted_weights
@@ -80,6 +80,8 @@ def as_gguf(
         known = ", ".join(families("GGUF_TYPES"))
         raise LoadError(f"{family.MODEL_TYPES[0]} cannot be written as GGUF; supported: {known}")
     model = family.build(config, [weight.name for weight in weights])
+    if hasattr(family, "unused"):
+        weights = [weight for weight in weights if not family.unused(weight.name, config)]
     weights = parted_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(family, model, name)
@@ -87,6 +89,8 @@ def as_gguf(
     found = _weights(family, model, weights, vars(model.config) | ({} if heads is None else {
         "num_attention_heads": heads.heads, "num_key_value_heads": heads.kv_heads,
     }))  # fmt: skip
+    found += [Weight(n, float32, shape, partial(zeros, *shape))
+              for n, shape in family.GGUF.filled(model).items()]  # fmt: skip
     metadata |= tokenizer_metadata(files, model.vocab_size)
     metadata |= _stops(metadata, files, model)
     keys, factors = rope_of(kind_of(family), model)
@@ -212,8 +216,28 @@ def _weights(
         found[name] = weight
     if missing := sorted(shapes.keys() - found.keys()):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
+    for group in architecture.regroups:
+        for first in [n for n in found if n.endswith(group.ours[0])]:
+            base = first.removesuffix(group.ours[0])
+            given = [found.pop(base + end) for end in group.ours]
+            found |= _regrouped(given, group, config, base)
     theirs = {ours: part for part, ours in architecture.names.items()}
     return [_moved(w, name, theirs, architecture, config) for name, w in found.items()]
+
+
+def _regrouped(
+    given: Sequence[Weight], group: Regroup, config: Mapping[str, Any], base: str
+) -> dict[str, Weight]:
+    """The weights that the converter makes of the `given` ones of a layer."""
+    known = group.redo(config, *(empty(w.shape, device="meta") for w in given))
+
+    def read(i: int) -> Tensor:
+        return group.redo(config, *(floats(w.read()) for w in given))[i]
+
+    return {
+        base + end: Weight(base + end, float32, t.shape, partial(read, i))
+        for i, (end, t) in enumerate(zip(group.theirs, known, strict=True))
+    }
 
 
 def _moved(

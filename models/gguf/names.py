@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+import numpy as np
+
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
@@ -30,15 +32,21 @@ def as_checkpoint(
     key with a value of another type or out of range, or that does not fit the tensors.
     """
     name = metadata.get("general.architecture")
-    count, sparse = metadata.get(f"{name}.expert_count"), f"{name}/experts"
-    if isinstance(count, int) and count and sparse in families("GGUF_TYPES"):
-        family = family_of(sparse, "general.architecture", "GGUF_TYPES")
-    else:
-        family = family_of(name, "general.architecture", "GGUF_TYPES")
+    count, gate = (metadata.get(f"{name}.{k}") for k in ("expert_count", "expert_gating_func"))
+    kinds = {f"{name}/experts": isinstance(count, int) and count, f"{name}/sigmoid": gate == 2}
+    kind = next((k for k, has in kinds.items() if has and k in families("GGUF_TYPES")), name)
+    family = family_of(kind, "general.architecture", "GGUF_TYPES")
     architecture: Architecture = family.GGUF
     found = {n: t for n, t in tensors.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in found.items()}
     config = _config(str(name), family.Config, architecture, metadata, tensors, renamed)
+    for group in architecture.regroups:
+        for first in [n for n in renamed if n.endswith(group.theirs[0])]:
+            base = first.removesuffix(group.theirs[0])
+            if missing := [end for end in group.theirs if base + end not in renamed]:
+                raise FormatError(f"the file has {first}, but no {base}{missing[0]}")
+            made = group.undo(config, *(renamed.pop(base + end) for end in group.theirs))
+            renamed |= zip((base + end for end in group.ours), made, strict=True)
     for n, t in renamed.items():
         transform = architecture.transform(n)
         if transform is not None:
@@ -109,14 +117,15 @@ def _config(
     _check_layers(f"{name}.block_count", found["block_count"], tensors)
     width, heads = found["embedding_length"], found["attention.head_count"]
     head = found.get("attention.key_length") or width // max(heads, 1)
-    share = _share(f"{name}.rope.dimension_count", metadata, head)
-    if "partial_rotary_factor" in known:
-        config["partial_rotary_factor"] = share
-    elif share != architecture.share:
-        raise FormatError(
-            f"{name}.rope.dimension_count is {share * head:g}, which differs from a head's {head} "
-            "features"
-        )
+    if "rope.dimension_count" not in keys.values():
+        share = _share(f"{name}.rope.dimension_count", metadata, head)
+        if "partial_rotary_factor" in known:
+            config["partial_rotary_factor"] = share
+        elif share != architecture.share:
+            raise FormatError(
+                f"{name}.rope.dimension_count is {share * head:g}, which differs from a head's "
+                f"{head} features"
+            )
     scaling = _scaling(name, metadata, tensors)
     if scaling:
         config["rope_scaling"] = scaling
@@ -169,6 +178,8 @@ def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> di
     found = {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
     for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
         found[ours] = metadata.get(f"{key}.{theirs}")
+    if isinstance(share := metadata.get(f"{key}.yarn_log_multiplier"), float):
+        found["mscale"] = found["mscale_all_dim"] = float(np.float32(share)) * 10
     return {k: v for k, v in found.items() if v is not None}
 
 

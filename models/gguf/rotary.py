@@ -46,7 +46,7 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
         }, [divisors(_LONG, rope.long), divisors(_SHORT, rope.frequencies)]
     kinds = json.loads(spec.scaling or "{}")
     if kinds.get("rope_type", kinds.get("type")) == "yarn":
-        return _yarn(key, kinds, rope), []
+        return (_magnified if kind == "deepseek2" else _yarn)(key, kinds, rope), []
     if rope.amplitude != 1 or rope.stretch:
         raise LoadError(
             f"rotary positions scaled by {kinds.get('rope_type', kinds.get('type'))!r:.40} cannot "
@@ -66,12 +66,25 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
     return {}, []
 
 
-def _yarn(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
+def _magnified(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
+    """The keys of yarn of latent attention, whose scores have the amplitude."""
+    share, amplitude = float(scaling.get("mscale_all_dim") or 0), float(rope.amplitude)
+    if not share or amplitude != 1:
+        raise LoadError(
+            f"yarn with mscale_all_dim {share:g} and an amplitude of {amplitude:g} cannot be "
+            "written as GGUF of deepseek2: the amplitude must be 1",
+            hint="use the folder itself",
+        )
+    return _yarn(key, scaling, rope, 1.0) | {f"{key}.yarn_log_multiplier": np.float32(0.1 * share)}
+
+
+def _yarn(
+    key: str, scaling: Mapping[str, Any], rope: Rope, amplitude: float | None = None
+) -> dict[str, Any]:
     """The keys of yarn; LoadError where llama.cpp would scale cos and sin otherwise."""
     factor = float(scaling["factor"])
-    if not np.isclose(rope.amplitude, 0.1 * np.log(factor) + 1) or not scaling.get(
-        "truncate", True
-    ):
+    amplitude = 0.1 * np.log(factor) + 1 if amplitude is None else amplitude
+    if not np.isclose(rope.amplitude, amplitude) or not scaling.get("truncate", True):
         raise LoadError(
             "yarn with attention_factor, mscale or truncate cannot be written as GGUF",
             hint="use the folder itself",

@@ -14,7 +14,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import cuda, nn, optim, special, utils
+from rushlight.core import autograd, cuda, fft, linalg, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -34,6 +34,8 @@ from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.basis.dtype import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -48,6 +50,8 @@ from rushlight.core.basis.dtype import (
     uint32,
 )  # fmt: skip
 from rushlight.core.basis.dtype import bool_ as bool
+from rushlight.core.basis.dtype import complex64 as cfloat
+from rushlight.core.basis.dtype import complex128 as cdouble
 from rushlight.core.basis.dtype import float16 as half
 from rushlight.core.basis.dtype import float32 as float
 from rushlight.core.basis.dtype import float64 as double
@@ -55,6 +59,7 @@ from rushlight.core.basis.dtype import int16 as short
 from rushlight.core.basis.dtype import int32 as int
 from rushlight.core.basis.dtype import int64 as long
 from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatError, LoadError
+from rushlight.core.basis.layout import Size
 from rushlight.core.basis.limits import finfo, iinfo
 from rushlight.core.basis.quantized import *  # noqa: F403
 from rushlight.core.functional.declared import *  # noqa: F403
@@ -62,15 +67,15 @@ from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
-from rushlight.core.tensor import autograd
-from rushlight.core.tensor.autograd import (
+from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
     no_grad,
     set_grad_enabled,
 )
-from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
@@ -79,22 +84,27 @@ from rushlight.models import pipeline, quantize
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
-    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, autograd,
-    special, cuda,
+    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
+    autograd, autograd.function, autograd.functional, autograd.graph,
+    special, linalg, fft, cuda,
 ):  # fmt: skip
-    _sys.modules[_module.__name__.replace(".core.tensor.", ".").replace(".core.", ".")] = _module
+    _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "compile", "cuda", "debug", "device",
-    "device_async", "devices", "double", "e", "enable_grad", "errors", "finfo", "float", "float16",
+    "Size",
+    "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "cdouble", "cfloat", "compile",
+    "complex64", "complex128", "cuda", "debug", "device",
+    "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
+    "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
-    "get_linear_mode", "get_num_threads", "half", "iinfo", "inf",
+    "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "jit", "linear_mode", "load", "long", "manual_seed",
-    "models", "nan",
+    "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
+    "manual_seed", "models", "nan",
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
+    "set_printoptions",
     "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
@@ -104,5 +114,4 @@ if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
         """A name that is not there: AttributeError with those that are near."""
-        near = ", ".join(errors.nearest(name, __all__))
-        raise AttributeError(f"rushlight has no {name}" + (f"; near: {near}" if near else ""))
+        raise errors.absent("rushlight", name, __all__)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,11 @@ import pytest
 
 import rushlight as rl
 
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
            "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
-           "special cuda").split()  # fmt: skip
+           "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
+           "fft cuda").split()  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -81,3 +86,65 @@ def test_batches() -> None:
     assert rl.equal(rl.cat([x for x, _ in batches])[:, 0], seen * 2)
     with pytest.raises(ValueError, match="num_workers=2 is not supported"):
         rl.utils.data.DataLoader(data, num_workers=2)
+
+
+def test_a_shape_is_a_size() -> None:
+    shape = rl.zeros(2, 3, 4).shape
+    cases: list[tuple[Any, tuple[int, ...]]] = [
+        (shape, (2, 3, 4)), (shape[1:], (3, 4)), (shape + (5,), (2, 3, 4, 5)),
+        ((5,) + shape[:1], (5, 2)), (shape[:1] * 2, (2, 2)), (rl.Size([6]), (6,)),
+        (rl.zeros(shape[1:]).size(), (3, 4)),
+    ]  # fmt: skip
+    for found, expected in cases:
+        assert type(found) is rl.Size and found == expected and hash(found) == hash(expected)
+        assert found.numel() == math.prod(expected)
+    assert shape[-1] == 4 and rl.Size().numel() == 1 and repr(shape) == "(2, 3, 4)"
+
+
+def test_print_options() -> None:
+    try:
+        x = rl.tensor([1.23456, 2.5])
+        rl.set_printoptions(precision=2)
+        assert repr(x) == "tensor([1.23, 2.50])"
+        rl.set_printoptions(sci_mode=True)
+        assert repr(x) == "tensor([1.23e+00, 2.50e+00])" and repr(x * 0) == "tensor([0., 0.])"
+        rl.set_printoptions(threshold=5, edgeitems=1)
+        assert repr(rl.arange(9)) == "tensor([0,  ..., 8])"
+        rl.set_printoptions(profile="full", linewidth=30)
+        assert repr(rl.arange(9)) == "tensor([0, 1, 2, 3, 4, 5, 6,\n        7, 8])"
+        assert rl.get_printoptions()["linewidth"] == 30
+        with pytest.raises(ValueError, match="profile is 'long'; it must be one of default, short"):
+            rl.set_printoptions(profile="long")
+    finally:
+        rl.set_printoptions(profile="default")
+    assert repr(x) == "tensor([1.2346, 2.5000])"
+
+
+# --- docs/torch.md ------------------------------------------------------------------------------
+
+
+def _rows() -> dict[str, list[str]]:
+    lines = (ROOT / "docs" / "torch.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {cells[0]: cells[1:] for cells in rows if len(cells) == 5 and cells[0] != "torch"}
+
+
+@pytest.mark.native
+def test_the_table_of_torchs_names_is_true() -> None:
+    names = json.loads((ROOT / "tests/core/data/torch_names.json").read_text(encoding="utf-8"))
+    rows = _rows()
+    rows.pop("---")
+    assert list(rows) == list(names) and len(names) > 500
+    refused = 0
+    for name, places in names.items():
+        function, method, in_place, reason = rows[name]
+        for place in places:
+            written = place.endswith("_") and not place.endswith("__")
+            cell = function if place.startswith("torch.") else in_place if written else method
+            try:
+                reduce(getattr, place.removeprefix("torch.").split("."), rl)
+                assert cell == "yes", f"{place} is here; run make format"
+            except AttributeError:
+                refused += 1
+                assert cell == "refused" and len(reason) > 10, f"{place} is missing"
+    assert refused < 80

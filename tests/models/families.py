@@ -258,6 +258,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         hidden_activation="silu", sliding_window=4, final_logit_softcapping=7.0,
         layer_types=["full_attention", "sliding_attention", "sliding_attention"],
     )),
+    "gemma3n-gguf": ("Gemma3nForCausalLM", _sized(
+        "gemma3n_text", head_dim=10, vocab_size_per_layer_input=120, num_kv_shared_layers=0,
+        sliding_window=5, tie_word_embeddings=True, intermediate_size=768,
+        activation_sparsity_pattern=[0.95] * 3,
+    )),
     "phi": ("PhiForCausalLM", _sized("phi", num_key_value_heads=6)),
     "phi-tied": ("PhiForCausalLM", _sized(
         "phi", num_key_value_heads=3, hidden_act="gelu",
@@ -640,6 +645,16 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "deepseek_v3", q_lora_rank=None, n_routed_experts=6, num_experts_per_tok=2, n_group=1,
         topk_group=1, norm_topk_prob=False, rope_interleave=False, tie_word_embeddings=True,
         first_k_dense_replace=2, n_shared_experts=2,
+        rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
+    )),
+    "deepseek_v2-gguf": ("DeepseekV2ForCausalLM", _latent(
+        "deepseek_v2", q_lora_rank=20, qk_nope_head_dim=8, n_routed_experts=7,
+        num_experts_per_tok=3, n_shared_experts=1, tie_word_embeddings=True,
+        rope_parameters=_YARN | {"mscale": 0.7, "mscale_all_dim": 0.7},
+    )),
+    "deepseek_v3-gguf": ("DeepseekV3ForCausalLM", _latent(
+        "deepseek_v3", q_lora_rank=None, n_routed_experts=6, num_experts_per_tok=2, n_group=1,
+        topk_group=1, norm_topk_prob=False, n_shared_experts=2, first_k_dense_replace=2,
         rope_parameters=_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
     )),
     # These are of make_rwkv_goldens.py.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,9 +13,12 @@ import numpy.typing as npt
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.weights.gguf import load_gguf
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
 from rushlight.models.families import families
+from rushlight.models.families.text import gemma3n
 from rushlight.models.gguf.quantize import dequantize
+from rushlight.models.loading import from_gguf
 
 Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
@@ -26,7 +30,8 @@ ROWS = (
     "stablelm-norms", "mistral-yarn", "mixtral-tied", "gpt2", "gpt_bigcode", "gpt_neox", "bloom",
     "falcon", "mpt", "glm4", "mamba", "mamba2", "gpt_oss-gguf", "llama4-gguf",
     "cohere2-gguf", "chatglm-gguf", "granitemoe", "granitemoe-biases",
-    "lfm2", "falcon_h1",
+    "lfm2", "falcon_h1", "deepseek_v2", "deepseek_v2-gguf", "deepseek_v3", "deepseek_v3-gguf",
+    "gemma3n-gguf",
 )  # fmt: skip
 pytestmark = pytest.mark.native
 
@@ -82,6 +87,9 @@ def test_the_file_gives_the_published_logits(
         ("gpt2-layers", r"its layers\[0\].attention.scale is 0.28.*, .* gpt2 means None"),
         ("gpt_bigcode-heads", r"attention.kv_heads is 4, .* starcoder means 1"),
         ("falcon_h1-norms", "in_proj.bias' has no name in GGUF"),
+        ("gemma3n", "its streams, features, rank, active and correct scale is"),
+        ("deepseek_v2-groups", "biases cannot be written as GGUF of deepseek2"),
+        ("deepseek_v3-halves", "interleaved is False, .* deepseek2 means True"),
         ("mixtral", r"its layers\[0\].attention.window is 4, .* llama means None"),
     ],
 )
@@ -103,3 +111,49 @@ def test_positions_that_llama_cpp_would_lose_are_refused(table: ModuleType, tmp_
     (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(rl.LoadError, match="'llama3' cannot be written as GGUF of falcon-h1"):
         dequantize(made, tmp_path / "x.gguf", type="f32")
+
+
+def test_older_files_have_the_latents_projection_in_one(table: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "x.gguf"
+    dequantize(folder("deepseek_v2", table, tmp_path / "model"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    golden = load_safetensors(DATA / "deepseek_v2.safetensors")["out"].numpy()
+    for layer in range(3):
+        k, v = (tensors.pop(f"blk.{layer}.attn_{n}_b.weight") for n in "kv")
+        tensors[f"blk.{layer}.attn_kv_b.weight"] = rl.cat([k.transpose(1, 2), v], 1).reshape(-1, 16)
+    key = "deepseek2.attention."
+    metadata = {k: v for k, v in metadata.items() if not k.endswith("_mla")} | {
+        f"{key}key_length": 14, f"{key}value_length": 9,
+    }  # fmt: skip
+    found = from_gguf(metadata, tensors)(rl.tensor(table.ids_of(golden.shape[-1])))
+    np.testing.assert_allclose(found.detach().numpy(), golden, rtol=1e-4, atol=5e-5)
+    half = {n: t for n, t in tensors.items() if "attn_kv_b" not in n} | {
+        f"blk.{i}.attn_k_b.weight": rl.ones(4, 16, 8) for i in range(3)
+    }
+    with pytest.raises(rl.FormatError, match="k_b_proj.weight, but no .*v_b_proj"):
+        from_gguf(metadata, half)
+
+
+def test_layers_share_keys_as_in_llama_cpp(
+    table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    # Its first ten layers have sparse gates by a spread over n - 1, which few gates would show.
+    config = dict(table.ROWS["gemma3n-gguf"][1]) | {
+        "num_hidden_layers": 21, "num_kv_shared_layers": 1, "intermediate_size": 56,
+        "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 11,
+    }  # fmt: skip
+    quiet = re.compile(r"layers\.\d\.post_feedforward")
+    shapes = {n: p.shape for n, p in gemma3n.build(dict(config), ()).named_parameters()}
+    tensors = {n: table.values_of(n, s) * (not quiet.search(n)) for n, s in shapes.items()}
+    # A checkpoint may hold keys that no layer reads.
+    tensors["model.layers.20.self_attn.k_proj.weight"] = np.ones((20, 48), np.float32)
+    made = tmp_path / "model"
+    made.mkdir()
+    save_safetensors({n: rl.tensor(t) for n, t in tensors.items()}, made / "model.safetensors")
+    (made / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    dequantize(made, tmp_path / "x.gguf", type="f32")
+    ids = table.ids_of(131)
+    with rl.no_grad():
+        ours = rl.models.load(tmp_path / "x.gguf")(rl.tensor(ids)).numpy()[0, -1]
+    with llama_cpp.model(tmp_path / "x.gguf", context=64) as theirs:
+        assert np.abs(theirs.logits(ids[0]) - ours).max() < 1e-3 * np.abs(ours).max()

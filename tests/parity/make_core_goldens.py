@@ -7,8 +7,8 @@ Run with a Python that has torch (2.13 made the files that are committed):
 A case is a line or more of Python over the name `T`, which is torch here and rushlight in the
 test, and `N`, a maker of numbers; most stand in core_cases.txt. Its last line is an expression: a
 tensor, several, a string or a number. A case whose torch raises must raise in rushlight too.
-`may_raise` marks the cases where rushlight may refuse (an in-place write through a view) but may
-never give another value.
+`may_raise` marks the cases where rushlight may refuse (a write through a view taken under no_grad)
+but may never give another value.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch.nn.utils.prune  # not imported by torch itself
 
 OUT = Path(__file__).resolve().parents[1] / "core" / "data"
 
@@ -66,6 +67,46 @@ def M(module, *given):
     grads = [x.grad for x in given if "float" in str(x.dtype) and x.grad is not None]
     own = [p.grad for p in module.parameters()][:2]
     return (found.detach(), *grads, *own)
+"""
+
+# What cases of linear algebra use besides: numbers in float64, matrices that are not singular,
+# positive ones, and results with their first and second derivatives.
+MATRICES = """
+def D(*shape, seed=1):
+    return N(*shape, seed=seed, dtype=T.float64)
+
+
+def S(*shape):
+    return D(*shape, shape[-1]) + 4 * T.eye(shape[-1], dtype=T.float64)
+
+
+def P(*shape):
+    return S(*shape) @ S(*shape).mT
+
+
+def G2(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = call(*given)
+    first = T.autograd.grad((found * N(*found.shape, seed=7)).sum(), given, create_graph=True)
+    second = T.autograd.grad(sum((g * g).sum() for g in first), given, allow_unused=True)
+    return [x.detach() for x in (found, *first, *second) if x is not None]
+
+
+def C(*shape, seed=1):
+    return T.complex(D(*shape, seed=seed), D(*shape, seed=seed + 1))
+
+
+def R(x):
+    return T.view_as_real(x.resolve_conj()) if T.is_complex(x) else x
+
+
+def GC(call, *given):
+    given = [x.detach().requires_grad_() for x in given]
+    found = R(call(*given))
+    first = T.autograd.grad((found * found * N(*found.shape, seed=7)).sum(), given,
+                            create_graph=True)
+    second = T.autograd.grad(sum((R(g) * R(g)).sum() for g in first), given, allow_unused=True)
+    return [R(x.detach()) for x in (found, *first, *second) if x is not None]
 """
 
 
@@ -266,12 +307,86 @@ def aliasing() -> list[Case]:
     head = "p = N(3, 2, grad=True)\nw = N(3, 2, seed=2, grad=True)\nx = p * 2\n"
     for body in listed("aliasing of two leaves"):
         code = head + body.replace("; ", "\n") + "\n(p.grad, w.grad)"
-        cases.append(case(code, "several", may_raise=True))
+        cases.append(case(code, "several"))
     head = "p = N(3, 2, grad=True)\nw = N(3, 2, seed=2)\n"
     for body in listed("aliasing"):
-        through_view = "b = " in body or "v += 1\n(p" in body
-        cases.append(case(head + body, "several", may_raise=through_view))
+        frozen = "v = p[0]\nv += 1\n(p" in body
+        cases.append(case(head + body, "several", may_raise=frozen))
     return cases
+
+
+# Functions with gradients of their own, for the cases of `graphs`.
+FUNCTIONS = """
+class Power(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, n):
+        out = x**n
+        ctx.save_for_backward(x, out)
+        ctx.n = n
+        return out
+
+    @staticmethod
+    def backward(ctx, g):
+        x, out = ctx.saved_tensors
+        return g * ctx.n * out / x, None
+
+
+class Both(T.autograd.Function):
+    @staticmethod
+    def forward(a, b):
+        return a * b, a + b, a > 0
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.mark_non_differentiable(output[2])
+
+    @staticmethod
+    def backward(ctx, g, h, k):
+        a, b = ctx.saved_tensors
+        assert not k.any()
+        return g * b + h, g * a + h if ctx.needs_input_grad[1] else None
+
+
+class Triple(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x.mul_(3))
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+class Wrong(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class Once(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @T.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return g * 2 * ctx.saved_tensors[0]
+"""
+
+
+def graphs() -> list[Case]:
+    """Hooks, modes, derivatives of functions, and Functions with gradients of their own."""
+    head = "p = N(3, 2, grad=True)\nw = N(3, 2, seed=2)\n"
+    own = [FUNCTIONS + head + body for body in listed("functions of one's own")]
+    return [case(code, "several") for code in [head + b for b in listed("graphs")] + own]
 
 
 def attentions() -> list[Case]:
@@ -390,13 +505,23 @@ def modules() -> list[Case]:
     return [case(code, "several") for code in listed("modules")]
 
 
+def linalg() -> list[Case]:
+    """Linear algebra with first and second derivatives."""
+    return [case(code, "several") for code in listed("linalg")]
+
+
+def transforms() -> list[Case]:
+    """Complex numbers, Fourier transforms and spectrograms, with both derivatives."""
+    return [case(code, "several") for code in listed("transforms")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
 def run(code: str) -> Any:
     """The value of the last line of `code`."""
     names: dict[str, Any] = {"T": T}
-    exec(PRELUDE, names)
+    exec(PRELUDE + MATRICES, names)
     body = ast.parse(code)
     last = body.body.pop()
     assert isinstance(last, ast.Expr), code
@@ -407,6 +532,7 @@ def run(code: str) -> Any:
 def packed(value: Any) -> Any:
     """A value as JSON: tensors as dtype, shape and numbers, nan and infinities as strings."""
     if isinstance(value, torch.Tensor):
+        value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
         flat = value.detach().reshape(-1)
         narrow = value.dtype.is_floating_point and value.dtype is not torch.float64
         # The shortest digits that say the same float32.
@@ -432,10 +558,14 @@ def expected(case: Case) -> Case:
 def main() -> None:
     """Write every file."""
     warnings.simplefilter("ignore")
-    groups = (promotion, indexing, reductions, printing, aliasing, attentions, convolutions)
+    groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions)
     for group in (*groups, functions, composites, networks, modules):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
+    prelude = PRELUDE + MATRICES
+    for group in (linalg, transforms):
+        cases = [expected(c) for c in group()]
+        write(group.__name__, {"torch": torch.__version__, "prelude": prelude, "cases": cases})
     write("rounding", {"torch": torch.__version__, "cases": rounding()})
 
 

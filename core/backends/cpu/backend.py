@@ -16,6 +16,7 @@ from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
     conv_kernels,
+    linalg,
     nn_kernels,
     numpy_kernels,
     recurrence,
@@ -43,6 +44,7 @@ KERNELS: dict[str, Callable[..., None]] = {
     **recurrence.KERNELS,
     **conv_kernels.KERNELS,
     **window_kernels.KERNELS,
+    **linalg.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES
@@ -122,16 +124,17 @@ class CpuBackend:
     ) -> None:
         """Run the op `name` into `out`, which may be the first input."""
         if simd.library is not None:
-            words = prepared.message(name, inputs, out, attrs)
-            if words is None:
-                record = lowering.record(name, inputs, out, attrs)
-                words = None if record is None else simd.library.message([record])[0]
-            if words is not None:
-                try:
+            try:
+                words = prepared.message(name, inputs, out, attrs)
+                if words is not None:
                     simd.library.run(words, (name,))
                     return
-                except (IndexError, SizeError, simd.Refused):
-                    pass  # `bind` names shape and index, and takes other operands
+                record = lowering.record(name, inputs, out, attrs)
+                if record is not None:
+                    simd.run([record], [name])
+                    return
+            except (IndexError, SizeError, simd.Refused):
+                pass  # `bind` names shape and index, and takes other operands
         try:
             with np.errstate(all="ignore"):
                 self.bind(name, inputs, out, attrs)()
@@ -272,6 +275,8 @@ def _compute(name: str, out: Array, arrays: Sequence[Any], attrs: Mapping[str, A
 
 
 def _cast(out: Array, x: Array) -> None:
+    if x.dtype.kind == "c" and out.dtype.kind not in "cb":
+        x = x.real
     if out.dtype.kind not in "iu" or x.dtype.kind != "f":
         np.copyto(out, x, casting="unsafe")
         return

@@ -65,6 +65,7 @@ class Emitter:
     def __init__(self, op: str, recorder: Recorder, pool: Pool, status: Status) -> None:
         self.op, self.recorder, self.pool = op, recorder, pool
         self.status = status
+        self.blamed = op  # what the error of an index out of range names
         self.limits = recorder.port.limits
         self.features = recorder.port.features
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rushlight.core.basis.dtype import DType, as_dtype, int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import where
@@ -29,7 +30,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     """A view of the diagonals of two dims as the last dim; `offset` > 0 is above the main one."""
     a, b = (normalize_dim("diagonal", d, x.shape) for d in (dim1, dim2))
     if a == b or x.ndim < 2:
-        raise ValueError(f"diagonal: dims {dim1} and {dim2} of {x.shape} must be two")
+        raise ShapeError(f"diagonal: dims {dim1} and {dim2} of {x.shape} must be two")
     rest = [d for d in range(x.ndim) if d not in (a, b)]
     count, steps = _length(x.shape[a], x.shape[b], offset), x.layout.strides
     first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if count else 0
@@ -46,7 +47,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     rank = x.ndim + 1
     a, b = (d % rank if -rank <= d < rank else rank for d in (dim1, dim2))
     if a == b or rank in (a, b):
-        raise ValueError(f"diag_embed: dims {dim1} and {dim2} are not two of {rank}")
+        raise ShapeError(f"diag_embed: dims {dim1} and {dim2} are not two of {rank}")
     if a > b:
         a, b, offset = b, a, -offset
     n = x.shape[-1] + abs(offset)
@@ -70,7 +71,7 @@ def _padded(x: Tensor, offset: int) -> Tensor:
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
     if x.ndim not in (1, 2):
-        raise ValueError(f"diag: x is {x.shape}; it must have 1 or 2 dims")
+        raise ShapeError(f"diag: x is {x.shape}; it must have 1 or 2 dims")
     return diag_embed(x, diagonal) if x.ndim == 1 else _diagonal(x, diagonal)
 
 
@@ -89,7 +90,7 @@ def diagflat(x: Tensor, offset: int = 0) -> Tensor:
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
-        raise ValueError(f"trace: x is {x.shape}; it must have 2 dims")
+        raise ShapeError(f"trace: x is {x.shape}; it must have 2 dims")
     return diagonal(x).sum()
 
 
@@ -103,7 +104,7 @@ def diagonal_scatter(
     n, m = x.shape[a], x.shape[b]
     count = _length(n, m, offset)
     if src.shape[-1:] != (count,):
-        raise ValueError(f"diagonal_scatter: src is {src.shape}; the diagonal has {count}")
+        raise ShapeError(f"diagonal_scatter: src is {src.shape}; the diagonal has {count}")
     rest = [d for d in range(x.ndim) if d not in (a, b)]
     shape = [x.shape[d] for d in rest]
     flat = x.permute(*rest, a, b).reshape(*shape, n * m)

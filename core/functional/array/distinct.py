@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 
 def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape: Any) -> Any:
-    """Rows (n, k) without those equal to the one before; `at` is where each row came from."""
+    """Rows (n, k), or elements (n,), that differ from the one before; `at`: where each was."""
     n = rows.shape[0]
     one = full((min(1, n),), True, dtype="bool", device=rows.device)
-    starts = cat([one, (rows[1:] != rows[:-1]).any(1)])
-    group = starts.to(int64).cumsum(0) - 1
+    differs = rows[1:] != rows[:-1]
+    starts = cat([one, differs.any(1) if rows.ndim == 2 else differs])
     first = starts.nonzero().reshape(-1)
     found: list[Tensor] = [rows[first]]
     if inverse:
+        group = starts.to(int64).cumsum(0) - 1
         own = group if at is None else zeros(
             n, dtype=int64, device=rows.device).scatter(0, at, group)  # fmt: skip
         found.append(own.reshape(*shape))
@@ -34,22 +35,23 @@ def _grouped(rows: Tensor, at: Tensor | None, inverse: bool, counts: bool, shape
 
 def _unique(x: Tensor, ordered: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
     if dim is None:
-        rows, shape = x.reshape(x.numel(), 1), x.shape
+        rows, shape = x.reshape(x.numel()), x.shape
     else:
         d = normalize_dim("unique", dim, x.shape)
         moved = x.transpose(0, d)
-        shape = (x.shape[d],)
+        shape = x.shape[d : d + 1]
         rows = moved.reshape(x.shape[d], x.numel() // max(x.shape[d], 1))
     at = None
     if ordered:
-        at = arange(rows.shape[0], device=x.device)
-        for column in reversed(rows.unbind(1)):  # stable, so the first column decides
-            at = at[column[at].argsort(0)]
+        if dim is None:
+            at = rows.argsort(0)
+        else:
+            at = arange(rows.shape[0], device=x.device)
+            for column in reversed(rows.unbind(1)):  # stable, so the first column decides
+                at = at[column[at].argsort(0)]
         rows = rows[at]
     found = _grouped(rows.detach(), at, inverse, counts, shape)
-    if dim is None:
-        found[0] = found[0].reshape(-1)
-    else:
+    if dim is not None:
         found[0] = found[0].reshape(-1, *moved.shape[1:]).transpose(0, d)
     return found[0] if len(found) == 1 else tuple(found)
 

@@ -8,6 +8,7 @@ from itertools import combinations_with_replacement as _with_replacement
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.pieces import repeat, split, stack
 from rushlight.core.functional.shapes import broadcast_tensors
@@ -159,9 +160,9 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Ten
 
 def _split(name: str, x: Tensor, sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     if x.ndim < least:
-        raise ValueError(f"{name}: x is {x.shape}; it must have at least {least} dims")
+        raise ShapeError(f"{name}: x is {x.shape}; it must have at least {least} dims")
     if isinstance(sections, int) and (sections < 1 or x.shape[dim] % sections):
-        raise ValueError(f"{name}: {sections} parts do not divide {x.shape[dim]}")
+        raise ShapeError(f"{name}: {sections} parts do not divide {x.shape[dim]}")
     return tensor_split(x, sections, dim)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes as _broadcast
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import linspace, of_data
@@ -29,7 +30,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     old = [normalize_dim("movedim", d, x.shape) for d in _list(source)]
     new = [normalize_dim("movedim", d, x.shape) for d in _list(destination)]
     if len(old) != len(new) or len({*old}) != len(old) or len({*new}) != len(new):
-        raise ValueError(f"movedim: {source} cannot be moved to {destination}")
+        raise ShapeError(f"movedim: {source} cannot be moved to {destination}")
     rest = iter([d for d in range(x.ndim) if d not in old])
     placed = dict(zip(new, old, strict=True))
     return permute(x, *(placed[d] if d in placed else next(rest) for d in range(x.ndim)))
@@ -40,7 +41,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 def fliplr(x: Tensor) -> Tensor:
     """A copy with the elements of dim 1 in reverse."""
     if x.ndim < 2:
-        raise ValueError(f"fliplr: x is {x.shape}; it must have at least 2 dims")
+        raise ShapeError(f"fliplr: x is {x.shape}; it must have at least 2 dims")
     return flip(x, 1)
 
 
@@ -49,7 +50,7 @@ def fliplr(x: Tensor) -> Tensor:
 def flipud(x: Tensor) -> Tensor:
     """A copy with the elements of dim 0 in reverse."""
     if x.ndim < 1:
-        raise ValueError("flipud: x is 0-d; it must have at least 1 dim")
+        raise ShapeError("flipud: x is 0-d; it must have at least 1 dim")
     return flip(x, 0)
 
 
@@ -59,7 +60,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned k times by 90 degrees from the first of `dims` to the second; a copy."""
     a, b = (normalize_dim("rot90", d, x.shape) for d in dims)
     if a == b:
-        raise ValueError(f"rot90: dims {tuple(dims)} must differ")
+        raise ShapeError(f"rot90: dims {tuple(dims)} must differ")
     k %= 4
     if k == 0:
         return x.clone()
@@ -113,13 +114,13 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     if x.shape == shape != ():
         return x
     if len(shape) > x.ndim:
-        raise ValueError(f"sum_to_size: {shape} has more dims than {x.shape}")
+        raise ShapeError(f"sum_to_size: {shape} has more dims than {x.shape}")
     more = x.ndim - len(shape)
     x = x.sum(list(range(more))) if more or not shape else x
     dims = [d for d, n in enumerate(shape) if n == 1 and x.shape[d] != 1]
     x = x.sum(dims, True) if dims else x
     if x.shape != shape:
-        raise ValueError(f"sum_to_size: {x.shape} does not broadcast from {shape}")
+        raise ShapeError(f"sum_to_size: {x.shape} does not broadcast from {shape}")
     return x
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.ops.binary import Binary, div, maximum, minimum, mul, where
@@ -48,7 +49,7 @@ def scatter_reduce(
         raise ValueError(f"scatter_reduce: reduce is {reduce!r}; supported: sum, prod, mean, amax, "
                          "amin")  # fmt: skip
     if src.dtype is not x.dtype:
-        raise TypeError(f"scatter_reduce: src is {src.dtype.name}, x {x.dtype.name}")
+        raise TypeMismatch(f"scatter_reduce: src is {src.dtype.name}, x {x.dtype.name}")
     d = normalize_dim("scatter_reduce", dim, x.shape)
     if x.ndim == 0:
         flat = scatter_reduce(x.reshape(1), 0, index.reshape(-1), src.reshape(-1), reduce,
@@ -106,6 +107,6 @@ def index_reduce(
     d = normalize_dim("index_reduce", dim, x.shape)
     want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
     if source.shape != want:
-        raise ValueError(f"index_reduce: source is {source.shape}; it must be {want}")
+        raise ShapeError(f"index_reduce: source is {source.shape}; it must be {want}")
     at = index.reshape(*[-1 if k == d else 1 for k in range(x.ndim)]).expand(*want)
     return scatter_reduce(x, d, at, source, reduce, include_self=include_self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes, normalize_dim
 from rushlight.core.functional.creation import full_like
 from rushlight.core.functional.picking import sort
@@ -57,7 +58,7 @@ def slice_scatter(
 def _key(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Any]:
     d = normalize_dim(name, dim, x.shape)
     if index.dtype.kind not in "ui" or index.ndim > 1:
-        raise ValueError(f"{name}: index is {index.dtype.name} {index.shape}; it must be 1-d "
+        raise ShapeError(f"{name}: index is {index.dtype.name} {index.shape}; it must be 1-d "
                          "integers")  # fmt: skip
     return d, (slice(None),) * d + (index.reshape(-1),)
 
@@ -180,10 +181,11 @@ def fill(x: Tensor, value: TensorLike) -> Tensor:
 
 
 @network
-def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at each class and 0 elsewhere, int64 (*x.shape, classes); -1 reads the largest class."""
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at each class and 0 elsewhere, int64 (*shape, classes); -1 reads the largest class."""
+    x = tensor
     if x.dtype is not int64:
-        raise TypeError(f"one_hot: {x.dtype.name} is not int64; use x.long()")
+        raise TypeMismatch(f"one_hot: {x.dtype.name} is not int64; use x.long()")
     least, most = (int(v.item()) for v in (x.amin(), x.amax())) if x.numel() else (0, -1)
     count = most + 1 if num_classes == -1 else num_classes
     if least < 0 or most >= count or count < 1:

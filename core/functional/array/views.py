@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.dtype import DType, as_dtype, float32
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Layout
 from rushlight.core.functional.array.diagonals import diagonal
 from rushlight.core.functional.array.joining import split_with_sizes
@@ -87,7 +88,9 @@ def _reshaped(x: Tensor, found: Tensor) -> Tensor:
     """x with the layout and history of a view of it."""
     if x.requires_grad and x.node is None and autograd.is_grad_enabled():
         raise RuntimeError("a leaf that requires grad cannot change its shape in place")
-    x.layout, x.node, x.requires_grad = found.layout, found.node, found.requires_grad
+    if x.is_view:
+        x.chain = getattr(found, "chain", None)
+    x.layout, x.node, x.needs_grad = found.layout, found.node, found.needs_grad
     return x
 
 
@@ -120,7 +123,7 @@ def as_strided_scatter(
     offset = x.layout.offset if storage_offset is None else storage_offset
     own = as_strided(x.clone(), size, stride, offset)
     if src.shape != own.shape:
-        raise ValueError(f"as_strided_scatter: src is {src.shape}; it must be {own.shape}")
+        raise ShapeError(f"as_strided_scatter: src is {src.shape}; it must be {own.shape}")
     flat, at = x.reshape(-1), places(x, own.layout)
     return flat.index_copy(0, at, src.to(x.dtype).reshape(-1)).reshape(*x.shape)
 

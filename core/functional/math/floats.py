@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rushlight.core.basis.dtype import int32, int64
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.basis.limits import finfo
 from rushlight.core.ops.binary import floor_divide, mul, remainder, where
@@ -17,7 +18,7 @@ from rushlight.core.ops.indexing import nonzero
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.movement import pad
 from rushlight.core.ops.reduce import widened
-from rushlight.core.ops.unary import abs, floor, isfinite, isnan, log2
+from rushlight.core.ops.unary import abs, floor, isfinite, isnan, log2, turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -52,7 +53,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
 def frexp(x: Tensor) -> Frexp:
     """(mantissa, exponent), the exponent int32; 0, inf and nan are mantissas with exponent 0."""
     if not x.dtype.is_floating_point:
-        raise TypeError(f"frexp: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"frexp: {x.dtype.name} is not a floating dtype")
     wide = widened(x)
     _, e = _parts(wide)
     half = floor(e / 2)
@@ -65,7 +66,9 @@ def nextafter(x: Tensor, other: Tensor) -> Tensor:
     """The next number of the dtype from x towards `other`; float32 and float64."""
     a, b = operands("nextafter", x, other)
     if a.dtype.name not in ("float32", "float64"):
-        raise TypeError(f"nextafter: {a.dtype.name} is not supported; supported: float32, float64")
+        raise TypeMismatch(
+            f"nextafter: {a.dtype.name} is not supported; supported: float32, float64"
+        )
     info = finfo(a.dtype)
     digits = 53 if a.dtype.itemsize == 8 else 24
     low = math.frexp(info.tiny)[1]
@@ -92,7 +95,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """x with each slice of `dim` whose p-norm is above `maxnorm` scaled down to it."""
     d = normalize_dim("renorm", dim, x.shape)
     if x.ndim < 2:
-        raise ValueError(f"renorm: x is {x.shape}; it must have at least 2 dims")
+        raise ShapeError(f"renorm: x is {x.shape}; it must have at least 2 dims")
     size = widened(x).norm(p, [k for k in range(x.ndim) if k != d], True)
     scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
     return (x * scale).to(x.dtype)
@@ -102,7 +105,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The index along each dim of `shape` of flat indices."""
     if indices.dtype.kind not in "ui":
-        raise TypeError(f"unravel_index: {indices.dtype.name} is not an integer dtype")
+        raise TypeMismatch(f"unravel_index: {indices.dtype.name} is not an integer dtype")
     found = []
     for n in reversed([shape] if isinstance(shape, int) else list(shape)):
         found.append(remainder(indices, n))
@@ -126,10 +129,17 @@ def constant_pad_nd(x: Tensor, pad_: Sequence[int], value: float = 0) -> Tensor:
 
 
 @public
-@also("conj", "resolve_conj", "resolve_neg", "real")
 @method()
 def conj_physical(x: Tensor) -> Tensor:
-    """x itself, as numbers here are real."""
+    """The complex conjugate; x itself where it is real."""
+    return turned(x)
+
+
+@public
+@also("resolve_neg")
+@method()
+def resolve_conj(x: Tensor) -> Tensor:
+    """x itself: a conjugate is never put off."""
     return x
 
 
@@ -138,5 +148,5 @@ def conj_physical(x: Tensor) -> Tensor:
 def is_nonzero(x: Tensor) -> bool:
     """Whether the one element is not zero; reads it."""
     if x.numel() != 1:
-        raise ValueError(f"is_nonzero: x is {x.shape}; it must have one element")
+        raise ShapeError(f"is_nonzero: x is {x.shape}; it must have one element")
     return bool(x.item())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dims
 from rushlight.core.functional.creation import linspace
 from rushlight.core.functional.math.statistics import searchsorted
@@ -47,7 +48,7 @@ def histogramdd(
     dims = points.shape[1]
     each = list(bins) if isinstance(bins, (list, tuple)) else [bins] * dims
     if len(each) != dims:
-        raise ValueError(f"histogramdd: bins has {len(each)} parts; x {x.shape} has {dims} dims")
+        raise ShapeError(f"histogramdd: bins has {len(each)} parts; x {x.shape} has {dims} dims")
     edges, place, inside, shape = [], None, None, []
     for d, one in enumerate(each):
         column = points[:, d].contiguous()
@@ -119,7 +120,7 @@ def gradient(
 def _gradient(x: Tensor, step: Any, d: int, order: int) -> Tensor:
     n = x.shape[d]
     if n < order + 1:
-        raise ValueError(f"gradient: dim {d} of {x.shape} must have {order + 1} elements")
+        raise ShapeError(f"gradient: dim {d} of {x.shape} must have {order + 1} elements")
     h = zeros(n - 1, dtype=x.dtype, device=x.device) + step if not is_tensor(step) else (
         step[1:] - step[:-1])  # fmt: skip
     h = h.reshape(*_along(d, x.ndim))

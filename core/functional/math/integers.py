@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.ops.binary import floor_divide, pow, remainder, where
 from rushlight.core.ops.common import TensorLike, operands
 from rushlight.core.ops.declare import method, public
@@ -20,7 +21,7 @@ def gcd(x: Tensor, other: Tensor) -> Tensor:
     """The greatest common divisor of integers, by Euclid's steps; not negative."""
     a, b = (abs(v) for v in operands("gcd", x, other))
     if a.dtype.is_floating_point or a.dtype.name == "bool":
-        raise TypeError(f"gcd: {a.dtype.name} is not an integer dtype")
+        raise TypeMismatch(f"gcd: {a.dtype.name} is not an integer dtype")
     # Each two steps halve the smaller number, so 1.45 steps per bit suffice.
     for _ in range(math.ceil(1.45 * 8 * a.dtype.itemsize) + 1):
         done = b == 0

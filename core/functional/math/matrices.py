@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
-from rushlight.core.functional.creation import eye
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.common import TensorLike
 from rushlight.core.ops.declare import method, public
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 def _check(name: str, dims: int, **tensors: Tensor) -> None:
     for what, x in tensors.items():
         if x.ndim != dims:
-            raise ValueError(f"{name}: {what} is {x.shape}; it must have {dims} dims")
+            raise ShapeError(f"{name}: {what} is {x.shape}; it must have {dims} dims")
 
 
 def _product(name: str, a: Tensor, b: Tensor) -> Tensor:
     if a.dtype is not b.dtype:
-        raise TypeError(f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()")
+        raise TypeMismatch(
+            f"{name}: {a.dtype.name} and {b.dtype.name} differ; convert one with .to()"
+        )
     return matmul(a, b)
 
 
@@ -44,7 +46,7 @@ def bmm(x: Tensor, mat2: Tensor) -> Tensor:
     """Products of (b, n, k) and (b, k, m): (b, n, m)."""
     _check("bmm", 3, x=x, mat2=mat2)
     if x.shape[0] != mat2.shape[0]:
-        raise ValueError(f"bmm: {x.shape} and {mat2.shape} differ in the number of matrices")
+        raise ShapeError(f"bmm: {x.shape} and {mat2.shape} differ in the number of matrices")
     return _product("bmm", x, mat2)
 
 
@@ -63,7 +65,7 @@ def dot(x: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors of one length, 0-d."""
     _check("dot", 1, x=x, tensor=tensor)
     if x.shape != tensor.shape:
-        raise ValueError(f"dot: lengths {x.shape[0]} and {tensor.shape[0]} differ")
+        raise ShapeError(f"dot: lengths {x.shape[0]} and {tensor.shape[0]} differ")
     return _product("dot", x, tensor)
 
 
@@ -153,7 +155,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over `dims`: a number of last dims of a and first of b, or two lists."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise ValueError(f"tensordot: dims is {dims}; {a.shape} and {b.shape} have fewer")
+            raise ShapeError(f"tensordot: dims is {dims}; {a.shape} and {b.shape} have fewer")
         left = list(range(a.ndim - dims, a.ndim))
         right = list(range(dims))
     else:
@@ -167,7 +169,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             elif b.shape[j] == 1 != a.shape[i]:
                 a = a.sum(i, keepdim=True)
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
-        raise ValueError(f"tensordot: dims {left} of {a.shape} and {right} of {b.shape} differ")
+        raise ShapeError(f"tensordot: dims {left} of {a.shape} and {right} of {b.shape} differ")
     free_a = [d for d in range(a.ndim) if d not in left]
     free_b = [d for d in range(b.ndim) if d not in right]
     count = 1
@@ -202,7 +204,7 @@ def _operand(x: Tensor, part: str, rank: int, order: str) -> tuple[Tensor, str]:
         own = x.ndim - len(part.replace("...", ""))
         part = part.replace("...", order[rank - own : rank] if own > 0 else "")
     if len(part) != x.ndim:
-        raise ValueError(f"einsum: {part!r} does not fit the shape {x.shape}")
+        raise ShapeError(f"einsum: {part!r} does not fit the shape {x.shape}")
     for letter in dict.fromkeys(part):
         while part.count(letter) > 1:
             i = part.index(letter)
@@ -259,7 +261,7 @@ def _pair(x: Tensor, mine: str, y: Tensor, other: str, later: set[str]) -> tuple
         if size.setdefault(c, n) == 1:
             size[c] = n
         if n not in (1, size[c]):
-            raise ValueError(f"einsum: {c!r} is {size[c]} in one operand and {n} in another")
+            raise ShapeError(f"einsum: {c!r} is {size[c]} in one operand and {n} in another")
     batch = [c for c in mine if c in other and c in later]
     summed = [c for c in mine if c in other and c not in later]
     left = [c for c in mine if c not in other]
@@ -304,27 +306,10 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         dim = next((d for d, n in enumerate(x.shape) if n == 3), -1)
     d = normalize_dim("cross", dim, x.shape)
     if x.shape[d] != 3 or other.shape[d] != 3:
-        raise ValueError(f"cross: dim {dim} of {x.shape} and {other.shape} must have 3 elements")
+        raise ShapeError(f"cross: dim {dim} of {x.shape} and {other.shape} must have 3 elements")
     a, b = x.unbind(d), other.unbind(d)
     parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return stack(parts, d)
-
-
-@public
-@method()
-def matrix_power(x: Tensor, n: int) -> Tensor:
-    """Square matrices (..., n, n) to an integer power, at least 0, by repeated squaring."""
-    if n < 0:
-        raise ValueError(f"matrix_power: n is {n}; negative powers need an inverse")
-    result: Tensor | None = None
-    while n:
-        if n & 1:
-            result = x if result is None else matmul(result, x)
-        n >>= 1
-        x = matmul(x, x) if n else x
-    if result is None:
-        return eye(x.shape[-1], dtype=x.dtype, device=x.device).expand(*x.shape)
-    return result
 
 
 @public

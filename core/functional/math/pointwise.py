@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.limits import finfo
 from rushlight.core.functional.clamping import clamp
 from rushlight.core.ops.binary import (
@@ -59,11 +60,11 @@ def rad2deg(x: Tensor) -> Tensor:
 
 
 @public
-@method()
+@method("positive", "__pos__")
 def positive(x: Tensor) -> Tensor:
     """The tensor itself; TypeError for booleans."""
     if x.dtype.name == "bool":
-        raise TypeError("positive: bool is not supported")
+        raise TypeMismatch("positive: bool is not supported")
     return x
 
 
@@ -72,7 +73,7 @@ def positive(x: Tensor) -> Tensor:
 def frac(x: Tensor) -> Tensor:
     """x - trunc(x); floating dtypes."""
     if not x.dtype.is_floating_point:
-        raise TypeError(f"frac: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"frac: {x.dtype.name} is not a floating dtype")
     return x - trunc(x).detach()
 
 
@@ -121,9 +122,10 @@ def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     ratio = where(steep, x_, y) / over
     ratio = where(infinite, sign(x_) * sign(y), ratio)
     base = atan(ratio)
-    flat = where(signbit(x_), base + where(signbit(y), -math.pi, math.pi), base)
-    zero = where(signbit(x_), where(signbit(y), -math.pi, math.pi) + 0 * base, ratio * 0 + y)
-    found = where(steep, where(y < 0, -math.pi / 2, math.pi / 2) - base, flat)
+    half = where(signbit(y), -1.0, 1.0).to(y.dtype) * math.pi
+    flat = where(signbit(x_), base + half, base)
+    zero = where(signbit(x_), half + 0 * base, ratio * 0 + y)
+    found = where(steep, half / 2 - base, flat)
     return where(both, zero, found).to(y.dtype)
 
 
@@ -268,8 +270,8 @@ def isneginf(x: Tensor) -> Tensor:
 @public
 @method()
 def isreal(x: Tensor) -> Tensor:
-    """Whether x has no imaginary part: True everywhere."""
-    return x.ones_like(dtype="bool")
+    """Whether x has no imaginary part."""
+    return x.imag == 0 if x.dtype.is_complex else x.ones_like(dtype="bool")
 
 
 @public
@@ -323,7 +325,7 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """x + value * tensor1 / tensor2; floating dtypes."""
     if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
-        raise TypeError("addcdiv: integers are not divided; convert them to a floating dtype")
+        raise TypeMismatch("addcdiv: integers are not divided; convert them to a floating dtype")
     return x + (tensor1 / tensor2 if value == 1 else tensor1 / tensor2 * value)
 
 

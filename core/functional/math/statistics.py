@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.core.basis.dtype import DType, as_dtype, float64, int32, int64, result_type
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.functional.reductions import mean, std, var
@@ -48,7 +49,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
         x, dim, keepdim = x.reshape(1), 0, False
     d = normalize_dim("kthvalue", dim, x.shape)
     if not 1 <= k <= x.shape[d]:
-        raise ValueError(f"kthvalue: k is {k}; dim {dim} has {x.shape[d]} elements")
+        raise ShapeError(f"kthvalue: k is {k}; dim {dim} has {x.shape[d]} elements")
     return _nth(sort(x, d), d, k - 1, keepdim)
 
 
@@ -58,7 +59,7 @@ def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
     d = normalize_dim("median", dim, x.shape)
     n = x.shape[d]
     if not n:
-        raise ValueError(f"median: shape {x.shape} has no elements along dim {dim}")
+        raise ShapeError(f"median: shape {x.shape} has no elements along dim {dim}")
     found = sort(x, d)
     if not x.dtype.is_floating_point:
         return _nth(found, d, (n - 1) // 2, keepdim)
@@ -107,7 +108,7 @@ def _quantile(
     skip: bool,
 ) -> Tensor:  # fmt: skip
     if not x.dtype.is_floating_point:
-        raise TypeError(f"{name}: {x.dtype.name} is not a floating dtype")
+        raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype")
     ways = ("linear", "lower", "higher", "midpoint", "nearest")
     if interpolation not in ways:
         raise ValueError(f"{name}: interpolation is {interpolation!r}; supported: {ways}")
@@ -119,7 +120,7 @@ def _quantile(
     x = x.reshape(1) if x.ndim == 0 else x
     n = x.shape[d]
     if not n:
-        raise ValueError(f"{name}: shape {x.shape} has no elements along dim {dim}")
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along dim {dim}")
     points = q if is_tensor(q) else full((), q, dtype=x.dtype, device=x.device)  # type: ignore[arg-type]
     sorted_ = x.gather(d, x.detach().argsort(d)).transpose(d, -1)
     gone = isnan(sorted_).sum(-1, True)
@@ -228,7 +229,7 @@ def cov(
 ) -> Tensor:  # fmt: skip
     """Covariances of the rows of x (variables, observations)."""
     if x.ndim > 2:
-        raise ValueError(f"cov: x is {x.shape}; it must have at most 2 dims")
+        raise ShapeError(f"cov: x is {x.shape}; it must have at most 2 dims")
     x = x if x.dtype.is_floating_point else x.to("float32")
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     weights = None
@@ -266,7 +267,7 @@ def corrcoef(x: Tensor) -> Tensor:
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each integer occurs in 1-d x, or the sums of its weights; reads the largest."""
     if x.ndim != 1 or x.dtype.kind not in "ui":
-        raise ValueError(f"bincount: x is {x.dtype.name} {x.shape}; it must be 1-d integers")
+        raise ShapeError(f"bincount: x is {x.dtype.name} {x.shape}; it must be 1-d integers")
     if x.numel() and int(x.amin().item()) < 0:
         raise ValueError("bincount: x has negative numbers")
     count = max(minlength, int(x.amax().item()) + 1 if x.numel() else 0)
@@ -307,7 +308,7 @@ def searchsorted(
     rows = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
     x = _tensor(input, rows)
     if rows.ndim > 1 and rows.shape[:-1] != x.shape[:-1]:
-        raise ValueError(f"searchsorted: {rows.shape} and {x.shape} differ before the last dim")
+        raise ShapeError(f"searchsorted: {rows.shape} and {x.shape} differ before the last dim")
     n = rows.shape[-1]
     # Halving: a place moves right where the element there is smaller.
     low = x.zeros_like(dtype=int64)

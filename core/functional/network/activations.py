@@ -187,7 +187,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 @network
 def softmin(
-    input: Tensor, dim: int = -1, _stacklevel: int = 3, dtype: DType | str | None = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | str | None = None
 ) -> Tensor:
     """softmax of -x, computed in `dtype` where it is given."""
     return softmax(-(input if dtype is None else input.to(dtype)), dim)
@@ -198,17 +198,20 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b) of the two halves of `dim` (Dauphin et al., 2017)."""
     d = normalize_dim("glu", dim, input.shape)
     if input.ndim == 0 or input.shape[d] % 2:
-        raise ValueError(f"glu: dim {dim} of {input.shape} is not even")
+        raise ShapeError(f"glu: dim {dim} of {input.shape} is not even")
     a, b = input.chunk(2, d)
     return a * sigmoid(b)
 
 
 @network
 def gumbel_softmax(
-    logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1,
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot rows with its gradient."""
+    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot rows with its gradient.
+
+    eps is not used, as in torch.
+    """
     logits = floating("gumbel_softmax", logits)
     u = rand(*logits.shape, dtype=logits.dtype, device=logits.device, generator=generator)
     noise = -log(-log(u.clamp(1e-20, 1 - 6e-8)))

@@ -80,7 +80,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     r = upscale_factor
     *rest, c, h, w = input.shape
     if r < 1 or c % (r * r):
-        raise ValueError(f"pixel_shuffle: {c} channels are no multiple of {r} * {r}")
+        raise ShapeError(f"pixel_shuffle: {c} channels are no multiple of {r} * {r}")
     x = input.reshape(*rest, c // (r * r), r, r, h, w)
     d = len(rest)
     x = x.permute(*range(d + 1), d + 3, d + 1, d + 4, d + 2)
@@ -94,7 +94,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     r = downscale_factor
     *rest, c, h, w = input.shape
     if r < 1 or h % r or w % r:
-        raise ValueError(f"pixel_unshuffle: {h} and {w} are no multiples of {r}")
+        raise ShapeError(f"pixel_unshuffle: {h} and {w} are no multiples of {r}")
     x = input.reshape(*rest, c, h // r, r, w // r, r)
     d = len(rest)
     x = x.permute(*range(d + 1), d + 2, d + 4, d + 1, d + 3)
@@ -107,7 +107,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels (dim 1) dealt out from `groups` groups in turn (Zhang et al., 2018)."""
     n, c, *rest = input.shape
     if c % groups:
-        raise ValueError(f"channel_shuffle: {groups} groups do not divide {c} channels")
+        raise ShapeError(f"channel_shuffle: {groups} groups do not divide {c} channels")
     return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(*input.shape)
 
 

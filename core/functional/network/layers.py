@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.lookup import limit_rows, padding_row, scaled_by_use
 from rushlight.core.functional.network.pooling import avg_pool2d
 from rushlight.core.functional.normalization import batch_norm
@@ -52,7 +53,7 @@ def local_response_norm(
 ) -> Tensor:
     """x / (k + alpha * the mean square of `size` neighbouring channels)^beta."""
     if input.ndim < 3:
-        raise ValueError(f"local_response_norm: x is {input.shape}; it must have 3 dims or more")
+        raise ShapeError(f"local_response_norm: x is {input.shape}; it must have 3 dims or more")
     if not input.numel():
         return input
     squares = input.square()
@@ -144,12 +145,12 @@ def embedding_bag(
     if per_sample_weights is not None and (
         mode != "sum" or per_sample_weights.shape != input.shape
     ):
-        raise ValueError(
+        raise ShapeError(
             f'embedding_bag: per_sample_weights {per_sample_weights.shape} need mode="sum", not '
             f"{mode!r}, and the shape of input, {input.shape}"
         )
     if (input.ndim == 1) is (offsets is None) or input.ndim not in (1, 2):
-        raise ValueError(f"embedding_bag: input is {input.shape}; (n,) with offsets, or (n, k)")
+        raise ShapeError(f"embedding_bag: input is {input.shape}; (n,) with offsets, or (n, k)")
     padding = padding_row("embedding_bag", padding_idx, weight)
     flat = input.reshape(-1)
     places = arange(flat.shape[0], device=input.device)

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.losses import _check_same, _reduced, cross_entropy
+from rushlight.core.functional.losses import (
+    _check_same,
+    _reduced,
+    cross_entropy,
+    reduction_of,
+)
 from rushlight.core.functional.network.activations import (
     cosine_similarity,
     logsigmoid,
@@ -25,9 +30,11 @@ if TYPE_CHECKING:
 
 @network
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """-y log p - (1 - y) log(1 - p) of probabilities; logarithms are at least -100."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("binary_cross_entropy", input, target)
     yes, no = (log(p).clamp(min=-100) for p in (input, 1 - input))
     loss = -(target * yes + (1 - target) * no)
@@ -36,9 +43,11 @@ def binary_cross_entropy(
 
 @network
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("smooth_l1_loss", input, target)
     if beta < 0:
         raise ValueError(f"smooth_l1_loss: beta is {beta}; it must not be negative")
@@ -67,9 +76,11 @@ def huber_loss(
 @public
 @network
 def kl_div(
-    input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
     """target (log target - input) for log-probabilities `input`; "batchmean" divides by dim 0."""
+    reduction = reduction_of(size_average, reduce, reduction)
     if log_target:
         loss = exp(target) * (target - input)
     else:
@@ -84,9 +95,11 @@ def kl_div(
 @network
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
-    eps: float = 1e-8, reduction: str = "mean",
+    size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """exp(x) - y x, or x - y log(x + eps); `full` adds Stirling's term for y > 1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     loss = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
         safe = where(target > 1, target, 1.0)
@@ -115,9 +128,11 @@ def gaussian_nll_loss(
 @public
 @network
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
-) -> Tensor:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """max(0, -y (x1 - x2) + margin)."""
+    reduction = reduction_of(size_average, reduce, reduction)
     return _reduced(
         "margin_ranking_loss", (-target * (input1 - input2) + margin).clamp(min=0), reduction
     )
@@ -126,9 +141,11 @@ def margin_ranking_loss(
 @public
 @network
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
-) -> Tensor:
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """x where y is 1, max(0, margin - x) where y is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     zero = input * 0
     loss = where(target != 1, (margin - input).clamp(min=0), zero)
     return _reduced("hinge_embedding_loss", loss + where(target != -1, input, zero), reduction)
@@ -137,26 +154,34 @@ def hinge_embedding_loss(
 @public
 @network
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
-) -> Tensor:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """1 - cos where y is 1, max(0, cos - margin) where y is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     cos = cosine_similarity(input1, input2, -1)
     loss = where(target == 1, 1 - cos, (cos - margin).clamp(min=0))
     return _reduced("cosine_embedding_loss", loss, reduction)
 
 
 @network
-def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """log(1 + exp(-y x))."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _check_same("soft_margin_loss", input, target)
     return _reduced("soft_margin_loss", -logsigmoid(target * input), reduction)
 
 
 @network
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """The mean over classes of the binary cross entropy of logits."""
+    reduction = reduction_of(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return _reduced("multilabel_soft_margin_loss", loss.mean(-1), reduction)
@@ -165,9 +190,10 @@ def multilabel_soft_margin_loss(
 @network
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-    reduction: str = "mean",
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """The mean over classes of max(0, margin - x_y + x_i)^p, for i other than the class y."""
+    reduction = reduction_of(size_average, reduce, reduction)
     rows = input if input.ndim > 1 else input.reshape(1, -1)
     index = target.reshape(-1, 1)
     loss = (margin - rows.gather(1, index) + rows).clamp(min=0)
@@ -180,8 +206,12 @@ def multi_margin_loss(
 
 
 @network
-def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Margins of 1 between the classes named (up to the first -1) and all others."""
+    reduction = reduction_of(size_average, reduce, reduction)
     rows, named = (x if x.ndim > 1 else x.reshape(1, -1) for x in (input, target))
     counted = (named < 0).long().cumsum(1) == 0
     safe = where(counted, named, 0)
@@ -196,9 +226,11 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
 @network
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
-    eps: float = 1e-6, swap: bool = False, reduction: str = "mean",
+    eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """max(0, d(a, p) - d(a, n) + margin); `swap` takes the nearer of d(a, n) and d(p, n)."""
+    reduction = reduction_of(size_average, reduce, reduction)
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y, p, eps)
@@ -315,4 +347,5 @@ def linear_cross_entropy(
     logits = linear(input, linear_weight.reshape(-1, features), bias)
     logits = logits.reshape(*input.shape[:-1], *outs)
     ignored = -100 if ignore_index is None else ignore_index
-    return cross_entropy(logits, target, weight, ignored, reduction, label_smoothing)
+    return cross_entropy(logits, target, weight, ignore_index=ignored, reduction=reduction,
+                         label_smoothing=label_smoothing)  # fmt: skip

@@ -99,7 +99,7 @@ def resampled(
             f"{', '.join(m for m in _MODES if _RANKS.get(m, rank) == rank)}"
         )
     if min(sizes) < 1:
-        raise ValueError(f"interpolate: the size {tuple(sizes)} must be positive")
+        raise ShapeError(f"interpolate: the size {tuple(sizes)} must be positive")
     if mode == "area":
         pools = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
         return pools[rank - 1](x, tuple(sizes))

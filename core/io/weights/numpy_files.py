@@ -30,7 +30,7 @@ _USUAL = 256  # bytes that most headers fit in
 _KEYS = "descr", "fortran_order", "shape"
 _PAIR = rb"\s*'(descr|fortran_order|shape)'\s*:\s*('[^'\\]*'|True|False|\([\d\s,]*\))\s*"
 _HEADER = re.compile(rb"\{(?:%b,){2}%b,?\s*\}\s*" % (_PAIR, _PAIR))
-_NUMBERS = re.compile(r"([<>=|])([biuf])(\d{1,2})")
+_NUMBERS = re.compile(r"([<>=|])([biufc])(\d{1,2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _dtype(name: str, descr: str) -> tuple[str, DType]:
             f"{name}: arrays of {descr[:40]!r} are not supported",
             hint="objects would need a pickle, which could run code"
             if objects
-            else "supported: bool, integers to 64 bits but uint16 and uint64, and floats",
+            else "supported: bool, integers to 64 bits but uint16 and uint64, floats, complex",
         ) from None
 
 

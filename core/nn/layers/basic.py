@@ -75,8 +75,8 @@ class Softmax(Module):
         self.dim = dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x. Without a dim, as in torch: 0 for 0, 1 or 3 dims, else 1."""
-        return ops.softmax(x, (0 if x.ndim in (0, 1, 3) else 1) if self.dim is None else self.dim)
+        """Same shape as x."""
+        return ops.softmax(x, self.dim)
 
     def extra_repr(self) -> str:
         """The dim."""

@@ -10,6 +10,7 @@ from rushlight.core.functional.losses import (
     l1_loss,
     mse_loss,
     nll_loss,
+    reduction_of,
 )
 from rushlight.core.functional.network.losses import (
     binary_cross_entropy,
@@ -30,6 +31,7 @@ from rushlight.core.functional.network.losses import (
     triplet_margin_with_distance_loss,
 )
 from rushlight.core.nn.layers.fixed import Fixed
+from rushlight.core.nn.layers.nonlinear import PairwiseDistance
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
@@ -41,20 +43,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """torch's old spelling of a reduction, where one is given."""
-    if size_average is None and reduce is None:
-        return reduction
-    return "none" if reduce is False else "sum" if size_average is False else "mean"
-
-
 class _Reduced(Fixed):
     """A loss whose only option is its reduction."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
+        self._fix(reduction=reduction_of(size_average, reduce, reduction))
 
 
 class _Weighted(Fixed):
@@ -67,7 +62,7 @@ class _Weighted(Fixed):
         reduce: bool | None = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
         self.register_buffer("weight", weight)
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
+        self._fix(reduction=reduction_of(size_average, reduce, reduction))
         self._given += ("weight",)
 
 
@@ -88,7 +83,7 @@ class CrossEntropyLoss(Fixed):
     ) -> None:
         self.register_buffer("weight", weight)
         self._fix(
-            ignore_index=ignore_index, reduction=_reduction(size_average, reduce, reduction),
+            ignore_index=ignore_index, reduction=reduction_of(size_average, reduce, reduction),
             label_smoothing=label_smoothing,
         )  # fmt: skip
         self._given += ("weight",)
@@ -121,7 +116,7 @@ class NLLLoss(Fixed):
         reduction: str = "mean",
     ) -> None:
         self.register_buffer("weight", weight)
-        chosen = _reduction(size_average, reduce, reduction)
+        chosen = reduction_of(size_average, reduce, reduction)
         self._fix(ignore_index=ignore_index, reduction=chosen)
         self._given += ("weight",)
 
@@ -149,7 +144,7 @@ class BCEWithLogitsLoss(Fixed):
     ) -> None:
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
-        self._fix(reduction=_reduction(size_average, reduce, reduction))
+        self._fix(reduction=reduction_of(size_average, reduce, reduction))
         self._given += (
             "weight",
             "pos_weight",
@@ -165,7 +160,7 @@ class SmoothL1Loss(Fixed):
         self, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean", beta: float = 1.0,
     ) -> None:  # fmt: skip
-        self._fix(reduction=_reduction(size_average, reduce, reduction), beta=beta)
+        self._fix(reduction=reduction_of(size_average, reduce, reduction), beta=beta)
 
 
 class HuberLoss(Fixed):
@@ -186,7 +181,7 @@ class KLDivLoss(Fixed):
         self, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean", log_target: bool = False,
     ) -> None:  # fmt: skip
-        self._fix(reduction=_reduction(size_average, reduce, reduction), log_target=log_target)
+        self._fix(reduction=reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
 class PoissonNLLLoss(Fixed):
@@ -207,7 +202,7 @@ class PoissonNLLLoss(Fixed):
             log_input=log_input,
             full=full,
             eps=eps,
-            reduction=_reduction(size_average, reduce, reduction),
+            reduction=reduction_of(size_average, reduce, reduction),
         )
 
 
@@ -216,7 +211,7 @@ class GaussianNLLLoss(Fixed):
 
     function = staticmethod(gaussian_nll_loss)
 
-    def __init__(self, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         self._fix(full=full, eps=eps, reduction=reduction)
 
 
@@ -229,7 +224,7 @@ class MarginRankingLoss(Fixed):
         self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
+        self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
 class HingeEmbeddingLoss(Fixed):
@@ -241,7 +236,7 @@ class HingeEmbeddingLoss(Fixed):
         self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
+        self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
 class CosineEmbeddingLoss(Fixed):
@@ -253,7 +248,7 @@ class CosineEmbeddingLoss(Fixed):
         self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        self._fix(margin=margin, reduction=_reduction(size_average, reduce, reduction))
+        self._fix(margin=margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
 class SoftMarginLoss(_Reduced):
@@ -284,7 +279,7 @@ class MultiMarginLoss(Fixed):
         reduction: str = "mean",
     ) -> None:
         self.register_buffer("weight", weight)
-        self._fix(p=p, margin=margin, reduction=_reduction(size_average, reduce, reduction))
+        self._fix(p=p, margin=margin, reduction=reduction_of(size_average, reduce, reduction))
         self._given += ("weight",)
 
 
@@ -314,7 +309,7 @@ class TripletMarginLoss(Fixed):
             p=p,
             eps=eps,
             swap=swap,
-            reduction=_reduction(size_average, reduce, reduction),
+            reduction=reduction_of(size_average, reduce, reduction),
         )
 
 
@@ -327,8 +322,8 @@ class TripletMarginWithDistanceLoss(Fixed):
         self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        self._fix(distance_function=distance_function, margin=margin, swap=swap,
-                  reduction=reduction)  # fmt: skip
+        distance = PairwiseDistance() if distance_function is None else distance_function
+        self._fix(distance_function=distance, margin=margin, swap=swap, reduction=reduction)
 
 
 class CTCLoss(Fixed):

@@ -12,6 +12,7 @@ class Fixed(Module):
     """Calls `function` on its inputs with the options that the layer was made with."""
 
     function: Callable[..., Any]
+    inplace: bool
     _given: tuple[str, ...] = ()
 
     def _fix(self, **options: Any) -> None:
@@ -19,11 +20,13 @@ class Fixed(Module):
         for name, value in options.items():
             setattr(self, name, value)
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **more: Any) -> Any:
         """The function's inputs -> its result."""
-        return self.function(*inputs, **{name: getattr(self, name) for name in self._given})
+        options = {name: getattr(self, name) for name in self._given}
+        return self.function(*inputs, **options, **more)
 
     def extra_repr(self) -> str:
-        """The options."""
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._given
-                         if not hasattr(getattr(self, name), "storage"))  # fmt: skip
+        """The options, but for tensors and modules."""
+        given = [name for name in self._given if name != "inplace" or self.inplace]
+        held = {*self._buffers, *dict(self._own_modules())}
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in given if name not in held)

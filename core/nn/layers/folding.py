@@ -12,8 +12,6 @@ from rushlight.core.functional.network.folding import (
     pixel_shuffle,
     pixel_unshuffle,
     unfold,
-    upsample_bilinear,
-    upsample_nearest,
 )
 from rushlight.core.nn.layers.fixed import Fixed
 from rushlight.core.nn.module import Module
@@ -105,26 +103,28 @@ class Upsample(Fixed):
         scale_factor: Any = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ) -> None:
-        self._fix(size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners)
+        self.name = type(self).__name__
+        if scale_factor is not None:
+            several = isinstance(scale_factor, tuple)
+            scale_factor = tuple(map(float, scale_factor)) if several else float(scale_factor)
+        self._fix(size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
+                  recompute_scale_factor=recompute_scale_factor)  # fmt: skip
 
 
-class UpsamplingNearest2d(Fixed):
+class UpsamplingNearest2d(Upsample):
     """`interpolate` to the nearest element."""
 
-    function = staticmethod(upsample_nearest)
-
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
-        self._fix(size=size, scale_factor=scale_factor)
+        super().__init__(size, scale_factor, "nearest")
 
 
-class UpsamplingBilinear2d(Fixed):
+class UpsamplingBilinear2d(Upsample):
     """`interpolate` between four elements, corners aligned."""
 
-    function = staticmethod(upsample_bilinear)
-
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
-        self._fix(size=size, scale_factor=scale_factor)
+        super().__init__(size, scale_factor, "bilinear", True)
 
 
 class _Padding(Module):
@@ -143,7 +143,7 @@ class _Padding(Module):
 
     def extra_repr(self) -> str:
         """The numbers."""
-        return f"{self.padding}" + ("" if self.value is None else f", value={self.value}")
+        return f"{self.padding}"
 
 
 class ReflectionPad1d(_Padding):
@@ -200,49 +200,47 @@ class CircularPad3d(_Padding):
     rank, mode = 3, "circular"
 
 
-class ConstantPad1d(_Padding):
+class _Constant(_Padding):
+    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        """The numbers."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_Constant):
     """Pads with one value."""
 
     rank = 1
 
-    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+
+class ConstantPad2d(_Constant):
+    """Pads with one value."""
+
+    rank = 2
+
+
+class ConstantPad3d(_Constant):
+    """Pads with one value."""
+
+    rank = 3
 
 
 class ZeroPad1d(_Padding):
     """Pads with zeros."""
 
-    rank = 1
-
-
-class ConstantPad2d(_Padding):
-    """Pads with one value."""
-
-    rank = 2
-
-    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+    rank, value = 1, 0.0
 
 
 class ZeroPad2d(_Padding):
     """Pads with zeros."""
 
-    rank = 2
-
-
-class ConstantPad3d(_Padding):
-    """Pads with one value."""
-
-    rank = 3
-
-    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+    rank, value = 2, 0.0
 
 
 class ZeroPad3d(_Padding):
     """Pads with zeros."""
 
-    rank = 3
+    rank, value = 3, 0.0

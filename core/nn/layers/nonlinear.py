@@ -18,7 +18,6 @@ from rushlight.core.functional.network.activations import (
     mish,
     pairwise_distance,
     prelu,
-    relu6,
     rrelu,
     selu,
     softmin,
@@ -33,6 +32,7 @@ from rushlight.core.functional.network.layers import (
     dropout1d,
     dropout2d,
     dropout3d,
+    feature_alpha_dropout,
 )
 from rushlight.core.nn.init import constant_
 from rushlight.core.nn.layers.fixed import Fixed
@@ -43,9 +43,9 @@ from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
     "AlphaDropout", "CELU", "CosineSimilarity", "Dropout1d", "Dropout2d", "Dropout3d", "ELU",
-    "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
-    "LogSoftmax", "Mish", "PReLU", "PairwiseDistance", "RReLU", "ReLU6", "SELU", "Softmin",
-    "Softplus", "Softshrink", "Softsign", "Tanhshrink", "Threshold",
+    "FeatureAlphaDropout", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "PairwiseDistance", "RReLU", "ReLU6", "SELU",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -67,6 +67,11 @@ class RReLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Any shape -> the same."""
         return rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The bounds."""
+        rest = ", inplace=True" if self.inplace else ""
+        return f"lower={self.lower}, upper={self.upper}{rest}"
 
 
 class ELU(Fixed):
@@ -110,13 +115,11 @@ class Hardtanh(Fixed):
         self._fix(min_val=min_val, max_val=max_val, inplace=inplace)
 
 
-class ReLU6(Fixed):
+class ReLU6(Hardtanh):
     """x limited to [0, 6]."""
 
-    function = staticmethod(relu6)
-
     def __init__(self, inplace: bool = False) -> None:
-        self._fix(inplace=inplace)
+        super().__init__(0.0, 6.0, inplace)
 
 
 class Hardsigmoid(Fixed):
@@ -181,14 +184,15 @@ class Softshrink(Fixed):
     def __init__(self, lambd: float = 0.5) -> None:
         self._fix(lambd=lambd)
 
+    def extra_repr(self) -> str:
+        """lambd."""
+        return str(vars(self)["lambd"])
 
-class Hardshrink(Fixed):
+
+class Hardshrink(Softshrink):
     """x, and zero where |x| <= lambd."""
 
     function = staticmethod(hardshrink)
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        self._fix(lambd=lambd)
 
 
 class Threshold(Fixed):
@@ -205,7 +209,7 @@ class Softmin(Fixed):
 
     function = staticmethod(softmin)
 
-    def __init__(self, dim: int = -1) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         self._fix(dim=dim)
 
 
@@ -214,7 +218,7 @@ class LogSoftmax(Fixed):
 
     function = staticmethod(log_softmax)
 
-    def __init__(self, dim: int = -1) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         self._fix(dim=dim)
 
 
@@ -243,6 +247,7 @@ class PairwiseDistance(Fixed):
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         self._fix(p=p, eps=eps, keepdim=keepdim)
+        self.norm = p
 
 
 class PReLU(Module):
@@ -263,6 +268,10 @@ class PReLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Any shape -> the same."""
         return prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """How many slopes there are."""
+        return f"num_parameters={self.num_parameters}"
 
 
 class _Dropping(Module):
@@ -305,3 +314,9 @@ class AlphaDropout(_Dropping):
     """Dropout that keeps the mean and variance of SELU's outputs (Klambauer et al., 2017)."""
 
     function = staticmethod(alpha_dropout)
+
+
+class FeatureAlphaDropout(_Dropping):
+    """`AlphaDropout` of whole channels."""
+
+    function = staticmethod(feature_alpha_dropout)

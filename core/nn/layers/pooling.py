@@ -11,8 +11,10 @@ from rushlight.core.functional.network.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
+    each,
     lp_pool1d,
     lp_pool2d,
+    lp_pool3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
@@ -21,15 +23,22 @@ from rushlight.core.functional.network.unpooling import (
     adaptive_max_pool1d,
     adaptive_max_pool2d,
     adaptive_max_pool3d,
+    fractional_max_pool2d,
+    fractional_max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
 )
 from rushlight.core.nn.layers.fixed import Fixed
+from rushlight.core.tensor.tensor import Tensor
 
 Size = int | tuple[int, ...]
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d",
-    "LPPool2d", "MaxPool1d", "MaxPool2d", "MaxPool3d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -39,14 +48,52 @@ class _MaxPool(Fixed):
         dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:  # fmt: skip
         self._fix(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation,
-            return_indices=return_indices, ceil_mode=ceil_mode,
+            kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
+            padding=padding, dilation=dilation, return_indices=return_indices,
+            ceil_mode=ceil_mode,
         )  # fmt: skip
 
 
 class _Adaptive(Fixed):
     def __init__(self, output_size: Any) -> None:
         self._fix(output_size=output_size)
+
+
+class _AdaptiveMax(Fixed):
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        self._fix(output_size=output_size, return_indices=return_indices)
+
+
+class _Fractional(Fixed):
+    rank = 2
+
+    def __init__(
+        self, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        name, ratios, count = type(self).__name__, output_ratio, self.rank
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{name}: give one of output_size and output_ratio, not "
+                             f"{output_size} and {output_ratio}")  # fmt: skip
+        ratios = (ratios,) * count if isinstance(ratios, float) else ratios or ()
+        if any(not 0 < ratio < 1 for ratio in ratios):
+            raise ValueError(f"{name}: output_ratio is {output_ratio}; it must be between 0 and 1")
+        self._fix(
+            kernel_size=each(name, kernel_size, count),
+            output_size=None if output_size is None else each(name, output_size, count),
+            output_ratio=tuple(ratios) or None, return_indices=return_indices,
+        )  # fmt: skip
+        self.register_buffer("_random_samples", _random_samples)
+        self._given += ("_random_samples",)
+
+
+class _Unpool(Fixed):
+    rank = 1
+
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
+        sizes = (kernel_size, kernel_size if stride is None else stride, padding)
+        names = ("kernel_size", "stride", "padding")
+        self._fix(**{n: each(n, v, self.rank) for n, v in zip(names, sizes, strict=True)})
 
 
 class _LPPool(Fixed):
@@ -57,8 +104,19 @@ class _LPPool(Fixed):
         self._fix(norm_type=norm_type, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode)
 
 
-class AvgPool1d(Fixed):
-    """`avg_pool1d` with fixed options."""
+class _AvgPool(Fixed):
+    def __init__(
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
+        self._fix(
+            kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
+            padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+        )  # fmt: skip
+
+
+class AvgPool1d(_AvgPool):
+    """`avg_pool1d` with fixed options, which are tuples, as in torch."""
 
     function = staticmethod(avg_pool1d)
 
@@ -66,13 +124,12 @@ class AvgPool1d(Fixed):
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         ceil_mode: bool = False, count_include_pad: bool = True,
     ) -> None:  # fmt: skip
-        self._fix(
-            kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-        )  # fmt: skip
+        k, s, p = (each("AvgPool1d", n, 1) for n in (
+            kernel_size, kernel_size if stride is None else stride, padding))  # fmt: skip
+        super().__init__(k, s, p, ceil_mode, count_include_pad)
 
 
-class AvgPool2d(AvgPool1d):
+class AvgPool2d(_AvgPool):
     """`avg_pool2d` with fixed options."""
 
     function = staticmethod(avg_pool2d)
@@ -105,7 +162,7 @@ class AdaptiveAvgPool1d(_Adaptive):
     function = staticmethod(adaptive_avg_pool1d)
 
 
-class AdaptiveMaxPool1d(_Adaptive):
+class AdaptiveMaxPool1d(_AdaptiveMax):
     """`adaptive_max_pool1d` to a fixed size."""
 
     function = staticmethod(adaptive_max_pool1d)
@@ -123,7 +180,7 @@ class AdaptiveAvgPool2d(_Adaptive):
     function = staticmethod(adaptive_avg_pool2d)
 
 
-class AdaptiveMaxPool2d(_Adaptive):
+class AdaptiveMaxPool2d(_AdaptiveMax):
     """`adaptive_max_pool2d` to a fixed size."""
 
     function = staticmethod(adaptive_max_pool2d)
@@ -141,7 +198,7 @@ class AdaptiveAvgPool3d(_Adaptive):
     function = staticmethod(adaptive_avg_pool3d)
 
 
-class AdaptiveMaxPool3d(_Adaptive):
+class AdaptiveMaxPool3d(_AdaptiveMax):
     """`adaptive_max_pool3d` to a fixed size."""
 
     function = staticmethod(adaptive_max_pool3d)
@@ -157,3 +214,39 @@ class LPPool2d(_LPPool):
     """`lp_pool2d` with fixed options."""
 
     function = staticmethod(lp_pool2d)
+
+
+class LPPool3d(_LPPool):
+    """`lp_pool3d` with fixed options."""
+
+    function = staticmethod(lp_pool3d)
+
+
+class FractionalMaxPool2d(_Fractional):
+    """`fractional_max_pool2d` with fixed options."""
+
+    function = staticmethod(fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_Fractional):
+    """`fractional_max_pool3d` with fixed options."""
+
+    rank, function = 3, staticmethod(fractional_max_pool3d)
+
+
+class MaxUnpool1d(_Unpool):
+    """`max_unpool1d` with fixed options; called on values, indices and perhaps output_size."""
+
+    function = staticmethod(max_unpool1d)
+
+
+class MaxUnpool2d(_Unpool):
+    """`max_unpool2d` with fixed options; called on values, indices and perhaps output_size."""
+
+    rank, function = 2, staticmethod(max_unpool2d)
+
+
+class MaxUnpool3d(_Unpool):
+    """`max_unpool3d` with fixed options; called on values, indices and perhaps output_size."""
+
+    rank, function = 3, staticmethod(max_unpool3d)

@@ -21,27 +21,39 @@ from rushlight.core.tensor.tensor import Tensor
 State = tuple[Tensor, ...]
 
 
-def _rnn(gates: Tensor, hidden: Tensor, state: State, relu_: bool) -> State:
-    total = gates + hidden
-    return (relu(total) if relu_ else tanh(total),)
+def _tanh(gates: Tensor, hidden: Tensor, state: State) -> State:
+    return (tanh(gates + hidden),)
 
 
-def _lstm(gates: Tensor, hidden: Tensor, state: State, _: bool) -> State:
+def _relu(gates: Tensor, hidden: Tensor, state: State) -> State:
+    return (relu(gates + hidden),)
+
+
+def _lstm(gates: Tensor, hidden: Tensor, state: State) -> State:
     i, f, g, o = (gates + hidden).chunk(4, -1)
     c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
 
 
-def _gru(gates: Tensor, hidden: Tensor, state: State, _: bool) -> State:
+def _gru(gates: Tensor, hidden: Tensor, state: State) -> State:
     (r, z, n), (hr, hz, hn) = gates.chunk(3, -1), hidden.chunk(3, -1)
     reset, update = sigmoid(r + hr), sigmoid(z + hz)
     new = tanh(n + reset * hn)
     return (new + update * (state[0] - new),)
 
 
-# name: the step, how many gates there are, how many tensors a state has.
-_KINDS: dict[str, tuple[Any, int, int]] = {"RNN": (_rnn, 1, 1), "LSTM": (_lstm, 4, 2),
-                                           "GRU": (_gru, 3, 1)}  # fmt: skip
+# mode: the step, how many gates there are, how many tensors a state has.
+_MODES: dict[str, tuple[Any, int, int]] = {
+    "RNN_TANH": (_tanh, 1, 1), "RNN_RELU": (_relu, 1, 1), "LSTM": (_lstm, 4, 2),
+    "GRU": (_gru, 3, 1),
+}  # fmt: skip
+
+
+def _plain_mode(name: str, nonlinearity: str) -> str:
+    mode = f"RNN_{nonlinearity.upper()}"
+    if nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f'{name}: nonlinearity is {nonlinearity!r}; it must be "tanh" or "relu"')
+    return mode
 
 
 class _Uniform(Module):
@@ -54,17 +66,19 @@ class _Uniform(Module):
             init.uniform_(p, -bound, bound)
 
 
-class _Cell(_Uniform):
-    """One step: (n, input_size) or (input_size,), and the state before."""
+class RNNCellBase(_Uniform):
+    """The base of cells: weights of `num_chunks` gates for the input and for the state before.
 
-    kind = "RNN"
-    relu = False
+    A cell takes (n, input_size) or (input_size,), and the state before.
+    """
+
+    _mode = "RNN_TANH"
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
-        dtype: Kind = None,
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
+        device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
-        gates = _KINDS[self.kind][1] * hidden_size
+        gates = num_chunks * hidden_size
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_ih, self.weight_hh = parameter(gates, input_size), parameter(gates, hidden_size)
         self.bias_ih = parameter(gates) if bias else None
@@ -72,7 +86,7 @@ class _Cell(_Uniform):
         self._fill(device, dtype)
 
     def _step(self, input: Tensor, state: State | None) -> State:
-        step, _, count = _KINDS[self.kind]
+        step, _, count = _MODES[self._mode]
         if input.shape[-1] != self.input_size:
             raise ValueError(
                 f"{type(self).__name__}: input is {input.shape}; its last dim must be "
@@ -82,33 +96,42 @@ class _Cell(_Uniform):
             state = (input.new_zeros(*input.shape[:-1], self.hidden_size),) * count
         gates = linear(input, self.weight_ih, self.bias_ih)
         hidden = linear(state[0], self.weight_hh, self.bias_hh)
-        found: State = step(gates, hidden, state, self.relu)
+        found: State = step(gates, hidden, state)
         return found
 
     def extra_repr(self) -> str:
-        """Sizes."""
-        return f"{self.input_size}, {self.hidden_size}, bias={self.bias}"
+        """Sizes, and options that differ from the defaults."""
+        rest = "" if self.bias else f", bias={self.bias}"
+        kind = getattr(self, "nonlinearity", "tanh")
+        rest += f", nonlinearity={kind}" if kind != "tanh" else ""
+        return f"{self.input_size}, {self.hidden_size}{rest}"
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
         device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.nonlinearity, self.relu = nonlinearity, _is_relu("RNNCell", nonlinearity)
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity, self._mode = nonlinearity, _plain_mode("RNNCell", nonlinearity)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """(n, input_size), (n, hidden_size) -> (n, hidden_size)."""
         return self._step(input, None if hx is None else (hx,))[0]
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """One step of an LSTM: gates i, f, g, o."""
 
-    kind = "LSTM"
+    _mode = "LSTM"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
+        dtype: Kind = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
@@ -118,46 +141,50 @@ class LSTMCell(_Cell):
         return h, c
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """One step of a GRU (Cho et al., 2014): gates r, z, n."""
 
-    kind = "GRU"
+    _mode = "GRU"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Place = None,
+        dtype: Kind = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """(n, input_size), (n, hidden_size) -> (n, hidden_size)."""
         return self._step(input, None if hx is None else (hx,))[0]
 
 
-def _is_relu(name: str, nonlinearity: str) -> bool:
-    if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f'{name}: nonlinearity is {nonlinearity!r}; it must be "tanh" or "relu"')
-    return nonlinearity == "relu"
+class RNNBase(_Uniform):
+    """Layers of one kind of cell over sequences, in one or both directions.
 
-
-class _Recurrent(_Uniform):
-    """Layers of one kind of cell over sequences, in one or both directions."""
-
-    kind = "RNN"
-    relu = False
+    mode: the kind of cell, RNN_TANH, RNN_RELU, LSTM or GRU.
+    """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
         proj_size: int = 0, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
+        if mode not in _MODES:
+            raise ValueError(f"{name}: mode {mode!r} is not supported; supported: "
+                             f"{', '.join(_MODES)}")  # fmt: skip
         if min(input_size, hidden_size, num_layers) < 1 or not 0 <= dropout <= 1:
             raise ValueError(
                 f"{name}: sizes {input_size}, {hidden_size} and layers {num_layers} must be "
                 f"positive, and dropout {dropout} from 0 to 1"
             )
-        if proj_size and (self.kind != "LSTM" or not 0 < proj_size < hidden_size):
+        if proj_size and (mode != "LSTM" or not 0 < proj_size < hidden_size):
             raise ValueError(f"{name}: proj_size is {proj_size}; only an LSTM has one, below "
                              "hidden_size")  # fmt: skip
-        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
+        self.mode, self.num_layers = mode, num_layers
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
-        gates, out = _KINDS[self.kind][1] * hidden_size, proj_size or hidden_size
+        gates, out = _MODES[self.mode][1] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
             width = input_size if layer == 0 else out * (1 + bidirectional)
             for suffix in self._suffixes(layer):
@@ -183,7 +210,7 @@ class _Recurrent(_Uniform):
         self, x: Tensor, suffix: str, state: State, seen: Tensor | None
     ) -> tuple[Tensor, State]:
         """(length, n, width) through one direction of one layer. seen: (length, n, 1) of steps."""
-        step = _KINDS[self.kind][0]
+        step = _MODES[self.mode][0]
         steps = range(x.shape[0])
         # One product for the inputs of all steps; only the state's products wait for each other.
         gates = linear(x, *self._weights(f"weight_ih_{suffix}", f"bias_ih_{suffix}")).unbind(0)
@@ -192,7 +219,7 @@ class _Recurrent(_Uniform):
         )
         found: list[Tensor | None] = [None] * len(steps)
         for t in reversed(steps) if suffix.endswith("reverse") else steps:
-            new = step(gates[t], linear(state[0], weight, bias), state, self.relu)
+            new = step(gates[t], linear(state[0], weight, bias), state)
             if project is not None:
                 new = (linear(new[0], project), *new[1:])
             if seen is not None:
@@ -219,7 +246,7 @@ class _Recurrent(_Uniform):
         return x, last
 
     def _initial(self, x: Tensor, hx: Any, batched: bool) -> list[State]:
-        count, directions = _KINDS[self.kind][2], self.num_layers * (1 + self.bidirectional)
+        count, directions = _MODES[self.mode][2], self.num_layers * (1 + self.bidirectional)
         sizes = [self.proj_size or self.hidden_size, self.hidden_size][:count]
         if hx is None:
             return [tuple(x.new_zeros(x.shape[1], n) for n in sizes)] * directions
@@ -268,15 +295,15 @@ class _Recurrent(_Uniform):
     def extra_repr(self) -> str:
         """Sizes, and options that differ from the defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
-        for name, usual in (("num_layers", 1), ("bias", True), ("batch_first", False),
-                            ("dropout", 0.0), ("bidirectional", False),
-                            ("proj_size", 0)):  # fmt: skip
+        for name, usual in (("proj_size", 0), ("num_layers", 1), ("bias", True),
+                            ("batch_first", False), ("dropout", 0.0),
+                            ("bidirectional", False)):  # fmt: skip
             if getattr(self, name) != usual:
                 text += f", {name}={getattr(self, name)}"
         return text
 
 
-class RNN(_Recurrent):
+class RNN(RNNBase):
     """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh, over sequences."""
 
     def __init__(
@@ -284,18 +311,28 @@ class RNN(_Recurrent):
         bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
         bidirectional: bool = False, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                         bidirectional, device=device, dtype=dtype)  # fmt: skip
-        self.nonlinearity, self.relu = nonlinearity, _is_relu("RNN", nonlinearity)
+        super().__init__(_plain_mode("RNN", nonlinearity), input_size, hidden_size, num_layers,
+                         bias, batch_first, dropout, bidirectional, 0, device, dtype)  # fmt: skip
+        self.nonlinearity = nonlinearity
 
 
-class LSTM(_Recurrent):
+class _Gated(RNNBase):
+    _mode = "LSTM"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: Place = None, dtype: Kind = None,
+    ) -> None:  # fmt: skip
+        super().__init__(self._mode, input_size, hidden_size, num_layers, bias, batch_first,
+                         dropout, bidirectional, proj_size, device, dtype)  # fmt: skip
+
+
+class LSTM(_Gated):
     """Long short-term memory over sequences; the state is (h, c)."""
 
-    kind = "LSTM"
 
-
-class GRU(_Recurrent):
+class GRU(_Gated):
     """Gated recurrent units (Cho et al., 2014) over sequences."""
 
-    kind = "GRU"
+    _mode = "GRU"

@@ -41,6 +41,7 @@ class MultiheadAttention(Module):
             )
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
+        self.head_dim = embed_dim // num_heads
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         same = self.kdim == self.vdim == embed_dim
         self.in_proj_weight = parameter(3 * embed_dim, embed_dim) if same else None
@@ -102,10 +103,11 @@ class _Layer(Module):
         self.linear1 = Linear(d_model, dim_feedforward, bias, device, dtype)
         self.dropout = Dropout(p)
         self.linear2 = Linear(dim_feedforward, d_model, bias, device, dtype)
+        self.norm_first = norm_first
         for i in range(1, norms + 1):
             setattr(self, f"norm{i}", LayerNorm(d_model, eps, True, bias, device, dtype))
+        for i in range(1, norms + 1):
             setattr(self, f"dropout{i}", Dropout(p))
-        self.norm_first = norm_first
         self.activation = _activation(type(self).__name__, activation)
 
     def _around(self, number: int, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
@@ -124,7 +126,7 @@ class TransformerEncoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
@@ -151,7 +153,7 @@ class TransformerDecoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first,
@@ -238,7 +240,7 @@ class Transformer(Module):
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
         num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = "relu", custom_encoder: Any = None, custom_decoder: Any = None,
+        activation: Activation = relu, custom_encoder: Any = None, custom_decoder: Any = None,
         layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Place = None, dtype: Kind = None,
     ) -> None:  # fmt: skip

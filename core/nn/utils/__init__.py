@@ -8,17 +8,28 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.functional.pieces import stack
 from rushlight.core.nn.module import Module, layers_on
-from rushlight.core.nn.utils import parametrizations, parametrize, rnn
+from rushlight.core.nn.utils import parametrizations, parametrize, prune, rnn
+from rushlight.core.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
 from rushlight.core.nn.utils.parametrizations import old_weight_norm as weight_norm
-from rushlight.core.nn.utils.parametrizations import remove_weight_norm, spectral_norm
-from rushlight.core.nn.utils.parametrize import remove_parametrizations as remove_spectral_norm
+from rushlight.core.nn.utils.parametrizations import (
+    remove_spectral_norm,
+    remove_weight_norm,
+    spectral_norm,
+)
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
-    "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm",
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
+    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
+    "get_total_norm", "parameters_to_vector", "parametrizations", "parametrize", "prune",
+    "remove_spectral_norm",
     "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip
@@ -66,6 +77,9 @@ def clip_grad_norm_(
     if grads:
         clip_grads_with_norm_(given, max_norm, total)
     return total
+
+
+clip_grad_norm = clip_grad_norm_  # torch's old name
 
 
 def clip_grad_value_(

@@ -118,3 +118,8 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
         delattr(module, name + part)
     setattr(module, name, Parameter(value.detach()))
     return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight a plain parameter again."""
+    return remove_parametrizations(module, name)

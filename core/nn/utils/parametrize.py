@@ -21,9 +21,9 @@ class ParametrizationList(ModuleList[Module]):
     Where the last function's right_inverse gives several tensors, they are original0, original1...
     """
 
-    def __init__(self, modules: Sequence[Module], original: Tensor) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
-        self.needs = original.requires_grad
+        self.needs, self.unsafe = original.requires_grad, unsafe
         self.is_tensor = True
         value = self._inverse(original)
         self.is_tensor = isinstance(value, Tensor)
@@ -112,7 +112,7 @@ def register_parametrization(
             f"register_parametrization: {type(module).__name__} has no parameter or buffer "
             f"{tensor_name!r}"
         )
-    held = ParametrizationList([parametrization], original)
+    held = ParametrizationList([parametrization], original, unsafe)
     with autograd.no_grad():
         made = held()
     if not unsafe and (made.shape, made.dtype) != (original.shape, original.dtype):
@@ -161,3 +161,29 @@ def remove_parametrizations(
         delattr(module, "parametrizations")
         object.__setattr__(module, "__class__", type(module)._plain)  # type: ignore[attr-defined]
     return module
+
+
+def type_before_parametrizations(module: Module) -> type[Module]:
+    """The module's class without what parametrizations made of it."""
+    return (
+        getattr(type(module), "_plain", type(module)) if is_parametrized(module) else type(module)
+    )
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give a module the parametrizations of another, of one attribute or all, and their tensors."""
+    if not is_parametrized(from_module):
+        return to_module
+    table: Any = vars(from_module)["parametrizations"]
+    for name in list(table) if tensor_name is None else [tensor_name]:
+        held = table[name]
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(held().detach()))
+        for part in held:
+            register_parametrization(to_module, name, part, unsafe=held.unsafe)
+        taken: Any = vars(to_module)["parametrizations"]
+        for key, tensor in held._own_parameters() + held._own_buffers():
+            setattr(taken[name], key, tensor)
+    return to_module

@@ -19,7 +19,7 @@ class PackedSequence(NamedTuple):
     """
 
     data: Tensor
-    batch_sizes: Tensor
+    batch_sizes: Any = None
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
 
@@ -92,3 +92,17 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     """`pack_padded_sequence` of sequences (length, ...)."""
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, False, enforce_sorted)
+
+
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Any, batch_first: bool = False
+) -> list[Tensor]:
+    """The sequences (length, ...) of padded ones (longest, n, ...)."""
+    x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    given = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return [row[: int(n)] for row, n in zip(x.unbind(0), given, strict=True)]
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences (length, ...) of a packed one, in their first order."""
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, True), batch_first=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.blocks.latent import LatentSpec
 from rushlight.models.layers.building import decoder_builder, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
@@ -15,6 +16,7 @@ from rushlight.models.layers.positions.rotary import magnified, rotary_of
 from rushlight.models.layers.routing import RoutingSpec
 
 MODEL_TYPES = ("deepseek_v2",)
+GGUF_TYPES = ("deepseek2",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("DeepseekV2ForCausalLM",)
 BASE_PREFIX = "model."
@@ -55,25 +57,24 @@ def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
     attention = LatentSpec(
         c.hidden_size, c.num_attention_heads, c.kv_lora_rank, c.q_lora_rank, c.qk_nope_head_dim,
         c.v_head_dim, rotary, magnified(vars(c)) / math.sqrt(max(c.qk_nope_head_dim + rotated, 1)),
-        c.attention_bias,
-    )  # fmt: skip
+        c.attention_bias)  # fmt: skip
     experts = ExpertsSpec(
         c.n_routed_experts, c.num_experts_per_tok, c.moe_intermediate_size, c.hidden_act,
-        normalized=routing.normalized, shared=c.moe_intermediate_size * (c.n_shared_experts or 0),
-        routing=replace(routing, scale=c.routed_scaling_factor), names=NAMES,
-    )  # fmt: skip
+        routing.normalized, c.moe_intermediate_size * (c.n_shared_experts or 0), names=NAMES,
+        routing=replace(routing, scale=c.routed_scaling_factor))  # fmt: skip
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     layers = (LayerSpec(attention, dense, rotary=rotary),) * c.num_hidden_layers
-    plain = replace(llama.describe(c), layers=layers)
-    return with_mlps(plain, lambda i: dense if i < c.first_k_dense_replace else experts)
+    return with_mlps(replace(llama.describe(c), layers=layers),
+                     lambda i: dense if i < c.first_k_dense_replace else experts)  # fmt: skip
 
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    choose("topk_method", c.topk_method, ("greedy", "group_limited_greedy"))
     choose("scoring_func", c.scoring_func, ("softmax",))
-    groups = (c.n_group or 1) if c.topk_method == "group_limited_greedy" else 1
+    choose("topk_method", c.topk_method, ("greedy", "group_limited_greedy"))
+    groups = 1 if c.topk_method == "greedy" else c.n_group or 1
     return describe_with(c, RoutingSpec(normalized=False, groups=groups, kept=c.topk_group or 1))
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax")

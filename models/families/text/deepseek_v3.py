@@ -8,11 +8,13 @@ from typing import Any
 
 from rushlight.models.config import choose
 from rushlight.models.families.text import deepseek_v2
+from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.routing import RoutingSpec
 
 MODEL_TYPES = ("deepseek_v3",)
+GGUF_TYPES = ("deepseek2/sigmoid",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("DeepseekV3ForCausalLM",)
 BASE_PREFIX = "model."
@@ -49,6 +51,7 @@ def describe(c: Config) -> DecoderSpec:
 
 
 build = decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = latent("deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v2.NAMES, "sigmoid")
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:

@@ -7,20 +7,16 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.text import gemma3
+from rushlight.models.gguf.streams import gemma3n
+from rushlight.models.layers import building
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.blocks.altup import AltUpSpec
-from rushlight.models.layers.building import (
-    FLOATS,
-    decoder_builder,  # fmt: skip
-    each_attention,
-    numbers_of,
-    with_mlps,
-)
+from rushlight.models.layers.blocks import altup
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 
 MODEL_TYPES = ("gemma3n_text",)
+GGUF_TYPES = ("gemma3n",)
 TASKS = ("text-generation", "chat")
 ARCHITECTURES = ("Gemma3nForCausalLM",)
 BASE_PREFIX = "model."
@@ -51,9 +47,9 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     count, given, sparse = c.num_hidden_layers, c.intermediate_size, c.activation_sparsity_pattern
     inner = [given] * count if type(given) is int else given
-    inner = numbers_of("intermediate_size", inner, count)
+    inner = building.numbers_of("intermediate_size", inner, count)
     sparse = [0.95 * (count > 10 and i < 10) for i in range(count)] if sparse is None else sparse
-    sparse = numbers_of("activation_sparsity_pattern", sparse, count, FLOATS)
+    sparse = building.numbers_of("activation_sparsity_pattern", sparse, count, building.FLOATS)
     plain = gemma3.describe(c := replace(c, intermediate_size=max(inner, default=1)))
     act, own = c.hidden_activation or c.hidden_act, count - c.num_kv_shared_layers
     norm = NormSpec("rms", c.rms_norm_eps)
@@ -68,12 +64,14 @@ def describe(c: Config) -> DecoderSpec:
             lends=own < count and layer in last.values(),
         )  # fmt: skip
 
-    streams = AltUpSpec(
+    streams = altup.AltUpSpec(
         c.altup_num_inputs, c.altup_active_idx, c.laurel_rank, c.vocab_size_per_layer_input,
         c.hidden_size_per_layer_input, act, c.altup_correct_scale,
     )  # fmt: skip
-    spec = replace(each_attention(plain, changed), norm=norm, streams=streams)
-    return with_mlps(spec, lambda i: MLPSpec(inner[i], act, sparsity=sparse[i]))
+    spec = replace(building.each_attention(plain, changed), norm=norm, streams=streams)
+    return building.with_mlps(spec, lambda i: MLPSpec(inner[i], act, sparsity=sparse[i]))
 
 
-build = decoder_builder(Config, describe, ARCHITECTURES)
+build = building.decoder_builder(Config, describe, ARCHITECTURES)
+GGUF = gemma3n(gemma3.GGUF.decoder)
+unused = altup.unread

@@ -6,6 +6,7 @@ own.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,3 +179,12 @@ class Streams(nn.Module):
             y = matrix(x)
             found.append(y * wanted / (y * y).mean(-1, keepdim=True).clamp(min=1e-5).sqrt())
         return found
+
+
+def unread(name: str, config: dict[str, Any]) -> bool:
+    """Whether a tensor makes keys or values of a layer that reads those of an earlier one."""
+    found = re.search(r"layers\.(\d{1,4})\.self_attn\.[kv]_(proj|norm)\.", name)
+    layers, shared = config.get("num_hidden_layers"), config.get("num_kv_shared_layers", 15)
+    if found is None or not isinstance(layers, int) or not isinstance(shared, int):
+        return False
+    return int(found[1]) >= layers - shared

@@ -17,6 +17,7 @@ from rushlight.core.backends import linear_mode
 from rushlight.core.backends.cpu.executable import NOTHING
 from rushlight.core.basis.graph import PASSES
 from rushlight.core.jit import function as jitting
+from rushlight.core.tensor.grad_mode import GradMode
 from rushlight.core.tools.testing import assert_close
 from rushlight.models.families.text import llama
 from rushlight.models.generation.cache import Cache
@@ -583,17 +584,17 @@ def test_a_switch_of_grad_mode_raises(device: str, enabled: bool) -> None:
         rl.autograd.set_grad_enabled(enabled)
         return x * 2
 
-    @rl.autograd.GradMode(enabled)
+    @GradMode(enabled)
     def decorated(x: rl.Tensor) -> rl.Tensor:
         return x * 2
 
     for fn in (with_context, by_call, decorated):
         captured: Any = rl.jit(fn)
-        with rl.autograd.GradMode(not enabled):
+        with GradMode(not enabled):
             said = f"test_jit.py:\\d+ switches grad mode {'on' if enabled else 'off'}"
             with pytest.raises(rl.CaptureError, match=said):
                 captured(rl.ones(2, device=device))
-        with rl.autograd.GradMode(enabled):  # where it switches nothing it is no switch
+        with GradMode(enabled):  # where it switches nothing it is no switch
             assert [captured(rl.ones(2, device=device)).tolist() for _ in range(3)] == [[2, 2]] * 3
 
 

@@ -983,7 +983,7 @@ def test_an_error_leaves_gradients_and_counts_as_they_were(device: str) -> None:
 def live() -> int:
     """How many storages and recorded ops are alive."""
     gc.collect()
-    return sum(isinstance(o, (Storage, rl.autograd.Node)) for o in gc.get_objects())
+    return sum(isinstance(o, (Storage, rl.autograd.graph.Node)) for o in gc.get_objects())
 
 
 @pytest.mark.parametrize("kind", ["momentum", "adamw"])

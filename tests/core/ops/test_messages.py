@@ -194,7 +194,11 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         TypeError,
         "neg: bool is not supported; convert with .long() or .float() first",
     ),
-    (lambda: rl.tensor([1], dtype=rl.uint8) < 300, ValueError, "300 does not fit dtype uint8"),
+    (
+        lambda: rl.tensor([1], dtype=rl.uint8).clamp(max=300),
+        ValueError,
+        "300 does not fit dtype uint8",
+    ),
     (lambda: rl.full((2,), 300, dtype=rl.uint8), ValueError, "300 does not fit dtype uint8"),
     (
         lambda: rl.full((2,), float("nan"), dtype=rl.int32),

@@ -112,7 +112,7 @@ def test_a_convolutional_network_learns_which_way_a_bar_lies(device: str) -> Non
 
 def nodes() -> int:
     """How many recorded ops are alive."""
-    return sum(isinstance(o, rl.autograd.Node) for o in gc.get_objects())
+    return sum(isinstance(o, rl.autograd.graph.Node) for o in gc.get_objects())
 
 
 def away_from_loops(work: Callable[[], list[int]]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.tensor import autograd
+from rushlight.core import autograd
 from rushlight.core.tensor.op import REGISTRY, Op, rule
 from rushlight.core.tools.testing import assert_close, check_gradient, draws
 
@@ -290,15 +290,21 @@ def test_results_that_are_inner_views_can_be_written_to(make: Any) -> None:
 
 def test_in_place_writes_that_are_refused() -> None:
     x = leaf(3, 2)
-    with pytest.raises(RuntimeError, match="add_: a leaf that requires grad cannot be written"):
+    with pytest.raises(
+        RuntimeError, match="add_: a leaf Variable that requires grad is being used"
+    ):
         x += 1
     y = x * 2
     row = y[0]
-    with pytest.raises(RuntimeError, match="add_: writing through a view is not differentiated"):
-        row += 1
+    with pytest.raises(RuntimeError, match="add_: a view of a leaf Variable that requires grad"):
+        x[0].add_(1)
+    part = y.unbind(0)[0]
+    with pytest.raises(RuntimeError, match="add_: this is .* one of the several results of split"):
+        part += 1
     y += 1
+    assert row.requires_grad and (row * 2).requires_grad
     with pytest.raises(RuntimeError, match="mul: a tensor of shape .2,. shares memory with one"):
-        row * 2
+        part * 2
     z = x.exp()
     z += 1
     with pytest.raises(

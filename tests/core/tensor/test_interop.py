@@ -57,9 +57,9 @@ def test_arrays_that_from_numpy_refuses() -> None:
     with pytest.raises(ValueError, match=r"from_numpy: strides \(-8,\) cannot be used; copy\(\)"):
         rl.from_numpy(np.arange(3.0)[::-1])
     with pytest.raises(
-        TypeError, match="dtype dtype.'complex128'. is not supported; supported: bool, uint8"
+        TypeError, match="dtype dtype.'<M8.s.'. is not supported; supported: bool, uint8"
     ):
-        rl.from_numpy(np.zeros(2, complex))
+        rl.from_numpy(np.zeros(2, "datetime64[s]"))
     with pytest.raises(TypeError, match="from_numpy: list is not a NumPy array; use rl.tensor"):
         rl.from_numpy([1, 2])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="dtype .* is not supported"):
@@ -123,11 +123,6 @@ def test_operators_with_numpy() -> None:
         assert x_in_place.tolist() == [3, 4]
     truth: Any = np.bool_(True)
     assert (truth & rl.tensor([True, False])).tolist() == [True, False]
-    array: Any = np.ones(2)
-    with pytest.raises(TypeError, match="mul: an operand is a ndarray; it must be a Tensor"):
-        x * array
-    with pytest.raises(TypeError, match="mul: an operand is a ndarray; it must be a Tensor"):
-        array * x
 
 
 def test_tensor_copies() -> None:
@@ -193,11 +188,13 @@ def test_values_that_tensor_refuses() -> None:
     with pytest.raises(TypeError, match="tensor: str does not hold numbers"):
         rl.tensor("abc")
     with pytest.raises(TypeError, match="tensor: list does not hold numbers"):
-        rl.tensor([1j])
+        rl.tensor(["a"])
     with pytest.raises(TypeError, match="tensor: (list|NoneType) does not hold numbers"):
         rl.tensor(None)
-    with pytest.raises(TypeError, match="dtype .* is not supported"):
+    with pytest.raises(rl.errors.RangeError, match="an integer of the list does not fit int64"):
         rl.tensor([2**63])
+    with pytest.raises(TypeError, match="tensor: list does not hold numbers"):
+        rl.tensor([1, None])
     with pytest.raises(TypeError, match="dtype 'float33' is not supported; supported: bool"):
         rl.tensor([1], dtype="float33")
 

@@ -127,7 +127,7 @@ def _by_index(name: str, adds: bool = False, *more: int) -> Any:
 
 def _sorted(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
     x = inputs[0]
-    if x.dtype not in FLOATS or not x.layout.shape or not apart(inputs, out):
+    if x.dtype not in FLOATS | WHOLE or not x.layout.shape or not apart(inputs, out):
         return None
     falling = attrs["largest"] if "largest" in attrs else attrs["descending"]
     return Record("argsort", (out, x), (attrs["dim"], int(falling)))

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.core.backends.cpu.lowering.elementwise import FLOATS, WHOLE, apart
 from rushlight.core.backends.cpu.simd import Record, bits
 from rushlight.core.basis.dtype import float32, uint8
+from rushlight.core.basis.philox import UNIFORM_BITS
 
 # Keys and values: floats or packed rows.
 _ROWS = FLOATS | {uint8}
@@ -81,7 +82,20 @@ def _resample(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Reco
     return Record("resample", (out, *inputs[:3]), (_dim(attrs),)) if good else None
 
 
+def _random(normal: bool) -> Any:
+    def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+        if out.dtype not in FLOATS:
+            return None
+        told = (attrs["seed"], attrs["offset"], UNIFORM_BITS.get(out.dtype.name, 24))
+        signed = (n - 2**64 if n >= 2**63 else n for n in told)
+        return Record("random", (out,), (int(normal), *signed))
+
+    return lower
+
+
 LOWERINGS: dict[str, Any] = {
+    "rand": _random(False),
+    "randn": _random(True),
     "softmax": _floats("softmax", _dim),
     "log_softmax": _floats("log_softmax", _dim),
     "layer_norm": _floats("layer_norm", _eps),

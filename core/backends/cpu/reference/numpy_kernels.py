@@ -122,8 +122,8 @@ def _front(x: Array, shape: tuple[int, ...], dim: int) -> Array:
     return x[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(shape))]
 
 
-def _gather(out: Array, x: Array, index: Array, *, dim: int) -> None:
-    i = within("gather", index, x.shape[dim])
+def _gather(out: Array, x: Array, index: Array, *, dim: int, blamed: str = "gather") -> None:
+    i = within(blamed, index, x.shape[dim])
     out[...] = np.take_along_axis(_front(x, index.shape, dim), i, axis=dim)
 
 
@@ -193,12 +193,8 @@ def _topk(out: Array, x: Array, *, k: int, dim: int, largest: bool) -> None:
     out[...] = np.take(order, np.arange(k), axis=dim)
 
 
-# The number of bits that the dtype holds exactly: more could round up to 1.
-_UNIFORM_BITS = {"float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
-
-
 def _rand(out: Array, *, shape: Any, dtype: DType, seed: int, offset: int) -> None:
-    drawn = philox.uniform(seed, offset, out.size, _UNIFORM_BITS.get(dtype.name, 24))
+    drawn = philox.uniform(seed, offset, out.size, philox.UNIFORM_BITS.get(dtype.name, 24))
     np.copyto(out, drawn.reshape(out.shape), casting="unsafe")
 
 

@@ -62,6 +62,8 @@ def check_dtype(name: str, dtype: DType) -> None:
         raise TypeError(
             f"{name}: webgpu has no float64; convert with .to(rl.float32), or compute on cpu"
         )
+    if dtype.kind == "c":
+        raise TypeError(f"{name}: webgpu has no {dtype.name}; compute on cpu, or move the parts")
     if dtype.kind != "q" and dtype not in _READ:
         raise TypeError(f"{name}: webgpu does not support {dtype.name}")
 

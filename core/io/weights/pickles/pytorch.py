@@ -129,7 +129,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 _NAMES: dict[str, Any] = {
     **PLAIN,
     **{name: Maker(name, make) for name, make in _MAKERS.items()},
-    **{f"torch.{name}": dtype for name, dtype in DTYPES.items() if dtype.kind != "q"},
+    **{f"torch.{name}": dtype for name, dtype in DTYPES.items() if dtype.kind not in "qc"},
     **{f"torch.{name}Storage": DTYPES[dtype] for name, dtype in _STORAGES.items()},
     "torch.storage.UntypedStorage": DTYPES["uint8"],
 }
@@ -153,7 +153,7 @@ class SavedFile:
     def refuse(self, name: str) -> FormatError:
         """The error for a name that the file may not ask for."""
         if re.fullmatch(r"torch\.(\w*Storage|(storage\.)?\w*\d\w*)", name):
-            known = ", ".join(n for n, d in DTYPES.items() if d.kind != "q")
+            known = ", ".join(n for n, d in DTYPES.items() if d.kind not in "qc")
             return FormatError(
                 f"{self.source.name} holds {name[:100]}, which is not supported; supported: {known}"
             )

@@ -1,0 +1,1 @@
+"""Complex numbers, Fourier transforms under the names of torch.fft, spectrograms, windows."""

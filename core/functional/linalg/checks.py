@@ -1,0 +1,46 @@
+"""Checks of the arguments of linear algebra, and broadcasting of batches of matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.basis.errors import LinalgError, ShapeError, TypeMismatch
+from rushlight.core.basis.layout import broadcast_shapes
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def matrices(name: str, *tensors: Tensor) -> None:
+    """Raise unless each has two dims or more and is float32 or float64, all the same."""
+    for x in tensors:
+        if x.ndim < 2:
+            raise ShapeError(f"{name}: a tensor of shape {x.shape} is no matrix; it needs two dims")
+        if x.dtype.name not in ("float32", "float64"):
+            raise TypeMismatch(f"{name}: {x.dtype.name} is not supported; use .float()")
+        if x.dtype is not tensors[0].dtype:
+            raise TypeMismatch(f"{name}: {tensors[0].dtype.name} and {x.dtype.name} differ; "
+                               "convert one with .to()")  # fmt: skip
+
+
+def square(name: str, *tensors: Tensor) -> None:
+    """`matrices`, and the last two dims must be equal."""
+    matrices(name, *tensors)
+    for x in tensors:
+        if x.shape[-1] != x.shape[-2]:
+            raise ShapeError(f"{name}: matrices of shape {x.shape} must be square")
+
+
+def together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with the same leading dims."""
+    batch = broadcast_shapes(name, a.shape[:-2], b.shape[:-2])
+    return a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
+
+
+def failed(name: str, info: Tensor, why: str) -> None:
+    """Raise LinalgError for the first matrix whose `info` is not zero; reads the values."""
+    at = info.reshape(-1).tolist()
+    for i, n in enumerate(at):
+        if n:
+            which = f" (matrix {i} of the batch)" if info.ndim else ""
+            raise LinalgError(f"linalg.{name}: {why}{which}: at {n}")

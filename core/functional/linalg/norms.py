@@ -1,0 +1,124 @@
+"""Norms of vectors and matrices, and condition numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import ShapeError, TypeMismatch
+from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional import reductions
+from rushlight.core.functional.array.moving import movedim
+from rushlight.core.functional.linalg.checks import matrices, square
+from rushlight.core.functional.linalg.factorizations import svdvals
+from rushlight.core.functional.linalg.solving import inv_ex
+from rushlight.core.ops.binary import where
+from rushlight.core.ops.declare import linalg
+from rushlight.core.ops.reduce import Dims
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _floating(name: str, x: Tensor, dtype: DType | str | None) -> Tensor:
+    if not x.dtype.is_floating_point:
+        raise TypeMismatch(f"{name}: {x.dtype.name} is not a floating dtype; use .float()")
+    return x if dtype is None else x.to(dtype)
+
+
+@linalg()
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *,
+    dtype: DType | str | None = None,
+) -> Tensor:  # fmt: skip
+    """(sum |x|^ord)^(1/ord) over `dim`, all elements by default; `ord` may be 0 or infinite."""
+    if isinstance(ord, str):
+        raise TypeError(f"linalg.vector_norm: ord is {ord!r}; it must be a number")
+    x = _floating("linalg.vector_norm", x, dtype)
+    dim = None if dim in ((), []) else dim
+    if not x.numel() and (ord < 0 or math.isinf(ord)):
+        dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+        if not all(x.shape[d] for d in dims):
+            raise ShapeError(f"linalg.vector_norm: {x.shape} has no elements for ord={ord}")
+    return reductions.norm(x, ord, dim, keepdim)
+
+
+@linalg()
+def matrix_norm(
+    a: Tensor, ord: float | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    dtype: DType | str | None = None,
+) -> Tensor:  # fmt: skip
+    """The norm of the matrices of two dims.
+
+    ord: "fro" (root of the squares' sum), "nuc" (sum of singular values), 2 and -2 (the largest and
+    the smallest of them), 1 and -1 (of the columns' sums), inf and -inf (of the rows' sums).
+    """
+    name = "linalg.matrix_norm"
+    a = _floating(name, a, dtype)
+    if a.ndim < 2 or isinstance(dim, int) or len(dim) != 2:
+        raise ShapeError(f"{name}: shape {a.shape}, dim {dim}; it takes two dims")
+    rows, columns = (normalize_dim(name, d, a.shape) for d in dim)
+    if rows == columns:
+        raise ShapeError(f"{name}: dims {dim} are the same")
+    if ord == "fro":
+        return reductions.norm(a, 2, (rows, columns), keepdim)
+    known = ("nuc", 1, -1, 2, -2, math.inf, -math.inf)
+    if ord not in known:
+        raise ValueError(f"{name}: ord is {ord!r}; supported: 'fro', {', '.join(map(repr, known))}")
+    a = movedim(a, (rows, columns), (-2, -1))
+    if ord == "nuc":
+        found = svdvals(a).sum(-1)
+    elif ord in (2, -2):
+        found = _extreme(svdvals(a), -1, float(ord))
+    else:
+        across = -2 if ord in (1, -1) else -1
+        found = _extreme(a.abs().sum(across), -1, float(ord))
+    if keepdim:
+        for d in sorted((rows, columns)):
+            found = found.unsqueeze(d)
+    return found
+
+
+def _extreme(x: Tensor, dim: int, sign: float) -> Tensor:
+    if not x.shape[dim] and sign > 0:
+        return x.sum(dim)  # 0: there is nothing
+    return x.amax(dim) if sign > 0 else x.amin(dim)
+
+
+@linalg()
+def norm(
+    a: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *,
+    dtype: DType | str | None = None,
+) -> Tensor:  # fmt: skip
+    """`matrix_norm` where `dim` has two dims, or a has and `ord` is given; else `vector_norm`."""
+    if ord is None:
+        return vector_norm(a, 2, dim, keepdim, dtype=dtype)
+    dims = dim if dim is not None else tuple(range(a.ndim))
+    count = 1 if isinstance(dims, int) else len(dims)
+    if dim is None and count not in (1, 2):
+        raise ShapeError(f"linalg.norm: {a.shape} is no vector or matrix; give dim")
+    if isinstance(ord, str) and count != 2:
+        raise ShapeError(f"linalg.norm: ord {ord!r} takes two dims; dim is {dim}")
+    if count == 2:
+        return matrix_norm(a, ord, dims, keepdim, dtype=dtype)
+    return vector_norm(a, ord, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+
+
+@linalg()
+def cond(a: Tensor, p: float | str | None = None) -> Tensor:
+    """The condition number: the norm of a times that of its inverse; infinite where singular.
+
+    p: an `ord` of `matrix_norm`; by default the ratio of the largest and smallest singular value.
+    """
+    matrices("linalg.cond", a)
+    if p in (None, 2, -2):
+        s = svdvals(a)
+        if not s.shape[-1]:
+            return s.sum(-1)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    square("linalg.cond", a)
+    assert p is not None
+    inverse, info = inv_ex(a)
+    found = matrix_norm(a, p) * matrix_norm(inverse, p)
+    return where(info == 0, found, math.inf)

@@ -1,0 +1,72 @@
+"""A batch norm of evaluation taken into the layer before it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+from rushlight.core.nn.module import Module
+from rushlight.core.nn.parameter import Parameter
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
+
+M = TypeVar("M", bound=Module)
+
+
+def fuse_conv_bn_weights(
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
+    bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
+) -> tuple[Parameter, Parameter]:  # fmt: skip
+    """The weight and bias that give what the layer gives with the norm after it.
+
+    transpose: the outputs are dim 1 of the weight.
+    """
+    bias = bn_rm.zeros_like() if conv_b is None else conv_b
+    shape = [1] * conv_w.ndim
+    shape[1 if transpose else 0] = -1
+    with autograd.no_grad():
+        scale = (bn_rv + bn_eps).rsqrt()
+        scale = scale if bn_w is None else scale * bn_w
+        weight = (conv_w * scale.reshape(*shape)).to(conv_w.dtype)
+        moved = (bias - bn_rm) * scale
+        moved = (moved if bn_b is None else moved + bn_b).to((conv_w if conv_b is None else
+                                                              conv_b).dtype)  # fmt: skip
+    return (Parameter(weight.detach(), conv_w.requires_grad),
+            Parameter(moved.detach(), bias.requires_grad))  # fmt: skip
+
+
+def fuse_linear_bn_weights(
+    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
+    bn_w: Tensor, bn_b: Tensor,
+) -> tuple[Parameter, Parameter]:  # fmt: skip
+    """`fuse_conv_bn_weights` of a linear layer's weight."""
+    return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+
+
+def _fused(layer: M, bn: Any, transpose: bool) -> M:
+    if layer.training or bn.training or bn.running_mean is None:
+        raise ValueError(
+            f"fuse: {type(layer).__name__} and {type(bn).__name__} must be in eval mode, the norm "
+            "with running values"
+        )
+    found: Any = copy.deepcopy(layer)
+    weight, bias = fuse_conv_bn_weights(
+        found.weight, found.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
+        transpose,
+    )  # fmt: skip
+    found.weight, found.bias = weight, bias
+    fused: M = found
+    return fused
+
+
+def fuse_conv_bn_eval(conv: M, bn: Module, transpose: bool = False) -> M:
+    """A copy of a convolution that does the work of the batch norm `bn` after it."""
+    return _fused(conv, bn, transpose)
+
+
+def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
+    """A copy of a linear layer that does the work of the batch norm `bn` after it."""
+    outs, features = vars(linear)["out_features"], vars(bn)["num_features"]
+    if features not in (outs, 1):
+        raise ValueError(f"fuse_linear_bn_eval: {outs} outputs, a norm of {features} features")
+    return _fused(linear, bn, False)

@@ -1,0 +1,185 @@
+"""Factorizations and solutions of matrices (..., m, n), on `cpu` by LAPACK; with gradients.
+
+An op has one result, so what belongs together lies side by side in it, and the functions of
+core/functional/linalg/ take it apart. Gradients are those of torch's FunctionsManual; Giles
+(2008), "Collected matrix derivative results", and Walter and Lehmann (2010) derive them. All are
+written in ops, so that second derivatives follow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight.core.tensor.op import Context, Meta, Op, rule
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+_INF = float("inf")
+
+
+def _solve_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    b = SOLVE(a.mT, g, **c.attrs)
+    return -(b @ x.mT), b
+
+
+# a^-1 b of (..., n, n) and (..., n, k).
+SOLVE = Op("solve", infer=lambda a, b, check: b.fresh(), joint=rule(_solve_grad, 0, "out"))
+
+
+def _triangular_grad(c: Context, g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    upper, unit, full = (c.attrs[n] for n in ("upper", "unit", "full"))
+    b = SOLVE_TRIANGULAR(a.mT, g, upper=not upper, unit=unit, full=full)
+    found = -(b @ x.mT)
+    if full:
+        return found, b
+    return (found.triu(int(unit)) if upper else found.tril(-int(unit))), b
+
+
+# The same where a is triangular, or is read so; `full`: the gradient has all elements all the same,
+# as torch's of Cholesky factors.
+SOLVE_TRIANGULAR: Op = Op("solve_triangular", infer=lambda a, b, upper, unit, full: b.fresh(),
+                          joint=rule(_triangular_grad, 0, "out"))  # fmt: skip
+
+
+def _halved(x: Tensor) -> Tensor:
+    """x with half of its diagonal."""
+    return x - (x.diagonal(0, -2, -1) * 0.5).diag_embed()
+
+
+def _cholesky_grad(c: Context, g: Tensor, lower: Tensor) -> Any:
+    phi = _halved((lower.mT @ g.tril()).tril())
+    half = SOLVE_TRIANGULAR(lower.mT, phi, upper=True, unit=False, full=False)
+    found = SOLVE_TRIANGULAR(lower.mT, half.mT, upper=True, unit=False, full=False)
+    return (found + found.mT) * 0.5
+
+
+# The lower triangle l with l l^T = a, of which the lower triangle is read.
+CHOLESKY = Op("cholesky", infer=lambda a, check: a.fresh(), grads=(rule(_cholesky_grad, "out"),))
+
+
+def _infer_lu(a: Meta, *, pivot: bool) -> Meta:
+    return a.fresh((*a.shape[:-1], a.shape[-1] + 2))
+
+
+def _lu_grad(c: Context, g: Tensor, out: Tensor) -> Any:
+    n = out.shape[-2]
+    if c.attrs["pivot"] or out.shape[-1] != n + 2:
+        raise RuntimeError("lu: only square matrices that are not permuted have a gradient here")
+    g, x = g[..., :n], out[..., :n]
+    below = x.tril(-1).mT @ g.tril(-1) + g
+    inner = below.tril(-1) + (g.triu() @ x.triu().mT).triu()
+    inner = SOLVE_TRIANGULAR(x.mT, inner, upper=True, unit=True, full=False)
+    return SOLVE_TRIANGULAR(x.triu(), inner.mT, upper=True, unit=False, full=False).mT
+
+
+# Of (..., m, n): l below the diagonal and u, n columns; the row that each row was swapped with; and
+# the row that lies in its place in the end.
+LU = Op("lu", infer=_infer_lu, grads=(rule(_lu_grad, "out"),))
+
+
+def _infer_qr(a: Meta, *, complete: bool) -> Meta:
+    m, n = a.shape[-2:]
+    return a.fresh((*a.shape[:-2], m if complete else min(m, n), m + n))
+
+
+def _qr_grad(c: Context, g: Tensor, out: Tensor) -> Any:
+    k, width = out.shape[-2:]
+    meta = c.inputs[0]
+    assert meta is not None
+    m, n = meta.shape[-2:]
+    if k != n:
+        raise RuntimeError(f"qr: {meta.shape}: q and r have no gradient where q has columns beyond "
+                           "those of the matrix; use mode='reduced'")  # fmt: skip
+    q, r, gq, gr = out[..., :m].mT, out[..., m:], g[..., :m].mT, g[..., m:]
+    x = (gr @ r.mT - q.mT @ gq).triu()
+    right = gq + q @ _halved(x + x.mT)
+    return SOLVE_TRIANGULAR(r, right.mT, upper=True, unit=False, full=False).mT
+
+
+# q transposed, (k, m), and r, (k, n).
+QR = Op("qr", infer=_infer_qr, grads=(rule(_qr_grad, "out"),))
+
+
+def _infer_svd(a: Meta, *, full: bool) -> Meta:
+    m, n = a.shape[-2:]
+    return a.fresh((*a.shape[:-2], max(m, n) if full else min(m, n), m + 1 + n))
+
+
+def _svd_grad(c: Context, g: Tensor, out: Tensor) -> Any:
+    meta = c.inputs[0]
+    assert meta is not None
+    m, n = meta.shape[-2:]
+    k = min(m, n)
+    u, s, vh = out[..., :k, :m].mT, out[..., :k, m], out[..., :k, m + 1 :]
+    gu, gs, gvh = g[..., :k, :m].mT, g[..., :k, m], g[..., :k, m + 1 :]
+    # Equal values leave the vectors open; a function of what they span gives 0 / 0 there.
+    gap = _gaps(s * s)
+    x, y = u.mT @ gu, vh @ gvh.mT
+    middle = (x - x.mT) / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * ((y - y.mT) / gap)
+    found = u @ (middle + gs.diag_embed()) @ vh
+    if m > k:
+        rest = gu / s.unsqueeze(-2)
+        found = found + (rest - u @ (u.mT @ rest)) @ vh
+    if n > k:
+        rest = gvh / s.unsqueeze(-1)
+        found = found + u @ (rest - (rest @ vh.mT) @ vh)
+    return found
+
+
+def _gaps(s: Tensor) -> Tensor:
+    """s_j - s_i, infinite where they are equal."""
+    gap = s.unsqueeze(-2) - s.unsqueeze(-1)
+    return gap.masked_fill(gap == 0, _INF)
+
+
+# Rows: u transposed (m columns), the singular values, vh (n columns); zeros where one is shorter.
+SVD = Op("svd", infer=_infer_svd, grads=(rule(_svd_grad, "out"),))
+
+
+def _infer_eigh(a: Meta, *, upper: bool) -> Meta:
+    return a.fresh((*a.shape[:-1], a.shape[-1] + 1))
+
+
+def _eigh_grad(c: Context, g: Tensor, out: Tensor) -> Any:
+    v, w, gv, gw = out[..., :-1], out[..., -1], g[..., :-1], g[..., -1]
+    return v @ (gw.diag_embed() + (v.mT @ gv) / _gaps(w)) @ v.mT
+
+
+# The eigenvectors as columns, and the eigenvalues as one more; one triangle is read.
+EIGH = Op("eigh", infer=_infer_eigh, grads=(rule(_eigh_grad, "out"),))
+
+
+def _infer_pinv(a: Meta, atol: Meta, rtol: Meta, *, hermitian: bool) -> Meta:
+    return a.fresh((*a.shape[:-2], a.shape[-1], a.shape[-2]))
+
+
+def _pinv_grad(c: Context, g: Tensor, a: Tensor, p: Tensor) -> Any:
+    # Golub and Pereyra (1973): the rank does not change near a.
+    gt = g.mT
+    if a.shape[-2] <= a.shape[-1]:
+        k = gt @ p
+        kp = k @ p.mT
+        return -((p @ k).mT) + kp - (a @ p) @ kp + (p.mT @ p) @ (gt - k @ a)
+    k = p @ gt
+    pk = p.mT @ k
+    return -((k @ p).mT) + (gt - a @ k) @ p @ p.mT + pk - (pk @ p) @ a
+
+
+# The pseudoinverse; singular values up to the larger of atol and rtol times the largest are zeros.
+PINV = Op("pinv", infer=_infer_pinv, grads=(
+    rule(_pinv_grad, 0, "out"),
+    *(rule(lambda c, g, i=i: g.new_zeros(c.inputs[i].shape)) for i in (1, 2)),
+))  # fmt: skip
+
+
+def _cofactor_grad(c: Context, g: Tensor, a: Tensor, out: Tensor) -> Any:
+    inner = (g * out).sum((-2, -1), keepdim=True)
+    one = a.new_ones(a.shape[-1]).diag_embed()
+    return SOLVE(a.mT, inner * one - g.mT @ out, check=False)
+
+
+DET: Op = Op("det", infer=lambda a: a.fresh(a.shape[:-2]),
+         grads=(rule(lambda c, g, a: g.unsqueeze(-1).unsqueeze(-1) * COFACTOR(a), 0),))  # fmt: skip
+# The gradient of the determinant, of a singular matrix too. Its own is there for the others.
+COFACTOR: Op = Op("cofactor", infer=lambda a: a.fresh(), grads=(rule(_cofactor_grad, 0, "out"),))

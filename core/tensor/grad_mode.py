@@ -1,0 +1,121 @@
+"""Grad mode: whether ops of a thread are recorded for backward."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from rushlight.core.jit import capture
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode(threading.local):
+    enabled = True
+
+
+_mode = _Mode()
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops of this thread are recorded for backward."""
+    return _mode.enabled
+
+
+def needs_gradient(*tensors: Tensor | None) -> bool:
+    """Whether a function of these is recorded for backward."""
+    return is_grad_enabled() and any(t is not None and t.needs_grad for t in tensors)
+
+
+def set_grad_enabled(mode: bool) -> GradMode:
+    """Switch recording on or off for this thread; as a context manager, until its end."""
+    if capture.active and mode != _mode.enabled:
+        capture.grad_mode_switched(mode)
+    before, _mode.enabled = _mode.enabled, mode
+    return GradMode(mode, before)
+
+
+class GradMode(ContextDecorator):
+    """Context manager and decorator that switches recording for this thread."""
+
+    def __init__(self, enabled: bool, before: bool | None = None) -> None:
+        self.enabled = enabled
+        self._switched = before  # the mode before this object switched it, if it did
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        if capture.active and self.enabled != _mode.enabled:
+            capture.grad_mode_switched(self.enabled)
+        self._before.append(_mode.enabled if self._switched is None else self._switched)
+        self._switched = None
+        _mode.enabled = self.enabled
+
+    def __exit__(self, *error: object) -> None:
+        _mode.enabled = self._before.pop()
+
+    def __call__(self, function: F) -> F:
+        if self._switched is not None:  # `@set_grad_enabled(mode)` switches within the function
+            _mode.enabled, self._switched = self._switched, None
+        if not inspect.isgeneratorfunction(function):
+            return super().__call__(function)
+
+        @wraps(function)
+        def steps(*args: Any, **options: Any) -> Any:
+            made = function(*args, **options)
+            advance, value = made.send, None
+            while True:  # the mode is that of the function only while its code runs
+                try:
+                    with GradMode(self.enabled):
+                        found = advance(value)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    value, advance = (yield found), made.send
+                except GeneratorExit:
+                    made.close()
+                    raise
+                except BaseException as error:
+                    value, advance = error, made.throw
+
+        return cast(F, steps)
+
+    def _recreate_cm(self) -> GradMode:
+        # Each call of a decorated function gets its own: calls may be on several threads.
+        return GradMode(self.enabled)
+
+
+@overload
+def no_grad(function: None = None) -> GradMode: ...
+@overload
+def no_grad(function: F) -> F: ...
+def no_grad(function: Any = None) -> Any:
+    """Context manager and decorator: nothing inside is recorded for backward (this thread).
+
+    The decorator may stand without parentheses.
+    """
+    return GradMode(False) if function is None else GradMode(False)(function)
+
+
+@overload
+def enable_grad(function: None = None) -> GradMode: ...
+@overload
+def enable_grad(function: F) -> F: ...
+def enable_grad(function: Any = None) -> Any:
+    """Context manager and decorator: record inside, also within `no_grad` (this thread)."""
+    return GradMode(True) if function is None else GradMode(True)(function)
+
+
+@overload
+def inference_mode(mode: bool = True) -> GradMode: ...
+@overload
+def inference_mode(mode: F) -> F: ...
+def inference_mode(mode: Any = True) -> Any:
+    """`no_grad` under the name for inference; inference_mode(False) records."""
+    return GradMode(not mode) if isinstance(mode, bool) else GradMode(False)(mode)

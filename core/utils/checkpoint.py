@@ -1,0 +1,156 @@
+"""Checkpoints: a part of a model keeps nothing for backward, which runs that part again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from rushlight.core.backends import instantiated
+from rushlight.core.jit import capture
+from rushlight.core.tensor.grad_mode import enable_grad, is_grad_enabled
+from rushlight.core.tensor.saving import saved_tensors_hooks
+from rushlight.core.tensor.tensor import Tensor
+
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function saved other tensors than the first."""
+
+
+class _Done(Exception):
+    """The second run has computed all that is needed."""
+
+
+class _Holder:
+    """The place of one saved tensor; `value` is there after the second run."""
+
+    value: Tensor | None = None
+
+
+class _Frame:
+    """One checkpointed call."""
+
+    def __init__(self, run: Callable[[], Any], preserve: bool, early_stop: bool) -> None:
+        self.run, self.early_stop = run, early_stop
+        self.holders: list[weakref.ref[_Holder]] = []
+        self.states = _states() if preserve else []
+
+    def pack(self, x: Tensor) -> _Holder:
+        holder = _Holder()
+        self.holders.append(weakref.ref(holder))
+        return holder
+
+    def unpack(self, holder: _Holder) -> Tensor:
+        if holder.value is None:
+            self.again()
+        if holder.value is None:
+            raise CheckpointError(
+                "checkpoint: the second run saved fewer tensors for backward than the first; the "
+                "function must do the same each time"
+            )
+        return holder.value
+
+    def again(self) -> None:
+        """Run the function once more, and keep what it saves for the holders that are alive."""
+        last = max(i for i, ref in enumerate(self.holders) if ref() is not None)
+        count = 0
+
+        def pack(x: Tensor) -> Tensor:
+            nonlocal count
+            at, count = count, count + 1
+            holder = self.holders[at]() if at < len(self.holders) else None
+            if holder is not None:
+                holder.value = x.detach()
+            if at == last and self.early_stop:
+                raise _Done
+            return x
+
+        now = _states()
+        _restore(self.states)
+        try:
+            with enable_grad(), saved_tensors_hooks(pack, lambda x: x):
+                self.run()
+        except _Done:
+            pass
+        finally:
+            if self.states:
+                _restore(now)
+
+
+_States = list[tuple[Any, int, int]]
+
+
+def _states() -> _States:
+    return [(g, g.seed, g.offset) for g in (d.generator for d in instantiated())]
+
+
+def _restore(states: _States) -> None:
+    for generator, seed, offset in states:
+        generator.seed, generator.offset = seed, offset
+
+
+def checkpoint(
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+    context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] = (
+        lambda: (nullcontext(), nullcontext())
+    ),
+    determinism_check: str = "default", debug: bool = False, early_stop: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """function(*args, **kwargs), whose graph keeps no intermediate values; backward runs it again.
+
+    preserve_rng_state: the second run draws the same random numbers. context_fn: gives the context
+    managers of the first and of the second run. early_stop: the second run ends where all saved
+    values are there. use_reentrant: both values run the same code, torch's variant for False.
+    CheckpointError where the second run saves other tensors than the first.
+    """
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check {determinism_check!r}; supported: default, none")
+    first, second = context_fn()
+    if not is_grad_enabled():
+        with first:
+            return function(*args, **kwargs)
+
+    def run() -> None:
+        with second:
+            function(*args, **kwargs)
+
+    frame = _Frame(run, preserve_rng_state, early_stop)
+    with saved_tensors_hooks(frame.pack, frame.unpack), first:
+        out = function(*args, **kwargs)
+    if capture.active and frame.states != _states()[: len(frame.states)]:
+        capture.refuse("a checkpoint draws random numbers, which a replay cannot repeat")
+    return out
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """The functions (a Sequential or a list) in turn, in `segments` parts; all but the last part
+    are checkpointed. preserve_rng_state may be given.
+    """
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}")
+    each = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    if segments < 1:
+        raise ValueError(f"checkpoint_sequential: segments is {segments}; it must be positive")
+
+    def part(fns: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for fn in fns:
+                x = fn(x)
+            return x
+
+        return run
+
+    size, end = len(each) // segments, 0
+    for start in range(0, size * (segments - 1), size) if size else ():
+        end = start + size
+        input = checkpoint(
+            part(each[start:end]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
+        )
+    return part(each[end:])(input)
