@@ -65,7 +65,7 @@ static RL_ONCE void load_strip(const strip_job *job, const uint8_t *channel, int
     }
 }
 
-static void strip_item(void *ctx, int64_t item, int thread) {
+static RL_ONCE void strip_item(void *ctx, int64_t item, int thread) {
     const strip_job *job = ctx;
     const image *m = job->m;
     product p = nth(job->p, item / job->blocks);
