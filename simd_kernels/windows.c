@@ -95,8 +95,10 @@ static RL_ONCE int64_t first_tap(const window_job *job, int d, int64_t at, int64
 // `place` on, `step` apart.
 static void join_taps(float *best, int32_t *found, const float *x, int64_t n, int64_t place,
                       int64_t step) {
-    vu at = {0};
-    for (int i = 0; i < VF; i++) at[i] = (uint32_t)(place + i * step);
+    static const uint32_t NUMBERS[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vu at;
+    rl_copy(&at, NUMBERS, sizeof at);
+    at = at * (uint32_t)step + (uint32_t)place;
     for (int64_t i = 0; i < n; i += VF, at += (uint32_t)(step * VF)) { // rows have a vector more
         vf v = vload(x + i), top = vload(best + i);
         vi wins = (vi)(v > top) | (vi)(v != v);
@@ -105,51 +107,58 @@ static void join_taps(float *best, int32_t *found, const float *x, int64_t n, in
     }
 }
 
-// The windows from number x on of row `y` of plane `z`.
+// The best of a vector's lanes becomes that of the first.
+static RL_ONCE void join_lanes(float *best, int32_t *found) {
+    for (int i = 1; i < VF; i++) {
+        int nan = best[0] != best[0], wins = best[i] > best[0];
+        wins |= best[i] == best[0] && found[i] < found[0];
+        if (best[i] != best[i] ? !nan || found[i] > found[0] : wins)
+            best[0] = best[i], found[0] = found[i];
+    }
+}
+
+// The windows from number x on of row `y` of plane `z`. Without phases it is one: each lane of a
+// vector has the best of every VF-th tap.
 static RL_ONCE void window_part(const window_job *job, const uint8_t *image, int64_t z, int64_t y,
-                        int64_t x, int64_t n, float *best, int32_t *found, float *rows) {
+                                int64_t x, int64_t n, float *best, int32_t *found, float *rows) {
     const rl_operand *in = job->x;
     int64_t h = in->shape[2], w = in->shape[3], step = job->step[2], apart = job->apart[2];
-    int64_t z1, y1, x1, z0 = first_tap(job, 0, z, &z1), y0 = first_tap(job, 1, y, &y1);
+    int64_t z1, y1, x1 = 0, x0 = 0, z0 = first_tap(job, 0, z, &z1), y0 = first_tap(job, 1, y, &y1);
     int64_t down = z * job->step[0] - job->pad[0], across = y * job->step[1] - job->pad[1];
-    int64_t top = z0 < z1 && y0 < y1 ? ((down + z0 * job->apart[0]) * h + across +
-                                        y0 * job->apart[1]) * w : 0;
-    for (int64_t t = 0; t < n; t++) {
-        int64_t x0 = first_tap(job, 2, x + t, &x1), from = (x + t) * step - job->pad[2];
-        int inside = z0 < z1 && y0 < y1 && x0 < x1;
+    int64_t from = x * step - job->pad[2], top = 0;
+    if (z0 < z1 && y0 < y1)
+        top = ((down + z0 * job->apart[0]) * h + across + y0 * job->apart[1]) * w;
+    for (int64_t t = 0; t < (job->phases ? n : VF); t++) {
+        if (job->phases || !t) x0 = first_tap(job, 2, x + t, &x1);
         best[t] = -__builtin_inff();
-        found[t] = inside ? (int32_t)(top + from + x0 * apart) : -1;
+        found[t] = (int32_t)(top + from + (job->phases ? t * step : 0) + x0 * apart);
+        if (z0 >= z1 || y0 >= y1 || x0 >= x1) found[t] = -1;
     }
     row_cut cuts[PHASES];
     for (int64_t p = 0; p < job->phases; p++)
-        cuts[p] = cut_row(in->dtype, in->strides[3], w, x * step - job->pad[2] + p * apart % step,
-                          step, job->length);
+        cuts[p] = cut_row(in->dtype, in->strides[3], w, from + p * apart % step, step, job->length);
     for (int64_t a = z0; a < z1; a++)
         for (int64_t b = y0; b < y1; b++) {
-            int64_t i = down + a * job->apart[0], j = across + b * job->apart[1];
+            int64_t i = down + a * job->apart[0], j = across + b * job->apart[1], some;
             const uint8_t *row = image + (i * in->strides[1] + j * in->strides[2]) *
                                              RL_SIZE[in->dtype];
-            int64_t from = x * step - job->pad[2], place = (i * h + j) * w + from;
+            int64_t place = (i * h + j) * w + from;
             for (int64_t p = 0; p < job->phases; p++)
                 load_row(&cuts[p], rows + p * job->length, row, -__builtin_inff());
             for (int64_t c = 0; c < job->taps[2] && job->phases; c++)
                 join_taps(best, found, rows + c % job->period * job->length + c * apart / step, n,
                           place + c * apart, step);
-            for (int64_t t = 0; t < n && !job->phases; t++, from += step) {
-                int64_t x0 = first_tap(job, 2, x + t, &x1), some;
-                for (; x0 < x1; x0 += some) {
-                    some = rl_min(x1 - x0, SPAN);
-                    row_cut cut = cut_row(in->dtype, in->strides[3], w, from + x0 * apart, apart,
-                                          some);
-                    load_row(&cut, rows, row, 0);
-                    for (int64_t c = 0; c < some; c++)
-                        if (rows[c] > best[t] || rows[c] != rows[c]) {
-                            best[t] = rows[c];
-                            found[t] = (int32_t)((i * h + j) * w + from + (x0 + c) * apart);
-                        }
-                }
+            for (int64_t tap = x0; tap < x1 && !job->phases; tap += some) {
+                some = rl_min(x1 - tap, SPAN);
+                row_cut cut = cut_row(in->dtype, in->strides[3], w, from + tap * apart, apart,
+                                      some);
+                load_row(&cut, rows, row, 0);
+                for (int64_t c = some; c % VF; c++) rows[c] = -__builtin_inff();
+                for (int64_t c = 0; c < some; c += VF)
+                    join_taps(best, found, rows + c, VF, place + (tap + c) * apart, apart);
             }
         }
+    if (!job->phases) join_lanes(best, found);
 }
 
 static RL_ONCE void window_item(void *ctx, int64_t item, int thread) {
@@ -159,12 +168,16 @@ static RL_ONCE void window_item(void *ctx, int64_t item, int thread) {
     const int64_t *shape = job->out->shape;
     int64_t x = item % job->parts * SPAN, line = item / job->parts, n = rl_min(SPAN, shape[3] - x);
     int64_t y = line % shape[2], z = line / shape[2] % shape[1], image = line / shape[2] / shape[1];
-    window_part(job, job->x->data + image * job->x->strides[0] * RL_SIZE[job->x->dtype], z, y, x, n,
-                best, found, (float *)(void *)(found + SPAN + VF));
+    const uint8_t *from = job->x->data + image * job->x->strides[0] * RL_SIZE[job->x->dtype];
     uint8_t *to = job->out->data + (line * shape[3] + x) * 8;
-    for (int64_t t = 0; t < n; t++) {
-        int64_t at = found[t];
-        rl_copy(to + t * 8, &at, 8);
+    for (int64_t t = 0, some; t < n; t += some) {
+        some = job->phases ? n : 1;
+        window_part(job, from, z, y, x + t, some, best, found,
+                    (float *)(void *)(found + SPAN + VF));
+        for (int64_t k = 0; k < some; k++, to += 8) {
+            int64_t at = found[k];
+            rl_copy(to, &at, 8);
+        }
     }
 }
 
