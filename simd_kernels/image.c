@@ -69,6 +69,8 @@ static int image_whole(const image *m, const uint8_t *channel, int64_t tap, int6
         return 0;
     channel += (row * m->h + from) * 4;
     vstore(to, vload(channel)), vstore(to + VF, vload(channel + VF * 4));
+    // What the next panel reads: rows of many channels are too many streams for the processor.
+    __builtin_prefetch(channel + PANEL * 4), __builtin_prefetch(channel + PANEL * 8 - 4);
     if (n == PANEL && from >= 0 && from + PANEL <= m->width) return 1;
     RL_SMALL_LOOP for (t = 0; t < rl_min(n, -from); t++) to[t] = 0;
     RL_SMALL_LOOP for (t = rl_max(0, m->width - from); t < n; t++) to[t] = 0;

@@ -7,7 +7,7 @@ typedef struct {
     const product *p;
     const image *m;
     int64_t lines, blocks, n; // lines of windows of a strip, strips of an image; windows of a line
-    int64_t rows, high, slots, length, least[2], at[PHASES]; // at: the first element of each slot
+    int64_t high, slots, length, least[2], at[PHASES]; // at: the first element of each slot
     int64_t images, step[2];  // for the weight's gradient, with the strides of both operands
 } strip_job;
 
@@ -33,11 +33,11 @@ static RL_ONCE int64_t cut_strips(strip_job *job, const product *p, int64_t rows
         wide = rl_max(wide, x / m->step[1]);
     }
     job->length = job->n + wide;
-    for (job->lines = STRIP_LINES;; job->lines /= 2) {
-        job->rows = (job->lines - 1) * m->step[0] + job->high + 1;
-        bytes = rl_times(rl_times(job->rows, job->slots), job->length * 4);
+    for (job->lines = rl_min(STRIP_LINES, rows);; job->lines /= 2) {
+        int64_t high = (job->lines - 1) * m->step[0] + job->high + 1;
+        bytes = rl_times(rl_times(high, job->slots), job->length * 4);
         if (bytes < SPAN_BYTES)
-            bytes += FEW * job->lines * job->length * 4 + m->count * (12 + FEW * (8 + VF * 4));
+            bytes += (FEW * job->lines * job->length + 2 * VF) * 4 + m->count * (12 + FEW * (8 + VF * 4));
         if (bytes <= STRIP_BYTES || job->lines == 1) break;
     }
     job->blocks = (rows + job->lines - 1) / job->lines;
@@ -48,16 +48,17 @@ static RL_ONCE int64_t cut_strips(strip_job *job, const product *p, int64_t rows
     return bytes <= SPAN_BYTES ? bytes : INT64_MAX;
 }
 
-// The strip of a channel for the windows from (y, x) on.
+// The strip of a channel for `lines` of windows from (y, x) on.
 static RL_ONCE void load_strip(const strip_job *job, const uint8_t *channel, int64_t y, int64_t x,
-                               float *to) {
+                               int64_t lines, float *to) {
     const image *m = job->m;
+    int64_t rows = (lines - 1) * m->step[0] + job->high + 1;
     for (int64_t s = 0; s < job->slots; s++, to += job->length) {
         int64_t row = y * m->step[0] + job->least[0], first = x * m->step[1] + job->least[1];
         row_cut cut = cut_row(m->dtype, m->w, m->width, first + job->at[s], m->step[1],
                               job->length);
         float *at = to;
-        for (int64_t r = 0; r < job->rows; r++, row++, at += job->slots * job->length) {
+        for (int64_t r = 0; r < rows; r++, row++, at += job->slots * job->length) {
             if (m->step[0] > 1 && r % m->step[0] > job->high) continue; // between two windows
             if (row < 0 || row >= m->height) rl_zero(at, (size_t)job->length * 4);
             else load_row(&cut, at, channel + row * m->h * RL_SIZE[m->dtype], 0);
@@ -76,11 +77,12 @@ static RL_ONCE void strip_item(void *ctx, int64_t item, int thread) {
     int64_t y = item % job->blocks * job->lines, lines = rl_min(job->lines, p.n / m->wide - y);
     // Where lines of windows are as far apart as rows, all are one run; what lies between two of
     // its lines is nobody's.
+    int direct = p.c.dtype == RL_F32 && p.c.col == 1 && !p.bias.data && !p.wide;
     int64_t pitch = m->step[0] * job->slots * job->length, flat = pitch == job->length;
     for (int64_t x = 0; x < m->wide; x += job->n) {
         int64_t n = rl_min(job->n, m->wide - x), run = flat ? (lines - 1) * pitch + n : n;
         for (int64_t c = 0; c < m->channels; c++) {
-            load_strip(job, base + c * m->c * RL_SIZE[m->dtype], y, x, strip);
+            load_strip(job, base + c * m->c * RL_SIZE[m->dtype], y, x, lines, strip);
             for (int64_t row = 0; row < p.m; row++) {
                 float *to = sums + row * job->lines * job->length;
                 LOAD_F[p.a.dtype](by, element(&p.a, row, c * m->count), p.a.col, m->count);
@@ -91,9 +93,13 @@ static RL_ONCE void strip_item(void *ctx, int64_t item, int thread) {
                 }
             }
         }
-        for (int64_t i = 0; i < p.m * lines; i++)
-            finish(&p, i / lines, (y + i % lines) * m->wide + x,
-                   sums + (i / lines * job->lines + i % lines) * job->length, n);
+        for (int64_t row = 0; row < p.m; row++)
+            for (int64_t line = 0; line < lines; line++) {
+                const float *sum = sums + (row * job->lines + line) * job->length;
+                int64_t at = (y + line) * m->wide + x;
+                if (direct) move_bytes(element(&p.c, row, at), (const uint8_t *)sum, n * 4);
+                else finish(&p, row, at, sum, n);
+            }
     }
 }
 
@@ -107,14 +113,11 @@ RL_INLINE void tap_dots(const int taps, float *to, const float *x, const float *
         vf a = vload(x + i);
         for (int t = 0; t < taps; t++) sum[t] = vfma(a, vload(from[t] + i), sum[t]);
     }
-    if (i < n && n >= VF) { // the last vector overlaps the one before
-        vi fresh = last_lanes(n - i);
-        vf a = vselect(fresh, vload(x + n - VF), (vf){});
+    if (i < n) { // what lies behind is scratch memory too
+        vi rest = ~last_lanes(VF - (n - i));
+        vf a = vselect(rest, vload(x + i), (vf){});
         for (int t = 0; t < taps; t++)
-            sum[t] = vfma(a, vselect(fresh, vload(from[t] + n - VF), (vf){}), sum[t]);
-    } else if (i < n) {
-        vf a = vload_part(x, n);
-        for (int t = 0; t < taps; t++) sum[t] = vfma(a, vload_part(from[t], n), sum[t]);
+            sum[t] = vfma(a, vselect(rest, vload(from[t] + i), (vf){}), sum[t]);
     }
     for (int t = 0; t < taps; t++) vstore(to + t * VF, sum[t]);
 }
@@ -127,7 +130,7 @@ static void strip_dots_item(void *ctx, int64_t item, int thread) {
     const float **from = rl_scratch(thread, 0);
     double *totals = (double *)(void *)(from + m->count);
     float *sums = (float *)(totals + FEW * m->count), *seen = sums + FEW * m->count * VF;
-    float *strip = seen + job->length;
+    float *strip = seen + job->length + VF;
     int64_t channel = item % m->channels, high = p.k / m->wide;
     base += channel * m->c * RL_SIZE[m->dtype];
     for (int64_t i = 0; i < p.m * m->count; i++) totals[i] = 0;
@@ -135,7 +138,8 @@ static void strip_dots_item(void *ctx, int64_t item, int thread) {
         for (int64_t x = 0; x < m->wide; x += job->n) {
             int64_t image = i / job->blocks, y = i % job->blocks * job->lines;
             int64_t lines = rl_min(job->lines, high - y), n = rl_min(job->n, m->wide - x);
-            load_strip(job, base + image * job->step[0] * RL_SIZE[m->dtype], y, x, strip);
+            load_strip(job, base + image * job->step[0] * RL_SIZE[m->dtype], y, x,
+                       lines, strip);
             rl_zero(sums, (size_t)(p.m * m->count) * VF * 4);
             for (int64_t j = 0; j < p.m * lines; j++) {
                 int64_t row = j / lines, line = j % lines, t = 0;

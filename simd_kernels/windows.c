@@ -34,10 +34,10 @@ static RL_ONCE row_cut cut_row(int dtype, int64_t stride, int64_t size, int64_t 
 // Loads these elements of row x, and `fill` outside of it.
 static void load_row(const row_cut *c, float *to, const uint8_t *x, float fill) {
     for (int64_t i = 0; i < c->first; i++) to[i] = fill;
-    if (c->first < c->last)
-        LOAD_F[c->dtype](to + c->first,
-                         x + (c->from + c->first * c->step) * c->stride * RL_SIZE[c->dtype],
-                         c->step * c->stride, c->last - c->first);
+    int64_t n = c->last - c->first, step = c->step * c->stride;
+    if (n) x += (c->from + c->first * c->step) * c->stride * RL_SIZE[c->dtype];
+    if (n && c->dtype == RL_F32 && step == 1) move_bytes((uint8_t *)(to + c->first), x, n * 4);
+    else if (n) LOAD_F[c->dtype](to + c->first, x, step, n);
     for (int64_t i = c->last; i < c->n; i++) to[i] = fill;
 }
 
