@@ -91,6 +91,7 @@ static RL_ONCE void move(const rl_operand *out, const rl_operand *in) {
     int d = w->outer_dims - 1;
     for (int i = 0; i <= d && w->step[0] == 1 && w->step[1] != 1 && !job.turned; i++)
         if (w->strides[1][i] == 1) job.turned = 1, d = i;
+    if (!job.turned && w->inner > SQUARE) d = -1; // long runs are shared out one by one
     job.across = d < 0 ? 1 : w->shape[d];
     if (d >= 0) { // removed from the walk
         job.to_step = w->strides[0][d];

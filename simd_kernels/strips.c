@@ -37,7 +37,8 @@ static RL_ONCE int64_t cut_strips(strip_job *job, const product *p, int64_t rows
         int64_t high = (job->lines - 1) * m->step[0] + job->high + 1;
         bytes = rl_times(rl_times(high, job->slots), job->length * 4);
         if (bytes < SPAN_BYTES)
-            bytes += (FEW * job->lines * job->length + 2 * VF) * 4 + m->count * (12 + FEW * (8 + VF * 4));
+            bytes += (FEW * job->lines * job->length + 2 * VF) * 4 +
+                     m->count * (12 + FEW * (8 + VF * 4));
         if (bytes <= STRIP_BYTES || job->lines == 1) break;
     }
     job->blocks = (rows + job->lines - 1) / job->lines;

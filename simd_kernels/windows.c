@@ -243,29 +243,27 @@ static RL_ONCE void turn(float *to, int64_t ts, const float *from, int64_t fs, i
 
 // The last dim: the lanes of a vector are rows.
 static void resample_rows(const resample_job *job, int64_t row, int64_t last, float *in) {
-    float *made = in + job->n * VF;
-    const float *x = job->x + row * job->n;
-    float *to = job->out + row * job->m;
-    for (; job->lanes && row + VF <= last; row += VF, x += job->n * VF, to += job->m * VF) {
-        turn(in, VF, x, job->n, job->n, VF);
-        for (int64_t j = 0, t = 0; j < job->m; j++) {
+    const int64_t n = job->n, m = job->m, *first = job->first, *at = job->at;
+    const float *by = job->by, *x = job->x + row * n;
+    float *made = in + n * VF, *to = job->out + row * m;
+    for (; job->lanes && row + VF <= last; row += VF, x += n * VF, to += m * VF) {
+        turn(in, VF, x, n, n, VF);
+        for (int64_t j = 0, t = 0; j < m; j++) {
             vf sum = {0};
-            for (; t < job->first[j + 1]; t++)
-                sum = vfma(vsplat(job->by[t]), vload(in + job->at[t] * VF), sum);
+            for (; t < first[j + 1]; t++) sum = vfma(vsplat(by[t]), vload(in + at[t] * VF), sum);
             vstore(made + j * VF, sum);
         }
-        turn(to, job->m, made, VF, VF, job->m);
+        turn(to, m, made, VF, VF, m);
     }
-    for (; row < last; row++, x += job->n, to += job->m)
-        for (int64_t j = 0, t = 0; j < job->m; j++) {
-            if (job->copies) {
-                rl_copy(to + j, x + job->at[j], 4);
-                continue;
+    for (; row < last; row++, x += n, to += m)
+        if (job->copies)
+            for (int64_t j = 0; j < m; j++) rl_copy(to + j, x + at[j], 4);
+        else
+            for (int64_t j = 0, t = 0; j < m; j++) {
+                float sum = 0;
+                for (; t < first[j + 1]; t++) sum += by[t] * fload(x + at[t]);
+                fstore(to + j, sum);
             }
-            float sum = 0;
-            for (; t < job->first[j + 1]; t++) sum += job->by[t] * fload(x + job->at[t]);
-            fstore(to + j, sum);
-        }
 }
 
 static RL_ONCE void resample_item(void *ctx, int64_t item, int thread) {

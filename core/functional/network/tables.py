@@ -61,9 +61,10 @@ def resample(x: Tensor, tables: Sequence[Table | None]) -> Tensor:
     grow = [(d, t) for d, t in todo if len(t[0]) > x.shape[d]]
     out = x.to(wide)
     for d, table in [*shrink, *reversed(grow)]:
-        given = []
-        for at, weight in (table, turned(table, x.shape[d])):
+        given: list[Tensor | None] = []
+        for at, weight in (table, turned(table, x.shape[d])) if x.requires_grad else (table,):
             stored = weight.view("i8") if wide is float64 else weight.astype("f4").view("i4")
             given += [_constant(at, x), _constant(stored, x)]
+        given += [None] * (4 - len(given))
         out = RESAMPLE(out.contiguous(), *given, dim=d)
     return out.to(x.dtype)
