@@ -1,147 +1,16 @@
-// Convolution and its two gradients as matrix products. Their second operand, the windows of an
-// image, is made panel by panel.
-
-typedef struct image {
-    const uint8_t *data;
-    int32_t dtype, turned;       // turned: windows are columns
-    int64_t n, c, h, w;          // strides of images, channels, rows and elements
-    int64_t height, width, wide; // of a channel; elements in a row of the result
-    int64_t channels, groups, step[2];
-    int64_t count, (*taps)[2];   // offsets of a window's elements from step times its number
-} image;
-
-// Of the windows at (y, x + t), t < n, a tap is inside the image for t = first to last. The first
-// of these elements is at `at`, each next one `step` elements on.
-typedef struct {
-    int64_t first, last, step;
-    const uint8_t *at;
-} sight;
-
-static sight image_sight(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
-                         int64_t n) {
-    int64_t row = y * m->step[0] + m->taps[tap][0], from = x * m->step[1] + m->taps[tap][1];
-    sight s = {0, 0, m->step[1] * m->w, channel};
-    if (row < 0 || row >= m->height) return s;
-    if (from < 0) s.first = rl_min(n, (-from + m->step[1] - 1) / m->step[1]);
-    if (m->width > from) s.last = rl_min(n, (m->width - 1 - from) / m->step[1] + 1);
-    s.last = rl_max(s.first, s.last);
-    if (s.first < s.last)
-        s.at += (row * m->h + (from + s.first * m->step[1]) * m->w) * RL_SIZE[m->dtype];
-    return s;
-}
-
-// to[t] = the element of a tap in each of these windows, 0 outside of the image.
-static void image_run(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
-                      int64_t n, float *to) {
-    sight s = image_sight(m, channel, tap, y, x, n);
-    for (int64_t t = 0; t < s.first; t++) to[t] = 0;
-    if (m->dtype == RL_F32 && s.step == 1) {
-        for (; s.first + VF <= s.last; s.first += VF, s.at += VF * 4)
-            vstore(to + s.first, vload(s.at));
-        for (; s.first < s.last; s.first++, s.at += 4) rl_copy(to + s.first, s.at, 4);
-    } else if (s.first < s.last)
-        LOAD_F[m->dtype](to + s.first, s.at, s.step, s.last - s.first);
-    for (int64_t t = s.last; t < n; t++) to[t] = 0;
-}
-
-// The same for `n` elements from (y, x) on, row after row.
-static void image_line(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
-                       int64_t n, float *to) {
-    for (int64_t done = 0, some; done < n; done += some, y++, x = 0) {
-        some = rl_min(n - done, m->wide - x);
-        image_run(m, channel, tap, y, x, some, to + done);
-    }
-}
-
-// The first channel of product `index` of the batch: image by image, group by group.
-static const uint8_t *image_of(const image *m, int64_t index) {
-    int64_t at = index / m->groups * m->n + index % m->groups * m->channels * m->c;
-    return m->data + at * RL_SIZE[m->dtype];
-}
-
-// pack() for windows.
-static void image_panel(const product *p, int64_t index, float *to, int64_t width, int64_t k0,
-                        int64_t depth, int64_t j0, int64_t n, float *rows) {
-    const image *m = p->image;
-    const uint8_t *base = image_of(m, index);
-    int64_t at = m->turned ? j0 : k0, count = m->turned ? n : depth, channel = at / m->count;
-    int64_t tap = at % m->count, first = m->turned ? k0 : j0;
-    int64_t y = first / m->wide, x = first % m->wide;
-    for (int64_t t = 0; t < count; t++) {
-        const uint8_t *from = base + channel * m->c * RL_SIZE[m->dtype];
-        if (m->turned) {
-            const float *four[4] = {rows, rows + DEPTH, rows + 2 * DEPTH, rows + 3 * DEPTH};
-            if (t % 4 == 0) rl_zero(rows, 4 * DEPTH * 4);
-            image_line(m, from, tap, y, x, depth, rows + t % 4 * DEPTH);
-            if (t % 4 == 3 || t == n - 1) turn_four(to + (t & ~(int64_t)3), width, four, depth);
-        } else {
-            image_line(m, from, tap, y, x, n, to + t * width);
-            for (int64_t rest = n; rest < width; rest++) to[t * width + rest] = 0;
-        }
-        if (++tap == m->count) tap = 0, channel++;
-    }
-    for (int64_t t = (n + 3) & ~(int64_t)3; m->turned && t < width; t++)
-        for (int64_t d = 0; d < depth; d++) to[d * width + t] = 0;
-}
-
-#define CONV_BYTES ((2 * LINE + VF) * 4)
-
-// With few rows (depthwise channels) windows are added up without panels, a line of the result per
-// item.
-static void conv_item(void *ctx, int64_t item, int thread) {
-    const product *all = ctx;
-    const image *m = all->image;
-    float *sums = rl_scratch(thread, CONV_BYTES), *seen = sums + LINE + VF;
-    int64_t lines = all->n / m->wide;
-    product p = nth(all, item / lines);
-    const uint8_t *base = image_of(m, item / lines);
-    for (int64_t row = 0; row < p.m; row++)
-        for (int64_t x = 0; x < m->wide; x += LINE) {
-            int64_t n = rl_min(LINE, m->wide - x), k = 0;
-            rl_zero(sums, (size_t)n * 4);
-            for (int64_t c = 0; c < m->channels; c++)
-                for (int64_t tap = 0; tap < m->count; tap++, k++) {
-                    float by;
-                    LOAD_F[p.a.dtype](&by, element(&p.a, row, k), 1, 1);
-                    sight s = image_sight(m, base + c * m->c * RL_SIZE[m->dtype], tap,
-                                          item % lines, x, n);
-                    int64_t t = 0, count = s.last - s.first;
-                    float *to = sums + s.first, one;
-                    if (m->dtype != RL_F32 || s.step != 1) {
-                        if (count) LOAD_F[m->dtype](seen, s.at, s.step, count);
-                        s.at = (const uint8_t *)seen;
-                    }
-                    for (; t + VF <= count; t += VF)
-                        vstore(to + t, vfma(vsplat(by), vload(s.at + t * 4), vload(to + t)));
-                    if (t < count && count >= VF) { // the last vector overlaps the one before
-                        vf old = vload(to + count - VF), at = vload(s.at + (count - VF) * 4);
-                        vf sum = vfma(vsplat(by), at, old);
-                        vstore(to + count - VF, vselect(last_lanes(count - t), sum, old));
-                    } else
-                        for (; t < count; t++) rl_copy(&one, s.at + t * 4, 4), to[t] += by * one;
-                }
-            finish(&p, row, item % lines * m->wide + x, sums, n);
-        }
-}
+// Convolution and its two gradients as matrix products or, with few filters, by strips.
 
 static int run_conv(const product *p) {
+    strip_job job;
     if (!p->m || !p->n || !p->batch) return RL_OK;
     if (!p->k) return run_product(p, NULL);
-    if (!p->image || p->image->turned || p->m > 2) return gemm(p);
-    if (!reserve(CONV_BYTES)) return RL_MEMORY;
+    if (!p->image || p->image->turned || p->m > FEW) return gemm(p);
+    int64_t bytes = cut_strips(&job, p, p->n / p->image->wide);
+    if (bytes == INT64_MAX) return gemm(p);
+    if (!reserve(bytes)) return RL_MEMORY;
     share_out(20.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch,
-              p->n / p->image->wide * p->batch, conv_item, (void *)p);
+              job.blocks * p->batch, strip_item, &job);
     return RL_OK;
-}
-
-// Whether the dims of x from `from` on are contiguous.
-static int packed(const rl_operand *x, int from) {
-    int64_t step = 1;
-    for (int d = x->ndim - 1; d >= from; d--) {
-        if (x->shape[d] != 1 && x->strides[d] != step) return 0;
-        step *= x->shape[d];
-    }
-    return 1;
 }
 
 // Describes the windows of x for `weight` and the attributes (strides, paddings, dilations,
@@ -158,7 +27,7 @@ static int windows(image *m, const rl_call *c, const rl_operand *x, const rl_ope
         !packed(weight, 0))
         return RL_REFUSED;
     int64_t height = weight->shape[2], width = weight->shape[3], count = height * width;
-    int64_t(*taps)[2] = rl_shared(count * 16 + more);
+    int64_t(*taps)[3] = rl_shared(count * 24 + more);
     if (!taps) return RL_MEMORY;
     for (int64_t i = 0; i < count; i++) {
         taps[i][0] = i / width * c->attrs[4] - c->attrs[2];
@@ -289,6 +158,15 @@ static int k_conv2d_weight(const rl_call *c) {
                  .step = {{rows * k}, {rows * grad->strides[1]}, {m.channels * x->strides[1]}}};
     if (is_plain(&m, x, p.k)) p.image = NULL;
     if (!n) p.k = 0;
+    strip_job job;
+    int64_t bytes = p.image && p.m <= FEW && p.k ? cut_strips(&job, &p, grad->shape[2]) : INT64_MAX;
+    if (bytes < INT64_MAX) {
+        job.images = n, job.step[0] = x->strides[0], job.step[1] = grad->strides[0];
+        if (!reserve(bytes)) return RL_MEMORY;
+        share_out(20.0 * (double)rl_numel(grad) * (double)k, m.groups * m.channels, strip_dots_item,
+                  &job);
+        return RL_OK;
+    }
     for (int64_t i = 0; i < rl_max(n, 1); i++) {
         code = i && !p.k ? RL_OK : run_conv(&p);
         if (code) return code;

@@ -26,6 +26,11 @@ static inline void move_bytes(uint8_t *to, const uint8_t *from, int64_t n) {
 
 static RL_APART void move_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t ts, int64_t fs,
                      int64_t size) {
+    if (ts == 1 && fs == -1 && size == 4) // four at a time in reverse, which are behind `from`
+        for (; n >= 4; n -= 4, to += 16, from -= 16) {
+            v4 x = v4load(from - 12);
+            v4store(to, __builtin_shufflevector(x, x, 3, 2, 1, 0));
+        }
     if (ts == 1 && fs == 1) move_bytes(to, from, n * size);
     else if (size == 4) MOVE_LOOP(uint32_t);
     else if (size == 2) MOVE_LOOP(uint16_t);
@@ -86,6 +91,7 @@ static RL_ONCE void move(const rl_operand *out, const rl_operand *in) {
     int d = w->outer_dims - 1;
     for (int i = 0; i <= d && w->step[0] == 1 && w->step[1] != 1 && !job.turned; i++)
         if (w->strides[1][i] == 1) job.turned = 1, d = i;
+    if (!job.turned && w->inner > SQUARE) d = -1; // long runs are shared out one by one
     job.across = d < 0 ? 1 : w->shape[d];
     if (d >= 0) { // removed from the walk
         job.to_step = w->strides[0][d];
@@ -98,6 +104,23 @@ static RL_ONCE void move(const rl_operand *out, const rl_operand *in) {
     }
     job.runs = rl_max(1, ITEM / (w->inner * job.across));
     run_items((w->outer + job.runs - 1) / job.runs, n, move_item, &job);
+}
+
+// out = in with the dims that attrs names in reverse.
+static RL_ONCE int k_flip(const rl_call *c) {
+    const rl_operand *x[2];
+    if (!operands_of_one_shape(c, x, 2)) return RL_REFUSED;
+    if (RL_SIZE[x[0]->dtype] != RL_SIZE[x[1]->dtype]) return RL_REFUSED;
+    if (!rl_numel(x[0])) return RL_OK;
+    rl_operand in = c->op[1];
+    for (int i = 0; i < c->n_attrs; i++) {
+        int64_t d = c->attrs[i];
+        if (d < 0 || d >= in.ndim) return RL_REFUSED;
+        in.data += (in.shape[d] - 1) * in.strides[d] * RL_SIZE[in.dtype];
+        in.strides[d] = -in.strides[d];
+    }
+    move(x[0], &in);
+    return RL_OK;
 }
 
 static int k_copy(const rl_call *c) {

@@ -31,6 +31,11 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
 // A run of a row of the result: c[i, j + ...] = x + bias. x may be the result's own memory.
 static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
     float sums[64];
+    if (p->c.dtype == RL_F32 && p->c.col == 1 && !p->bias.data && !p->wide) {
+        uint8_t *to = element(&p->c, i, j);
+        if (to != (const uint8_t *)x) rl_copy(to, x, (size_t)n * 4);
+        return;
+    }
     for (int64_t at = 0, count; at < n; at += count, j += count) {
         uint8_t *to = element(&p->c, i, p->wide ? j % p->wide : j);
         count = rl_min(64, n - at);

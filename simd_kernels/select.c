@@ -17,6 +17,10 @@ typedef struct {
         const uint8_t *condition = data[1];                                                        \
         if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 1)                 \
             for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, i, i);                                \
+        else if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 0 && s[3] == 1)            \
+            for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, 0, i);                                \
+        else if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 0)            \
+            for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, i, 0);                                \
         else                                                                                       \
             RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                          \
                 SELECT_ONE(i * s[0], i * s[1], i * s[2], i * s[3]);                                \

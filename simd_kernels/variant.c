@@ -44,8 +44,13 @@ RARE_END
 #include "product.c"
 #include "gemm.c"
 #include "gemv.c"
+#include "windows.c"
 RARE_BEGIN
 #include "linear.c"
+#include "image.c"
+RARE_END
+#include "strips.c"
+RARE_BEGIN
 #include "conv.c"
 RARE_END
 

@@ -109,22 +109,25 @@ def eye(
 @method()
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """The last two dims' lower triangle, zeros above `diagonal`; same shape."""
-    return x.masked_fill(_ahead(x) > diagonal, 0)
+    rows, columns = _places(x)
+    return x.masked_fill(columns > rows + diagonal, 0)
 
 
 @public
 @method()
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """The last two dims' upper triangle, zeros below `diagonal`; same shape."""
-    return x.masked_fill(_ahead(x) < diagonal, 0)
+    rows, columns = _places(x)
+    return x.masked_fill(columns < rows + diagonal, 0)
 
 
-def _ahead(x: Tensor) -> Tensor:
-    """How far each column of the last two dims is ahead of the row."""
+def _places(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Numbers of the rows, as a column, and of the columns; floats, which compare faster."""
     if x.ndim < 2:
         raise ShapeError(f"tril/triu: shape {x.shape} has fewer than two dims")
-    rows = arange(x.shape[-2], device=x.device).unsqueeze(1)
-    return arange(x.shape[-1], device=x.device) - rows
+    kind = "float32" if max(x.shape[-2:]) < 1 << 24 else "int64"
+    rows, columns = (arange(n, dtype=kind, device=x.device) for n in x.shape[-2:])
+    return rows.unsqueeze(1), columns
 
 
 def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str) -> Tensor:

@@ -86,7 +86,7 @@ CONV2D: Op = Op(
     infer=_infer_conv,
     grads=(
         rule(lambda c, g, w: CONV2D_INPUT(g, w, size=_size(c, 0), **c.attrs), 1),
-        rule(lambda c, g, x: CONV2D_WEIGHT(x, g, size=_size(c, 1), **c.attrs), 0),
+        rule(lambda c, g, x: CONV2D_WEIGHT(x, g.contiguous(), size=_size(c, 1), **c.attrs), 0),
         rule(lambda c, g: g.sum((0, 2, 3))),
     ),
 )

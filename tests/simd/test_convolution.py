@@ -46,6 +46,14 @@ CASES = [
     (1, 1, 2, 5000, 1, (2, 9), (1, 1), (0, 4), (1, 1), 1),
     (2, 2, 5, 6, 4, (2, 2), (3, 3), (0, 0), (1, 1), 1),
     (0, 2, 5, 6, 4, (2, 2), (1, 1), (0, 0), (1, 1), 1),
+    (1, 3, 9, 37, 8, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 3, 5, 40, 8, (5, 7), (1, 1), (2, 3), (1, 1), 1),
+    # Few filters per group.
+    (2, 4, 21, 40, 4, (3, 3), (2, 2), (1, 1), (1, 1), 2),
+    (1, 6, 40, 7, 6, (5, 3), (1, 1), (2, 1), (1, 1), 6),
+    (2, 3, 9, 2100, 3, (3, 3), (4, 3), (1, 1), (3, 2), 3),
+    (1, 2, 4, 300, 2, (1, 3), (1, 70), (0, 0), (1, 1), 2),
+    (1, 2, 3, 5, 2, (1, 2), (1, 1), (0, 150_000), (1, 300_000), 2),
 ]
 
 
@@ -107,13 +115,14 @@ def test_narrow_floats(dtype: str, counted: list[str]) -> None:
 
 
 def test_strided_images(counted: list[str]) -> None:
-    for of in CASES[1:8]:
+    for of in (*CASES[1:8], *CASES[14:17]):
         x, weight, bias, grad, attrs = case(of)
         last = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
         room = rl.full([x.shape[0], x.shape[1] + 2, x.shape[2] + 1, 2 * x.shape[3]], float("nan"))
         with rl.no_grad():
             room[:, 1:-1, 1:, ::2].copy_(x)
-        for image in (last, room[:, 1:-1, 1:, ::2]):
+        wider = rl.cat([x * float("nan"), x], 3)[:, :, :, x.shape[3] :]
+        for image in (last, room[:, 1:-1, 1:, ::2], wider):
             check(image, weight, bias, grad, attrs)
         bias = bias.unsqueeze(1).expand(bias.shape[0], 2).contiguous()[:, 0]
         same = CONV2D(x, weight, bias.contiguous(), **attrs)

@@ -291,8 +291,10 @@ def test_where(variant: str, both: Both) -> None:
             (condition[:, :1], a, b[:1]),
             (condition.t(), a.t(), b.t()),
             (condition[:, ::2], a[:, 1::2], b[0, 0]),
+            (condition, b[0, 0], a),
+            (condition, a, b[0, 0]),
         ):
-            if x.shape[1] != c.shape[1] and 1 not in (x.shape[1], c.shape[1]):
+            if x.ndim and x.shape[1] != c.shape[1] and 1 not in (x.shape[1], c.shape[1]):
                 c = c[:, : x.shape[1]]
             _equal(*both(rl.where, c, x, y), dtype)
 

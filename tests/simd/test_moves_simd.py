@@ -46,6 +46,16 @@ def test_copies_of_permuted_and_sliced_tensors(variant: str, dtype: str, both: B
             assert not out[..., ::2].to("float64").numpy().any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_flips(variant: str, dtype: str, both: Both) -> None:
+    for shape, dims in (((3, 41), [1]), ((3, 41), [0]), ((2, 5, 3, 7), [0, 3]), ((0, 4), [0, 1]),
+                        ((2, 17), [0, 1]), ((2, 4), [])):  # fmt: skip
+        x = _values(dtype, *shape)
+        for view in (x, x.transpose(0, -1), x[..., ::2]):
+            assert lowering.record("flip", (view,), x.clone(), {"dims": tuple(dims)}) is not None
+            _equal(both(rl.flip, view, dims), (shape, dims))
+
+
 def test_a_large_matrix_turned_round(variant: str) -> None:
     for dtype in ("float32", "float16", "uint8", "int64"):
         x = _values(dtype, 301, 403)

@@ -20,6 +20,7 @@ from rushlight.core.backends.cpu.reference import (
     nn_kernels,
     numpy_kernels,
     recurrence,
+    window_kernels,
 )
 from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
 from rushlight.core.backends.elementwise import ELEMENTWISE
@@ -42,6 +43,7 @@ KERNELS: dict[str, Callable[..., None]] = {
     **nn_kernels.KERNELS,
     **recurrence.KERNELS,
     **conv_kernels.KERNELS,
+    **window_kernels.KERNELS,
     **linalg.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.

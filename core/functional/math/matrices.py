@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.creation import ones_like
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.common import TensorLike
 from rushlight.core.ops.declare import method, public
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import matmul
 
 if TYPE_CHECKING:
@@ -326,5 +328,27 @@ def cdist(
     p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Tensor:
-    """p-norm distances of the rows of (..., n, k) and (..., m, k): (..., n, m)."""
-    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+    """p-norm distances of the rows of (..., n, k) and (..., m, k): (..., n, m).
+
+    compute_mode: whether those of p = 2 are products, which round |x|^2 where rows are near each
+    other: "use_mm_for_euclid_dist" (or "donot_..."), or as it is with more than 25 rows.
+    """
+    modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
+             "donot_use_mm_for_euclid_dist")  # fmt: skip
+    if compute_mode not in modes:
+        raise ValueError(f"cdist: compute_mode {compute_mode!r} is not supported; supported: "
+                         f"{', '.join(modes)}")  # fmt: skip
+    if min(x1.ndim, x2.ndim) < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError(f"cdist: {x1.shape} and {x2.shape} must be rows of one length")
+    many = max(x1.shape[-2], x2.shape[-2]) > 25 and compute_mode == modes[0]
+    plain = x1.dtype is not x2.dtype or x1.dtype.itemsize < 4
+    if p != 2 or plain or not (many or compute_mode == modes[1]):
+        return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+    # |a|^2 + |b|^2 - 2 a b in one product.
+    a, b = ((x * x).sum(-1, True) for x in (x1, x2))
+    left, right = cat([x1 * -2, a, ones_like(a)], -1), cat([x2, ones_like(b), b], -1)
+    square = left @ right.transpose(-1, -2)
+    if not square.requires_grad:
+        return square.clamp(min=0).sqrt()
+    same = square <= 0  # has no slope
+    return square.masked_fill(same, 1).sqrt().masked_fill(same, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.pieces import stack
+from rushlight.core.functional.network.tables import MOST_TERMS, resample
+from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.movement import pad as _pad
-from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.ops.windows import WINDOW_ARGMAX
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -36,18 +38,17 @@ def _length(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
     return out - 1 if ceil_mode and (out - 1) * s >= n + p else out
 
 
-def _windows(
+def _rows(
     name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    rank: int, fill: float,
-) -> tuple[Tensor, list[tuple[int, ...]]]:  # fmt: skip
-    """(..., *out, *kernel), and per dim (kernel, stride, padding, dilation, out, size)."""
+    rank: int,
+) -> list[tuple[int, ...]]:  # fmt: skip
+    """Per pooled dim (kernel, stride, padding, dilation, out, size)."""
     if x.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: x is {x.shape}; it must have {rank + 1} or {rank + 2} dims")
     k = each(name, kernel, rank)
     s = k if stride is None or stride == () or stride == [] else each(name, stride, rank)
     p, d = each(name, padding, rank), each(name, dilation, rank)
     rows: list[tuple[int, ...]] = []
-    pads = []
     if min(k) < 1 or min(s) < 1 or min(d) < 1 or min(p) < 0:
         raise ValueError(f"{name}: kernel {k}, stride {s} and dilation {d} must be positive, "
                          f"padding {p} not negative")  # fmt: skip
@@ -58,48 +59,26 @@ def _windows(
         out = _length(n, k[i], s[i], p[i], d[i], ceil_mode)
         if out < 1:
             raise ShapeError(f"{name}: the window {k} is larger than x {x.shape}")
-        more = max(0, (out - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i])
         rows.append((k[i], s[i], p[i], d[i], out, n))
-        pads.append((p[i], more))
-    flat = [n for pair in reversed(pads) for n in pair]
-    x = _pad(x, flat, value=fill) if any(flat) else x
-    for size, step, _, apart, out, _ in rows:
-        # The window's dim goes last, so the pooled dims keep their places.
-        dim = x.ndim - rank
-        x = x.unfold(dim, size, step, dilation=apart).narrow(dim, 0, out)
-    return x, rows
+    return rows
 
 
-def _max(
-    name: str, x: Tensor, rank: int, kernel: Any, stride: Any, padding: Any, dilation: Any,
-    ceil_mode: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    low = float("-inf") if x.dtype.is_floating_point else -(2 ** (8 * x.dtype.itemsize - 1))
-    windows, rows = _windows(name, x, kernel, stride, padding, dilation, ceil_mode, rank, low)
-    flat = windows.reshape(*windows.shape[:-rank], -1)
-    at = flat.detach().argmax(-1, True)
-    values = flat.gather(-1, at).squeeze(-1)
-    with no_grad():
-        return values, _places(at.squeeze(-1), rows)
-
-
-def _places(at: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
-    """Flat indices in the input of places within windows."""
-    from rushlight.core.ops.creation import arange
-
-    rank, found, rest = len(rows), None, at
-    for i in range(rank - 1, -1, -1):
-        k, s, p, d, out, _ = rows[i]
-        inner = rest % k
-        rest = rest // k
-        begin = (arange(out, device=at.device) * s - p).reshape(*[-1] + [1] * (rank - 1 - i))
-        place = begin + inner * d
-        scale = 1
-        for _, _, _, _, _, n in rows[i + 1 :]:
-            scale *= n
-        found = place * scale if found is None else found + place * scale
-    assert found is not None
-    return found
+def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+    """The largest of each window, and their flat indices; rows: see `_rows`."""
+    rank = len(rows)
+    lead, *sizes = math.prod(x.shape[:-rank]), *[1] * (3 - rank), *x.shape[-rank:]
+    rows = [(1, 1, 0, 1, 1, 1)] * (3 - rank) + rows
+    k, s, p, d, out, _ = zip(*rows, strict=True)
+    x_ = x.reshape(lead, *sizes)
+    at = WINDOW_ARGMAX(x_.detach(), kernel=k, stride=s, padding=p, dilation=d, count=out)
+    shape = (*x.shape[:-rank], *out[3 - rank :])
+    flat, places = x_.reshape(lead, math.prod(sizes)), at.reshape(lead, math.prod(out))
+    if any(n < apart for _, _, _, apart, _, n in rows):  # a window may lie in the padding alone
+        low = float("-inf") if x.dtype.is_floating_point else -(2 ** (8 * x.dtype.itemsize - 1))
+        values = where(places >= 0, flat.gather(1, places.clamp(min=0)), low)
+    else:
+        values = flat.gather(1, places)
+    return values.reshape(*shape), at.reshape(*shape)
 
 
 def _max_pool(rank: int, indices: bool = False) -> Any:
@@ -109,7 +88,8 @@ def _max_pool(rank: int, indices: bool = False) -> Any:
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
-        values, at = _max(name, input, rank, kernel_size, stride, padding, dilation, ceil_mode)
+        rows = _rows(name, input, kernel_size, stride, padding, dilation, ceil_mode, rank)
+        values, at = largest(input, rows)
         return (values, at) if return_indices or indices else values
 
     call.__name__ = call.__qualname__ = f"{name}_with_indices" if indices else name
@@ -132,12 +112,13 @@ def _average(
     name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor: int | None, rank: int,
 ) -> Tensor:  # fmt: skip
-    windows, rows = _windows(name, x, kernel, stride, padding, 1, ceil_mode, rank, 0.0)
-    total = windows.sum(list(range(-rank, 0)))
+    rows = _rows(name, x, kernel, stride, padding, 1, ceil_mode, rank)
+    narrow = x.dtype.is_floating_point and x.dtype.itemsize < 4
+    total = _sums(x.float() if narrow else x, rows)
     if divisor is not None:
         if divisor == 0:
             raise ValueError(f"{name}: divisor_override is 0; it must not be zero")
-        return _divided(total, divisor)
+        return _divided(total, divisor).to(x.dtype)
     counts = np.ones((), np.int64)
     for k, s, p, _, out, n in rows:
         # ceil_mode's windows beyond the padding do not count what lies there.
@@ -145,8 +126,26 @@ def _average(
         dim = [min(j * s - p + k, high) - max(j * s - p, low) for j in range(out)]
         counts = counts[..., None] * np.array(dim, np.int64)
     if counts.size and (counts == counts.flat[0]).all():
-        return _divided(total, int(counts.flat[0]))
-    return _divided(total, of_data(counts, dtype=x.dtype, device=x.device))
+        return _divided(total, int(counts.flat[0])).to(x.dtype)
+    return _divided(total, of_data(counts, dtype=total.dtype, device=x.device)).to(x.dtype)
+
+
+def _sums(x: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
+    """The sum of each window."""
+    rank = len(rows)
+    if x.dtype.is_floating_point and all(k * out <= MOST_TERMS for k, _, _, _, out, _ in rows):
+        tables = []
+        for k, s, p, _, out, n in rows:
+            at = np.arange(out)[:, None] * s - p + np.arange(k)
+            tables.append((np.where((at >= 0) & (at < n), at, -1), np.ones(at.shape)))
+        return resample(x, tables)
+    pads = [(p, max(0, (out - 1) * s + k - n - p)) for k, s, p, _, out, n in rows]
+    x = _pad(x, [n for pair in reversed(pads) for n in pair])
+    for size, step, _, _, out, _ in rows:
+        # The window's dim goes last, so the pooled dims keep their places.
+        dim = x.ndim - rank
+        x = x.unfold(dim, size, step).narrow(dim, 0, out)
+    return x.sum(list(range(-rank, 0)))
 
 
 def _divided(total: Tensor, count: Any) -> Tensor:
@@ -221,42 +220,44 @@ def lp_pool3d(
     return (mean.sign() * mean.abs().relu() * (kd * kh * kw)) ** (1.0 / norm_type)
 
 
-def _adaptive(name: str, x: Tensor, size: Any, rank: int, reduce: Any) -> Tensor:
-    """`reduce` of parts of nearly equal size, dim by dim."""
+def parts(n: int, out: int) -> list[tuple[int, int]]:
+    """Beginnings and ends of `out` parts of nearly equal size of n elements."""
+    return [(j * n // out, -(-(j + 1) * n // out)) for j in range(out)]
+
+
+def _adaptive(name: str, x: Tensor, size: Any, rank: int) -> Tensor:
+    """Means of parts of nearly equal size, dim by dim."""
     given = (size,) * rank if isinstance(size, int) or size is None else tuple(size)
     if x.ndim not in (rank + 1, rank + 2) or len(given) != rank:
         raise ShapeError(f"{name}: x {x.shape} and output_size {size} do not fit")
-    for i, want in enumerate(given):
-        d = x.ndim - rank + i
-        n = x.shape[d]
-        want = n if want is None else want
-        if n % want == 0:
-            shape = (*x.shape[:d], want, n // want, *x.shape[d + 1 :])
-            x = reduce(x.reshape(*shape), d + 1)
+    if all(want == 1 for want in given) or not x.dtype.is_floating_point:
+        return x.mean(list(range(-rank, 0)), True)
+    tables: list[Any] = []
+    for n, want in zip(x.shape[-rank:], given, strict=True):
+        if want is None or want == n:
+            tables.append(None)
             continue
-        parts = [(j * n // want, -(-(j + 1) * n // want)) for j in range(want)]
-        x = stack([reduce(x.narrow(d, a, b - a), d) for a, b in parts], d)
-    return x
-
-
-def _mean(x: Tensor, d: int) -> Tensor:
-    return x.mean(d)
+        ends = np.array(parts(n, want), np.int64).reshape(want, 2)
+        sizes = ends[:, 1:] - ends[:, :1]
+        at = ends[:, :1] + np.arange(sizes.max(initial=0))
+        tables.append((np.where(at < ends[:, 1:], at, -1), 1 / sizes + 0.0 * at))
+    return resample(x, tables)
 
 
 @public
 @network
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of `output_size` parts of the last dim."""
-    return _adaptive("adaptive_avg_pool1d", input, output_size, 1, _mean)
+    return _adaptive("adaptive_avg_pool1d", input, output_size, 1)
 
 
 @network
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of parts of the last two dims; None keeps a dim."""
-    return _adaptive("adaptive_avg_pool2d", input, output_size, 2, _mean)
+    return _adaptive("adaptive_avg_pool2d", input, output_size, 2)
 
 
 @network
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of parts of the last three dims; None keeps a dim."""
-    return _adaptive("adaptive_avg_pool3d", input, output_size, 3, _mean)
+    return _adaptive("adaptive_avg_pool3d", input, output_size, 3)

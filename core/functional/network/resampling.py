@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.network.pooling import (
@@ -15,9 +16,9 @@ from rushlight.core.functional.network.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
+from rushlight.core.functional.network.tables import Table, resample, sparse
 from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import network
-from rushlight.core.ops.matmul import linear
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -42,19 +43,24 @@ def _cubic(t: Any, a: float = -0.75) -> list[Any]:
     return [far[0], near[0], near[1], far[1]]
 
 
-def _taps(
-    n: int, out: int, factor: float | None, corners: bool, mode: str
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(indices, weights) of the elements that each new one is made of."""
+def _taps(n: int, out: int, factor: float | None, corners: bool, mode: str) -> Table:
+    """The elements that each new one is made of."""
     at = _points(n, out, factor, corners)
     if mode == "bicubic":
         low = np.floor(at)
-        return [(np.clip(low + i - 1, 0, n - 1).astype(np.int64), w)
-                for i, w in enumerate(_cubic(at - low))]  # fmt: skip
-    at = np.maximum(at, 0)
-    low = np.minimum(np.floor(at), n - 1)
-    high, share = np.minimum(low + 1, n - 1), at - low
-    return [(low.astype(np.int64), 1 - share), (high.astype(np.int64), share)]
+        places, weights = [low + i - 1 for i in range(4)], _cubic(at - low)
+    else:
+        at = np.maximum(at, 0)
+        low = np.minimum(np.floor(at), n - 1)
+        places, weights = [low, low + 1], [1 - (at - low), at - low]
+    return np.clip(np.stack(places, 1), 0, n - 1).astype(np.int64), np.stack(weights, 1)
+
+
+def _nearest(n: int, out: int, factor: float | None, half: float) -> np.ndarray:
+    scale = np.float32(n / out if factor is None else 1 / factor)
+    index = np.floor((np.arange(out, dtype=np.float32) + np.float32(half)) * scale)
+    found: np.ndarray = np.clip(index, 0, n - 1).astype(np.int64)
+    return found
 
 
 def _smooth(n: int, out: int, factor: float | None, corners: bool, mode: str) -> np.ndarray:
@@ -97,32 +103,23 @@ def resampled(
     if mode == "area":
         pools = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
         return pools[rank - 1](x, tuple(sizes))
-    for i, (out, factor) in enumerate(zip(sizes, factors, strict=True)):
-        d, n = i + 2, x.shape[i + 2]
+    tables: list[Table | None] = []
+    for n, out, factor in zip(x.shape[2:], sizes, factors, strict=True):
         if mode.startswith("nearest"):
-            scale = np.float32(n / out if factor is None else 1 / factor)
-            half = 0.5 if mode == "nearest-exact" else 0.0
-            index = np.floor((np.arange(out, dtype=np.float32) + np.float32(half)) * scale)
-            at = np.clip(index, 0, n - 1).astype(np.int64)
-            x = x.index_select(d, of_data(at, device=x.device))
-            continue
-        if out == n and factor in (None, 1):
-            continue
-        if antialias:
-            table = of_data(_smooth(n, out, factor, corners, mode), dtype=x.dtype, device=x.device)
-            x = linear(x.transpose(d, -1), table).transpose(d, -1)
-            continue
-        parts = []
-        for index, weight in _taps(n, out, factor, corners, mode):
-            w = of_data(weight, dtype="float32" if x.dtype.itemsize < 8 else x.dtype,
-                       device=x.device).reshape(*[-1] + [1] * (x.ndim - 1 - d))  # fmt: skip
-            wide = x.to(w.dtype) if x.dtype.itemsize < 4 else x
-            parts.append(wide.index_select(d, of_data(index, device=x.device)) * w)
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        x = total.to(x.dtype)
-    return x
+            at = _nearest(n, out, factor, 0.5 if mode == "nearest-exact" else 0.0)
+            tables.append((at[:, None], np.ones((out, 1))))
+        elif out == n and factor in (None, 1):
+            tables.append(None)
+        elif antialias:
+            tables.append(sparse(_smooth(n, out, factor, corners, mode)))
+        else:
+            tables.append(_taps(n, out, factor, corners, mode))
+    if mode.startswith("nearest") and x.dtype is not float32:
+        for d, table in enumerate(tables, 2):
+            assert table is not None
+            x = x.index_select(d, of_data(table[0][:, 0], device=x.device))
+        return x
+    return resample(x, tables)
 
 
 @network

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
-from rushlight.core.functional.network.pooling import Size, each
+from rushlight.core.functional.network.pooling import Size, each, largest, parts
 from rushlight.core.ops.creation import arange, zeros
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.random import rand
@@ -52,16 +52,18 @@ def _adaptive_max(rank: int, indices: bool) -> Any:
         given = (output_size,) * rank if isinstance(output_size, int | None) else output_size
         if input.ndim not in (rank + 1, rank + 2) or len(given) != rank:
             raise ShapeError(f"{name}: x {input.shape} and output_size {output_size} do not fit")
+        sizes = input.shape[-rank:]
+        outs = [n if size is None else size for n, size in zip(sizes, given, strict=True)]
+        if min(outs) < 0 or min(sizes) < 1:
+            raise ShapeError(f"{name}: x {input.shape} has no {output_size} parts")
+        if all(out and n % out == 0 for n, out in zip(sizes, outs, strict=True)):
+            return largest(input, [(n // out, n // out, 0, 1, out, n)
+                                   for n, out in zip(sizes, outs, strict=True)])  # fmt: skip
         axes = []
-        for n, size in zip(input.shape[-rank:], given, strict=True):
-            out = n if size is None else size
-            if out < 0 or n < 1:
-                raise ShapeError(f"{name}: x {input.shape} has no {output_size} parts")
-            starts = [j * n // out for j in range(out)]
-            ends = [-(-(j + 1) * n // out) for j in range(out)]
-            wide = max((b - a for a, b in zip(starts, ends, strict=True)), default=1)
-            places = [[min(a + k, b - 1) for k in range(wide)]
-                      for a, b in zip(starts, ends, strict=True)]  # fmt: skip
+        for n, out in zip(sizes, outs, strict=True):
+            ends = parts(n, out)
+            wide = max((b - a for a, b in ends), default=1)
+            places = [[min(a + k, b - 1) for k in range(wide)] for a, b in ends]
             table = np.array(places, np.int64).reshape(out, wide)
             axes.append(of_data(table, device=input.device))
         return _largest(input, axes)

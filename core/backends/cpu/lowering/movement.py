@@ -63,6 +63,11 @@ def _copy(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
     return Record("copy", (out, *inputs)) if _alike(inputs, out) else None
 
 
+def _flip(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
+    good = _alike(inputs, out) and inputs[0].storage is not out.storage
+    return Record("flip", (out, *inputs), tuple(attrs["dims"])) if good else None
+
+
 def _slice_backward(inputs: Inputs, out: Any, attrs: Attrs) -> Record | None:
     if not _alike(inputs, out):
         return None
@@ -141,6 +146,7 @@ LOWERINGS: dict[str, Any] = {
     "scatter": _by_index("scatter", False, 0),
     "scatter_add": _by_index("scatter", True, 1),
     "copy": _copy,
+    "flip": _flip,
     "full": _full,
     "arange": _arange,
     "slice_backward": _slice_backward,

@@ -1,4 +1,4 @@
-"""Lowerings of softmax, normalisation, rotary positions and attention."""
+"""Lowerings of softmax, normalisation, rotary positions, attention, windows and resampling."""
 
 from __future__ import annotations
 
@@ -69,6 +69,19 @@ def _recurrence(name: str) -> Any:
     return lower
 
 
+def _window_argmax(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    if inputs[0].dtype not in FLOATS or not apart(inputs, out):
+        return None
+    names = ("kernel", "stride", "padding", "dilation")
+    return Record("window_argmax", (out, *inputs), tuple(n for k in names for n in attrs[k]))
+
+
+def _resample(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x = inputs[0]
+    good = x.dtype is float32 and x.layout.is_contiguous and apart(inputs[:3], out)
+    return Record("resample", (out, *inputs[:3]), (_dim(attrs),)) if good else None
+
+
 def _random(normal: bool) -> Any:
     def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
         if out.dtype not in FLOATS:
@@ -92,5 +105,7 @@ LOWERINGS: dict[str, Any] = {
     "pack_rows": _pack_rows,
     "selective_scan": _recurrence("selective_scan"),
     "delta_scan": _recurrence("delta_scan"),
+    "window_argmax": _window_argmax,
+    "resample": _resample,
     "rope": _floats("rope", lambda attrs: int(attrs["interleaved"])),
 }

@@ -26,7 +26,7 @@ from rushlight.core.backends.webgpu.lowering import (
     scan,
     sort,
 )
-from rushlight.core.backends.webgpu.lowering.products import conv, experts, linear, matmul
+from rushlight.core.backends.webgpu.lowering.products import conv, experts, linear, matmul, pooling
 
 Lowering = Callable[[Emitter, Inputs, Operand, Attrs], None]
 
@@ -36,6 +36,7 @@ LOWERINGS: dict[str, Lowering] = {
     **linear.LOWERINGS,
     **conv.LOWERINGS,
     **experts.LOWERINGS,
+    **pooling.LOWERINGS,
     **movement.LOWERINGS,
     **indexing.LOWERINGS,
     **norm.LOWERINGS,

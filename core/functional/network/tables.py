@@ -1,0 +1,70 @@
+"""Resampling by tables: of which elements, with which weights, each new element is the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.basis.dtype import float32, float64
+from rushlight.core.ops.windows import RESAMPLE
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+# Places (out, terms), -1 for none, and the weights of the elements there.
+Table = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+MOST_TERMS = 1 << 24  # of a table
+
+
+def turned(table: Table, n: int) -> Table:
+    """For each of the n old elements the new ones that it is part of, with its weight in them."""
+    at, weight = table
+    new, term = np.nonzero(at >= 0)
+    old = at[new, term]
+    order = np.argsort(old, kind="stable")
+    old, new, term = old[order], new[order], term[order]
+    counts = np.bincount(old, minlength=n)
+    number = np.arange(old.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.full((n, counts.max(initial=0)), -1)
+    weights = np.zeros(places.shape)
+    places[old, number], weights[old, number] = new, weight[new, term]
+    return places, weights
+
+
+def sparse(weights: npt.NDArray[np.float64]) -> Table:
+    """The table of a matrix (out, n), without its zeros."""
+    order = np.argsort(weights == 0, axis=1, kind="stable")
+    order = order[:, : np.count_nonzero(weights, axis=1).max(initial=0)]
+    found = np.take_along_axis(weights, order, 1)
+    return np.where(found != 0, order, -1), found
+
+
+def _constant(values: npt.NDArray[Any], x: Tensor) -> Tensor:
+    raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    return type(x).from_buffer(raw, values.dtype.name, values.shape).to(x.device)
+
+
+def resample(x: Tensor, tables: Sequence[Table | None]) -> Tensor:
+    """`x`, floating, with its last dims resampled by their tables; None leaves a dim as it is.
+
+    Halves are summed in float32.
+    """
+    wide = float64 if x.dtype is float64 else float32
+    first = x.ndim - len(tables)
+    todo = [(d, t) for d, t in enumerate(tables, first) if t is not None]
+    # Few elements are left for the last dim, whose elements are gathered: dims that shrink go
+    # first to last, then those that grow last to first.
+    shrink = [(d, t) for d, t in todo if len(t[0]) <= x.shape[d]]
+    grow = [(d, t) for d, t in todo if len(t[0]) > x.shape[d]]
+    out = x.to(wide)
+    for d, table in [*shrink, *reversed(grow)]:
+        given: list[Tensor | None] = []
+        for at, weight in (table, turned(table, x.shape[d])) if x.requires_grad else (table,):
+            stored = weight.view("i8") if wide is float64 else weight.astype("f4").view("i4")
+            given += [_constant(at, x), _constant(stored, x)]
+        given += [None] * (4 - len(given))
+        out = RESAMPLE(out.contiguous(), *given, dim=d)
+    return out.to(x.dtype)

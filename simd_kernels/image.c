@@ -1,0 +1,112 @@
+// The windows of an image as the second operand of a matrix product, made panel by panel.
+
+typedef struct image {
+    const uint8_t *data;
+    int32_t dtype, turned;       // turned: windows are columns
+    int64_t n, c, h, w;          // strides of images, channels, rows and elements
+    int64_t height, width, wide; // of a channel; elements in a row of the result
+    int64_t channels, groups, step[2];
+    int64_t count, (*taps)[3];   // offsets of a window's elements from step times its number, and
+                                 // where they lie in a strip
+} image;
+
+// Of the windows at (y, x + t), t < n, a tap is inside the image for t = first to last. The first
+// of these elements is at `at`, each next one `step` elements on.
+typedef struct {
+    int64_t first, last, step;
+    const uint8_t *at;
+} sight;
+
+static sight image_sight(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                         int64_t n) {
+    int64_t row = y * m->step[0] + m->taps[tap][0], from = x * m->step[1] + m->taps[tap][1];
+    sight s = {0, 0, m->step[1] * m->w, channel};
+    if (row < 0 || row >= m->height) return s;
+    if (m->step[1] == 1) { // without divisions
+        s.first = rl_min(n, rl_max(0, -from)), s.last = rl_min(n, m->width - from);
+    } else {
+        if (from < 0) s.first = rl_min(n, (-from + m->step[1] - 1) / m->step[1]);
+        if (m->width > from) s.last = rl_min(n, (m->width - 1 - from) / m->step[1] + 1);
+    }
+    s.last = rl_max(s.first, s.last);
+    if (s.first < s.last)
+        s.at += (row * m->h + (from + s.first * m->step[1]) * m->w) * RL_SIZE[m->dtype];
+    return s;
+}
+
+// to[t] = the element of a tap in each of these windows, 0 outside of the image.
+static void image_run(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                      int64_t n, float *to) {
+    sight s = image_sight(m, channel, tap, y, x, n);
+    for (int64_t t = 0; t < s.first; t++) to[t] = 0;
+    if (m->dtype == RL_F32 && s.step == 1) {
+        for (; s.first + VF <= s.last; s.first += VF, s.at += VF * 4)
+            vstore(to + s.first, vload(s.at));
+        for (; s.first < s.last; s.first++, s.at += 4) rl_copy(to + s.first, s.at, 4);
+    } else if (s.first < s.last)
+        LOAD_F[m->dtype](to + s.first, s.at, s.step, s.last - s.first);
+    for (int64_t t = s.last; t < n; t++) to[t] = 0;
+}
+
+// The same for `n` elements from (y, x) on, row after row.
+static void image_line(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                       int64_t n, float *to) {
+    for (int64_t done = 0, some; done < n; done += some, y++, x = 0) {
+        some = rl_min(n - done, m->wide - x);
+        image_run(m, channel, tap, y, x, some, to + done);
+    }
+}
+
+// The same for a panel's width of floats which lie together, in one row or in two: they are copied
+// as if there were no border, then those outside of it are cleared. 0 if they do not lie so.
+static int image_whole(const image *m, const uint8_t *channel, int64_t tap, int64_t y, int64_t x,
+                       float *to) {
+    int64_t row = y + m->taps[tap][0], right = m->taps[tap][1], from = x + right;
+    int64_t n = rl_min(PANEL, m->wide - x), t;
+    if (row < 0 || row + (n < PANEL) >= m->height || row * m->h + from < 0 ||
+        row * m->h + from + PANEL > (m->height - 1) * m->h + m->width ||
+        (n < PANEL && (m->h != m->wide || m->wide < PANEL)))
+        return 0;
+    channel += (row * m->h + from) * 4;
+    vstore(to, vload(channel)), vstore(to + VF, vload(channel + VF * 4));
+    // What the next panel reads: rows of many channels are too many streams for the processor.
+    __builtin_prefetch(channel + PANEL * 4), __builtin_prefetch(channel + PANEL * 8 - 4);
+    if (n == PANEL && from >= 0 && from + PANEL <= m->width) return 1;
+    RL_SMALL_LOOP for (t = 0; t < rl_min(n, -from); t++) to[t] = 0;
+    RL_SMALL_LOOP for (t = rl_max(0, m->width - from); t < n; t++) to[t] = 0;
+    RL_SMALL_LOOP for (t = n; t < rl_min(PANEL, n - right); t++) to[t] = 0;
+    RL_SMALL_LOOP for (t = n + rl_max(0, m->width - right); t < PANEL; t++) to[t] = 0;
+    return 1;
+}
+
+// The first channel of product `index` of the batch: image by image, group by group.
+static const uint8_t *image_of(const image *m, int64_t index) {
+    int64_t at = index / m->groups * m->n + index % m->groups * m->channels * m->c;
+    return m->data + at * RL_SIZE[m->dtype];
+}
+
+// pack() for windows.
+static void image_panel(const product *p, int64_t index, float *to, int64_t width, int64_t k0,
+                        int64_t depth, int64_t j0, int64_t n, float *rows) {
+    const image *m = p->image;
+    const uint8_t *base = image_of(m, index);
+    int64_t at = m->turned ? j0 : k0, count = m->turned ? n : depth, channel = at / m->count;
+    int64_t tap = at % m->count, first = m->turned ? k0 : j0;
+    int64_t y = first / m->wide, x = first % m->wide;
+    int run = m->step[0] * m->step[1] * m->w == 1 && m->dtype == RL_F32 && n == PANEL;
+    for (int64_t t = 0; t < count; t++) {
+        const uint8_t *from = base + channel * m->c * RL_SIZE[m->dtype];
+        if (m->turned) {
+            const float *four[4] = {rows, rows + DEPTH, rows + 2 * DEPTH, rows + 3 * DEPTH};
+            if (t % 4 == 0) rl_zero(rows, 4 * DEPTH * 4);
+            image_line(m, from, tap, y, x, depth, rows + t % 4 * DEPTH);
+            if (t % 4 == 3 || t == n - 1) turn_four(to + (t & ~(int64_t)3), width, four, depth);
+        } else if (!run || !image_whole(m, from, tap, y, x, to + t * width)) {
+            image_line(m, from, tap, y, x, n, to + t * width);
+            for (int64_t rest = n; rest < width; rest++) to[t * width + rest] = 0;
+        }
+        if (++tap == m->count) tap = 0, channel++;
+    }
+    for (int64_t t = (n + 3) & ~(int64_t)3; m->turned && t < width; t++)
+        for (int64_t d = 0; d < depth; d++) to[d * width + t] = 0;
+}
