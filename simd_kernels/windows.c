@@ -311,7 +311,7 @@ static RL_ONCE int k_resample(const rl_call *c) {
             if (x->shape[d] != out->shape[d]) return RL_REFUSED;
             *(d < dim ? &job.rows : &job.inner) *= x->shape[d];
         }
-    int64_t *first = rl_shared((job.m + 1 + terms) * 8 + terms * 4), *places = first + job.m + 1;
+    int64_t *first = rl_shared(rl_times(job.m + 1 + terms, 12)), *places = first + job.m + 1;
     if (!first) return RL_MEMORY;
     float *by = (float *)(void *)(places + terms);
     for (int64_t i = 0; i < terms; i++) {
