@@ -14,7 +14,7 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import autograd, cuda, fft, linalg, nn, optim, special, utils
+from rushlight.core import autograd, cuda, distributions, fft, linalg, nn, optim, special, utils
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -86,7 +86,8 @@ for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
     autograd, autograd.function, autograd.functional, autograd.graph,
-    special, linalg, fft, cuda,
+    special, linalg, fft, cuda, distributions, distributions.constraints, distributions.kl,
+    distributions.transforms,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
@@ -95,8 +96,8 @@ __all__ = [
     "Size",
     "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "cdouble", "cfloat", "compile",
     "complex64", "complex128", "cuda", "debug", "device",
-    "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
-    "float16",
+    "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
+    "finfo", "float", "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
     "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
