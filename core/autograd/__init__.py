@@ -1,6 +1,6 @@
 """Differentiation, under the names of torch.autograd."""
 
-from rushlight.core.autograd import function, functional, graph
+from rushlight.core.autograd import forward_ad, function, functional, graph
 from rushlight.core.autograd.checking import gradcheck, gradgradcheck
 from rushlight.core.autograd.function import Function
 from rushlight.core.tensor.grad_mode import (
@@ -19,7 +19,7 @@ from rushlight.core.tensor.saving import (
 from rushlight.core.tensor.sweep import backward, grad
 
 __all__ = [
-    "Function", "backward", "detect_anomaly", "enable_grad", "function", "functional", "grad",
-    "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_check_nan_enabled",
+    "Function", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional",
+    "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled", "is_grad_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import Device
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.common import Scalar, is_tensor
@@ -24,9 +25,10 @@ def full_like(
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of one value with the shape and (unless given) dtype and device of `x`."""
-    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype,
-                device=x.device if device is None else device,
-                requires_grad=requires_grad)  # fmt: skip
+    options: dict[str, Any] = {"dtype": x.dtype if dtype is None else dtype,
+                               "device": x.device if device is None else device}  # fmt: skip
+    out = levels.like(x, lambda shape: full(shape, fill_value, **options), x.shape)
+    return out.requires_grad_() if requires_grad else out
 
 
 @public

@@ -14,7 +14,18 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import autograd, cuda, distributions, fft, linalg, nn, optim, special, utils
+from rushlight.core import (
+    autograd,
+    cuda,
+    distributions,
+    fft,
+    func,
+    linalg,
+    nn,
+    optim,
+    special,
+    utils,
+)
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -62,6 +73,7 @@ from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatE
 from rushlight.core.basis.layout import Size
 from rushlight.core.basis.limits import finfo, iinfo
 from rushlight.core.basis.quantized import *  # noqa: F403
+from rushlight.core.func import vmap
 from rushlight.core.functional.declared import *  # noqa: F403
 from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
@@ -85,9 +97,9 @@ from rushlight.models import pipeline, quantize
 for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
-    autograd, autograd.function, autograd.functional, autograd.graph,
+    autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
     special, linalg, fft, cuda, distributions, distributions.constraints, distributions.kl,
-    distributions.transforms,
+    distributions.transforms, func,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
@@ -98,7 +110,7 @@ __all__ = [
     "complex64", "complex128", "cuda", "debug", "device",
     "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
     "finfo", "float", "float16",
-    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
+    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "func",
     "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
@@ -106,7 +118,7 @@ __all__ = [
     "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "set_printoptions",
-    "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
+    "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
 ]  # fmt: skip

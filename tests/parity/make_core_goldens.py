@@ -547,6 +547,11 @@ def distributions() -> list[Case]:
     return cases + [case(code, "several") for code in listed("shapes of distributions")]
 
 
+def functionals() -> list[Case]:
+    """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
+    return [case(code, "several") for code in listed("functions of functions")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
@@ -591,7 +596,7 @@ def main() -> None:
     """Write every file."""
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions)
-    for group in (*groups, functions, composites, networks, modules, distributions):
+    for group in (*groups, functions, composites, networks, modules, distributions, functionals):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
     prelude = PRELUDE + MATRICES

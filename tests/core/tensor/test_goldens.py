@@ -118,7 +118,7 @@ def check(case: dict[str, Any], prelude: str, device: str) -> str | None:
 
 GROUPS = ("promotion", "indexing", "reductions", "printing", "aliasing", "graphs", "attentions",
           "convolutions", "functions", "composites", "networks", "modules", "linalg",
-          "transforms", "distributions")  # fmt: skip
+          "transforms", "distributions", "functionals")  # fmt: skip
 
 
 @pytest.mark.parametrize("group", GROUPS)
