@@ -63,7 +63,8 @@ class Distribution:
         if self._check is not None:
             return self._check
         device = value.device
-        hidden = device.backend.asynchronous or device.type == "meta" or capture.capturing()
+        unread = device.backend.asynchronous or device.type == "meta" or value.level
+        hidden = unread or capture.capturing()
         return self._validate and not hidden
 
     def _checked(self, name: str, value: Tensor, constraint: Constraint) -> None:

@@ -25,9 +25,10 @@ def full_like(
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of one value with the shape and (unless given) dtype and device of `x`."""
-    options: dict[str, Any] = {"dtype": x.dtype if dtype is None else dtype,
-                               "device": x.device if device is None else device}  # fmt: skip
-    out = levels.like(x, lambda shape: full(shape, fill_value, **options), x.shape)
+    kind, there = x.dtype if dtype is None else dtype, x.device if device is None else device
+    if not x.level:
+        return full(x.shape, fill_value, dtype=kind, device=there, requires_grad=requires_grad)
+    out = levels.like(x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape)
     return out.requires_grad_() if requires_grad else out
 
 

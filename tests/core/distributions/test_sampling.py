@@ -207,3 +207,21 @@ def test_what_is_checked_is_named() -> None:
     ]  # fmt: skip
     assert repr(sets.half_open_interval(0, 1)) == "from 0 to below 1"
     assert sets.less_than(1.0).check(rl.tensor(0.0)).item()
+
+
+def test_distributions_within_vmap(device: str) -> None:
+    rl.manual_seed(4)
+    a = t(device, 0.5, 2.0, 9.0)
+
+    def mean(a: rl.Tensor) -> rl.Tensor:
+        return dist.Gamma(a, 2.0).rsample((300,)).mean()
+
+    slopes = rl.vmap(rl.func.grad(mean), randomness="different")(a)
+    around = rl.func.grad(lambda a: rl.vmap(mean, randomness="different")(a).sum())(a)
+    for found in (slopes, around):
+        np.testing.assert_allclose(found.cpu().numpy(), 0.5, atol=0.15)
+    draws = rl.vmap(lambda a: dist.Poisson(a).sample((50,)), randomness="different")(a)
+    assert draws.shape == (3, 50)
+    log = rl.vmap(lambda a, x: dist.Poisson(a).log_prob(x))(a, draws)
+    wanted = dist.Poisson(a.unsqueeze(1)).log_prob(draws)
+    np.testing.assert_allclose(log.cpu().numpy(), wanted.cpu().numpy(), rtol=1e-5)
