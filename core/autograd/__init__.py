@@ -3,6 +3,7 @@
 from rushlight.core.autograd import forward_ad, function, functional, graph
 from rushlight.core.autograd.checking import gradcheck, gradgradcheck
 from rushlight.core.autograd.function import Function
+from rushlight.core.autograd.rows import grad
 from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
@@ -16,7 +17,7 @@ from rushlight.core.tensor.saving import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from rushlight.core.tensor.sweep import backward, grad
+from rushlight.core.tensor.sweep import backward
 
 __all__ = [
     "Function", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional",
