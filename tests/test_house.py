@@ -63,7 +63,10 @@ LAYERS: list[tuple[str, str]] = [
     ("ops", r"rushlight\.core\.ops(\..+)?"),
     ("functional", r"rushlight\.core\.functional(\..+)?"),
     ("tensor", r"rushlight\.core\.tensor\..+"),
-    ("library", r"rushlight\.(core\.(nn|optim|io|autograd)(\..+)?|web\.loading(\..+)?)"),
+    (
+        "library",
+        r"rushlight\.(core\.(nn|optim|io|autograd|distributions|func)|web\.loading)(\..+)?",
+    ),
     ("jit", r"rushlight\.core\.jit\..+"),
     ("tools", r"rushlight\.core\.tools(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),

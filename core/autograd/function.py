@@ -197,6 +197,11 @@ class Function:
         op = _Call(cls, ctx, args)
         tensors = [a if isinstance(a, Tensor) else None for a in args]
         if is_grad_enabled():
+            if _needed_around(tensors):
+                raise RuntimeError(
+                    f"{cls.__name__}: a Function within vmap has no gradient around it; write it "
+                    "in ops, or take the gradient within"
+                )
             op.check_current(tensors)
         needs = ctx.needs_input_grad = tuple(t is not None and t.requires_grad for t in tensors)
         edges = [edge_of(t) for t in tensors]
@@ -222,6 +227,13 @@ class Function:
         if node is not None:
             _save(ctx, node, outs)
         return tuple(found) if several else found[0]
+
+
+def _needed_around(tensors: list[Any]) -> bool:
+    """Whether a gradient is needed around the innermost vmap among these."""
+    number = max((t.level for t in tensors if t is not None), default=0)
+    around = [t.value if t.level == number else t for t in tensors if t is not None and number]
+    return any(t.requires_grad for t in around)
 
 
 def _first(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -264,7 +276,7 @@ def _save(ctx: FunctionCtx, node: Node, outs: list[Any]) -> None:
         at = next((j for j, o in enumerate(outs) if o is t and t is not None), None)
         if at is not None:
             ctx._places[i] = at
-            t = t.detach()  # type: ignore[union-attr]
+            t = t.alias(t.layout)  # type: ignore[union-attr]
         if t is not None:
             node.save(i, t)
         kept.append(None if t is None else True)

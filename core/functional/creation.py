@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import Device
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.ops.common import Scalar, is_tensor
@@ -25,9 +26,11 @@ def full_like(
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of one value with the shape and (unless given) dtype and device of `x`."""
-    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype,
-                device=x.device if device is None else device,
-                requires_grad=requires_grad)  # fmt: skip
+    kind, there = x.dtype if dtype is None else dtype, x.device if device is None else device
+    if not x.level:
+        return full(x.shape, fill_value, dtype=kind, device=there, requires_grad=requires_grad)
+    out = levels.like(x, lambda shape: full(shape, fill_value, dtype=kind, device=there), x.shape)
+    return out.requires_grad_() if requires_grad else out
 
 
 @public

@@ -19,6 +19,7 @@ from rushlight.core.backends import (
     SharedBuffers,
     get_linear_mode,
 )
+from rushlight.core.basis import levels
 from rushlight.core.basis.errors import DeviceMemoryError
 from rushlight.core.basis.graph import PASSES, Graph
 from rushlight.core.jit import capture
@@ -322,7 +323,7 @@ def jit(
     webgpu "fuse" joins elementwise ops with the op before them into one kernel, and "merge" joins
     independent dispatches into one.
     Executables hold memory: see `set_executable_memory`. A captured function that another one calls
-    becomes a part of it.
+    becomes a part of it; one that is called within `vmap` runs eagerly.
 
     Usable as `rl.jit(fn)`, `@rl.jit` and `@rl.jit(reuse_outputs=True)`.
     """
@@ -343,7 +344,7 @@ def jit(
     grads = GradSlots()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if capture.active and capture.capturing():
+        if (capture.active and capture.capturing()) or (levels.active and levels.innermost()):
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
         signature = Signature(grad, get_linear_mode(), capture.module_state, args, kwargs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends import HOST
+from rushlight.core.backends import HOST, Device
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import float64
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.reduce import widened
@@ -34,8 +35,18 @@ def _gradients(
     return tuple(found)
 
 
-# No backend runs it: `derived` records it by hand.
-DERIVED = Op("derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False)
+class _Derived(Op):
+    """No backend runs it: `derived` records it by hand."""
+
+    def __call__(
+        self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
+    ) -> Tensor:
+        """`derived` again, of what a batch holds."""
+        given = [t for t in inputs if t is not None]
+        return derived(attrs["name"], attrs["value"], attrs["slopes"], *given)
+
+
+DERIVED = _Derived("derived", infer=_infer, joint=rule(_gradients, 0, 1, "out"), register=False)
 
 
 def derived(
@@ -48,11 +59,15 @@ def derived(
     """
     tensors = [floating(name, t) for t in (operands(name, *inputs) if inputs[1:] else inputs)]
     x = tensors[0]
+    two = (x, tensors[1] if len(tensors) > 1 else None)
+    slopes = (*slopes, None)
+    if levels.active and levels.among(two):
+        attrs = {"name": name, "value": value, "slopes": slopes}
+        return levels.handlers.run(DERIVED, two, attrs)
     with autograd.no_grad():
         parts = [t.to(float64) if t.device is HOST else widened(t) for t in tensors]
         out = value(*parts).to(x.dtype)
         out = out.clone() if out.is_view else out
     if autograd.is_grad_enabled():
-        two = (x, tensors[1] if len(tensors) > 1 else None)
-        DERIVED.record(out, two, {"slopes": (*slopes, None)})
+        DERIVED.record(out, two, {"slopes": slopes})
     return out

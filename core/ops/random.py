@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, float32, int64
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
@@ -44,6 +45,10 @@ def _draw(
     generator: Generator | None,
     **attrs: Any,
 ) -> Tensor:
+    if levels.active and levels.innermost() is not None:
+        return levels.drawn(
+            lambda shape: _draw(op, shape, words, dtype, device, generator, **attrs), shape
+        )
     found = _device(device)
     count = words
     for n in shape:

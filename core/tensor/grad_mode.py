@@ -31,7 +31,7 @@ def is_grad_enabled() -> bool:
 
 def needs_gradient(*tensors: Tensor | None) -> bool:
     """Whether a function of these is recorded for backward."""
-    return is_grad_enabled() and any(t is not None and t.needs_grad for t in tensors)
+    return is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
 def set_grad_enabled(mode: bool) -> GradMode:

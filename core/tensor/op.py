@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.basis.layout import Layout, Shape
@@ -125,6 +126,8 @@ class Op:
         self, *inputs: Tensor | None, device: Device | None = None, **attrs: Any
     ) -> Tensor:
         """Run on `inputs` (None for an omitted one) and return the result."""
+        if levels.active and levels.among(inputs):
+            return levels.handlers.run(self, inputs, attrs)
         where = self._device(inputs, device)
         try:
             meta = self.infer(*inputs, **attrs)
@@ -182,17 +185,20 @@ class Op:
                 f"{self.name}_: this view of a tensor that needs a gradient was taken under "
                 "no_grad; write to it under no_grad too"
             )
-        if capture.active:
-            capture.op_runs(self.name, inputs, target, attrs, True, record)
-        where.backend.run(self.name, inputs, target, attrs)
-        target.storage.version += 1
+        if levels.active and levels.among(inputs):
+            levels.handlers.write(self, inputs, attrs)
+        else:
+            if capture.active:
+                capture.op_runs(self.name, inputs, target, attrs, True, record)
+            where.backend.run(self.name, inputs, target, attrs)
+            target.storage.version += 1
         if record:
             target.storage.history += 1
             node = autograd.Node(self, self._context(target, inputs, attrs, needs), edges, saved)
             node.versions.update(before)
             target.rebase(node)
             if self._uses_out(needs):
-                node.save("out", target.detach())
+                node.save("out", target.alias(target.layout))
         return target
 
     def gradients(
@@ -262,7 +268,7 @@ class Op:
             return
         saved = self._saved(inputs, needs)
         if self._uses_out(needs):
-            saved["out"] = out.detach()
+            saved["out"] = out.alias(out.layout)
         edges = [autograd.edge_of(t) for t in inputs]
         out.node = autograd.Node(self, self._context(out, inputs, attrs, needs), edges, saved)
         out.needs_grad = True

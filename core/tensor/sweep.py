@@ -218,19 +218,10 @@ def grad(
     grad_outputs: Tensor | Iterable[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    only_inputs: bool = True,
     allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of the sum of `outputs` with respect to `inputs`, without touching `.grad`.
-
-    One per input, of its shape; None where an input was not used and `allow_unused` is true,
-    else RuntimeError. materialize_grads gives zeros instead of None. `only_inputs` changes
-    nothing. is_grads_batched is not supported: NotImplementedError.
-    """
-    if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched is not supported; call grad for each row")
+    """`autograd.grad` (core/autograd/rows.py) of one vector."""
     outs: list[Tensor] = _listed(outputs)
     wanted = _needing("grad", inputs)
     seeds = None if grad_outputs is None else _listed(grad_outputs)

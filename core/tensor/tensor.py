@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, complex64, float32, int64
 from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError, absent
 from rushlight.core.basis.layout import Layout, Shape
@@ -32,6 +33,7 @@ class Tensor(History):
     """
 
     __slots__ = ("storage", "__weakref__")
+    level = 0  # of the vmap that it belongs to
     __hash__ = object.__hash__
     __array_priority__ = 1000  # `array * tensor` calls our operator, not NumPy's
 
@@ -318,6 +320,8 @@ TRANSFER = Op("transfer", infer=_infer_transfer, grads=(rule(_transfer_grad),))
 
 
 def _transfer(x: Tensor, device: Device) -> Tensor:
+    if x.level:
+        return levels.handlers.move(x, device)
     layout = Layout.contiguous(x.shape)
     if capture.active:
         capture.transfer_begins(x, device)

@@ -14,7 +14,18 @@ if not (_Path(__file__).parent / "core").is_dir():
     __path__.append(str(_Path(__file__).resolve().parents[2]))
 
 from rushlight import models
-from rushlight.core import autograd, cuda, fft, linalg, nn, optim, special, utils
+from rushlight.core import (
+    autograd,
+    cuda,
+    distributions,
+    fft,
+    func,
+    linalg,
+    nn,
+    optim,
+    special,
+    utils,
+)
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -63,6 +74,7 @@ from rushlight.core.basis.errors import BlockingReadError, CaptureError, FormatE
 from rushlight.core.basis.layout import Size
 from rushlight.core.basis.limits import finfo, iinfo
 from rushlight.core.basis.quantized import *  # noqa: F403
+from rushlight.core.func import vmap
 from rushlight.core.functional.declared import *  # noqa: F403
 from rushlight.core.functional.declared import __all__ as _declared
 from rushlight.core.io import load, save, save_gguf
@@ -87,8 +99,9 @@ from rushlight.models import pipeline, quantize
 for _module in (
     nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
-    autograd, autograd.function, autograd.functional, autograd.graph,
-    special, linalg, fft, cuda,
+    autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
+    special, linalg, fft, cuda, distributions, distributions.constraints, distributions.kl,
+    distributions.transforms, func,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
@@ -97,9 +110,9 @@ __all__ = [
     "Size", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat",
     "compile",
     "complex64", "complex128", "cuda", "debug", "device",
-    "device_async", "devices", "double", "e", "enable_grad", "errors", "fft", "finfo", "float",
-    "float16",
-    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy",
+    "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
+    "finfo", "float", "float16",
+    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "func",
     "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
     "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
@@ -108,7 +121,7 @@ __all__ = [
     "result_type", "save",
     "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
     "set_printoptions",
-    "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils",
+    "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared,
 ]  # fmt: skip

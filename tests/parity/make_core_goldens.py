@@ -17,6 +17,7 @@ import ast
 import itertools
 import json
 import math
+import re
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -515,6 +516,42 @@ def transforms() -> list[Case]:
     return [case(code, "several") for code in listed("transforms")]
 
 
+def distributions() -> list[Case]:
+    """Methods of distributions with the gradients of parameters and values; divergences."""
+    cases, names = [], "abcd"
+    for line in listed("distributions"):
+        make, params, value, methods = (part.strip() for part in line.split("|"))
+        given = names[: params.count("N(")]
+        head = f"D = T.distributions\nv = {value}\n"
+        smooth = "N(" in value  # else it is discrete
+        for method in methods.split():
+            call = f"D.{make}.{method}"
+            if method in ("log_prob", "cdf", "icdf"):
+                call += "(T.sigmoid(v))" if method == "icdf" else "(v)"
+            call += "()" * (method == "entropy")
+            by = [*given, "v"] if smooth and call.endswith(("(v)", "(v))")) else [*given]
+            made = ", ".join([params] * bool(params) + ["v"] * ("v" in by))
+            if method == "mode" or not by:
+                assign = f"{', '.join(given)}, = {params},\n" if given else ""
+                cases.append(case(f"{head}{assign}{call}", "several"))
+            else:
+                cases.append(case(f"{head}G(lambda {', '.join(by)}: {call}, {made})", "several"))
+    numbers = [f"N(3, seed={i}, low={low})" for i, low in enumerate((-2.0, 0.5, -2.0, 0.5), 1)]
+    for line in listed("divergences"):
+        p, q = (part.strip() for part in line.split("|"))
+        used = [n for n in names if re.search(rf"\b{n}\b", line)]
+        given = ", ".join(numbers[names.index(n)] for n in used)
+        call = f"D.kl_divergence(D.{p}, D.{q})"
+        code = f"D = T.distributions\nG(lambda {', '.join(used)}: {call}, {given})"
+        cases.append(case(code, "several"))
+    return cases + [case(code, "several") for code in listed("shapes of distributions")]
+
+
+def functionals() -> list[Case]:
+    """Gradients, Jacobians and vmap of functions, one within another, and of modules."""
+    return [case(code, "several") for code in listed("functions of functions")]
+
+
 # --- running them -------------------------------------------------------------------------------
 
 
@@ -559,7 +596,7 @@ def main() -> None:
     """Write every file."""
     warnings.simplefilter("ignore")
     groups = (promotion, indexing, reductions, printing, aliasing, graphs, attentions, convolutions)
-    for group in (*groups, functions, composites, networks, modules):
+    for group in (*groups, functions, composites, networks, modules, distributions, functionals):
         cases = [expected(c) for c in group()]
         write(group.__name__, {"torch": torch.__version__, "prelude": PRELUDE, "cases": cases})
     prelude = PRELUDE + MATRICES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes as _broadcast
@@ -135,12 +136,20 @@ def _options(x: Tensor, dtype: DType | str | None, device: Device | str | None) 
     return {"dtype": x.dtype if dtype is None else as_dtype(dtype), "device": device or x.device}
 
 
+def _new(
+    x: Tensor, make: Any, shape: tuple[int, ...], dtype: DType | str | None,
+    device: Device | str | None,
+) -> Tensor:  # fmt: skip
+    options = _options(x, dtype, device)
+    return levels.like(x, lambda shape: make(shape, **options), shape)
+
+
 @method()
 def new_zeros(
     x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """Zeros of a shape, by default with the dtype and device of x."""
-    return zeros(*size, **_options(x, dtype, device))
+    return _new(x, zeros, sizes("new_zeros", size), dtype, device)
 
 
 @method()
@@ -148,7 +157,7 @@ def new_ones(
     x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """Ones of a shape, by default with the dtype and device of x."""
-    return ones(*size, **_options(x, dtype, device))
+    return _new(x, ones, sizes("new_ones", size), dtype, device)
 
 
 @method()
@@ -156,7 +165,7 @@ def new_empty(
     x: Tensor, *size: Any, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """A tensor of a shape without chosen values, by default with the dtype and device of x."""
-    return empty(*size, **_options(x, dtype, device))
+    return _new(x, empty, sizes("new_empty", size), dtype, device)
 
 
 @method()
@@ -165,7 +174,8 @@ def new_full(
     device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
     """A shape full of one value, by default with the dtype and device of x."""
-    return full(tuple(size), fill_value, **_options(x, dtype, device))
+    options = _options(x, dtype, device)
+    return levels.like(x, lambda shape: full(shape, fill_value, **options), tuple(size))
 
 
 @method()

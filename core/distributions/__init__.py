@@ -1,0 +1,60 @@
+"""Distributions of random numbers, under the names of torch.distributions."""
+
+from rushlight.core.distributions import constraints, kl, transforms
+from rushlight.core.distributions.categorical import (
+    Categorical,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+)
+from rushlight.core.distributions.composed import (
+    Independent,
+    LogisticNormal,
+    LogNormal,
+    MixtureSameFamily,
+    Pareto,
+    TransformedDistribution,
+)
+from rushlight.core.distributions.continuous import (
+    Cauchy,
+    Exponential,
+    Gumbel,
+    HalfCauchy,
+    HalfNormal,
+    Laplace,
+    Normal,
+    Uniform,
+)
+from rushlight.core.distributions.discrete import (
+    Bernoulli,
+    Binomial,
+    Geometric,
+    NegativeBinomial,
+    Poisson,
+)
+from rushlight.core.distributions.distribution import Distribution
+from rushlight.core.distributions.gamma import (
+    Beta,
+    Chi2,
+    Dirichlet,
+    FisherSnedecor,
+    Gamma,
+    InverseGamma,
+    StudentT,
+)
+from rushlight.core.distributions.kl import kl_divergence, register_kl
+from rushlight.core.distributions.multivariate import MultivariateNormal
+from rushlight.core.distributions.relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
+from rushlight.core.distributions.transforms import *  # noqa: F403
+from rushlight.core.distributions.transforms import __all__ as _transforms
+
+__all__ = [
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
+    "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel",
+    "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Laplace", "LogNormal",
+    "LogisticNormal", "MixtureSameFamily", "Multinomial",
+    "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli",
+    "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform", "constraints",
+    "kl", "kl_divergence", "register_kl", "transforms", *_transforms,
+]  # fmt: skip

@@ -1,0 +1,360 @@
+"""Distributions of 0 and 1, of classes and of counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight.core.basis.limits import finfo
+from rushlight.core.distributions import constraints
+from rushlight.core.distributions.continuous import uniform
+from rushlight.core.distributions.distribution import Distribution, Number, Shape, broadcast_all
+from rushlight.core.distributions.gamma import log_gamma_draw
+from rushlight.core.functional import declared as f
+from rushlight.core.functional.drawing import bernoulli
+from rushlight.core.nn import functional as nn
+from rushlight.core.ops.unary import floor, sigmoid
+from rushlight.core.tensor.grad_mode import no_grad
+from rushlight.core.tensor.tensor import Tensor
+
+__all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Probabilities away from 0 and 1 by the dtype's eps."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(eps, 1 - eps)
+
+
+class ByProbs(Distribution):
+    """Told by `probs`, or by `logits`; the other is computed."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    probs: Tensor
+    logits: Tensor
+
+    def _take(self, probs: Number | None, logits: Number | None) -> Tensor:
+        """Keep the parameter that was given, as a tensor."""
+        if (probs is None) == (logits is None):
+            raise ValueError(
+                f"{type(self).__name__}: either probs or logits must be given, but not both"
+            )
+        name, given = ("probs", probs) if logits is None else ("logits", logits)
+        assert given is not None
+        (vars(self)[name],) = broadcast_all(given)
+        found: Tensor = vars(self)[name]
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        own = vars(self)
+        if name == "probs" and "logits" in own:
+            return self._to_probs(own["logits"])
+        if name == "logits" and "probs" in own:
+            return self._to_logits(own["probs"])
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _to_probs(self, logits: Tensor) -> Tensor:
+        return sigmoid(logits)
+
+    def _to_logits(self, probs: Tensor) -> Tensor:
+        kept = clamp_probs(probs)
+        return kept.log() - f.log1p(-kept)
+
+    @property
+    def _given(self) -> Tensor:
+        own = vars(self)
+        found: Tensor = own["probs"] if "probs" in own else own["logits"]
+        return found
+
+    @property
+    def param_shape(self) -> tuple[int, ...]:
+        """The shape of the parameter."""
+        return self._given.shape
+
+
+class Bernoulli(ByProbs):
+    """1 with probability `probs`, else 0."""
+
+    has_enumerate_support = True
+    support = constraints.boolean
+
+    def __init__(
+        self, probs: Number | None = None, logits: Number | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The probability of 1."""
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likelier value; nan where both are equally likely."""
+        p = self.probs
+        return f.where(p == 0.5, math.nan, (p >= 0.5).to(p.dtype))
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        """Draws."""
+        with no_grad():
+            return bernoulli(self.probs.expand(*self._shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log probability."""
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -nn.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Tensor:
+        """The entropy in nats."""
+        return nn.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0 and 1."""
+        like = self._given
+        return self._enumerated(f.arange(2, dtype=like.dtype, device=like.device), expand)
+
+
+class Geometric(ByProbs):
+    """Failures before the first success of probability `probs`."""
+
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, probs: Number | None = None, logits: Number | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
+        self._checked("probs", self.probs, constraints.greater_than(0.0))
+
+    @property
+    def mean(self) -> Tensor:
+        """The expected value."""
+        return 1 / self.probs - 1
+
+    @property
+    def mode(self) -> Tensor:
+        """Zero."""
+        return f.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return (1 / self.probs - 1) / self.probs
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        """Draws."""
+        with no_grad():
+            p = self.probs
+            return floor(uniform(self._shape(sample_shape), p).log() / f.log1p(-p))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log probability."""
+        self._validate_sample(value)
+        value, probs = broadcast_all(value, self.probs)
+        away = f.where((probs == 1) & (value == 0), 0.0, probs)
+        return value * f.log1p(-away) + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        """The entropy in nats."""
+        found = nn.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return found / self.probs
+
+
+class Binomial(ByProbs):
+    """Successes among `total_count` trials of probability `probs`.
+
+    A draw is a sum of `total_count` draws of 0 and 1.
+    """
+
+    has_enumerate_support = True
+    arg_constraints = {"total_count": constraints.nonnegative_integer, **ByProbs.arg_constraints}
+
+    def __init__(
+        self, total_count: Number = 1, probs: Number | None = None, logits: Number | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        given = self._take(probs, logits)
+        self._most = None if isinstance(total_count, Tensor) else int(total_count)
+        counts = total_count.to(given) if isinstance(total_count, Tensor) else total_count
+        name = "probs" if logits is None else "logits"
+        self.total_count, vars(self)[name] = broadcast_all(counts, given)
+        super().__init__(self.total_count.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Any:
+        """0 to total_count."""
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """The expected value."""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest count."""
+        return f.minimum(floor((self.total_count + 1) * self.probs), self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def _counts(self) -> int:
+        if self._most is None:
+            self._most = int(self.total_count.max().item())
+        return self._most
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        """Draws."""
+        with no_grad():
+            p = self.probs.expand(*self._shape(sample_shape))
+            found = f.zeros_like(p)
+            for trial in range(self._counts()):
+                found = found + bernoulli(p) * (self.total_count > trial)
+            return found
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log probability."""
+        self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        ways = f.lgamma(n + 1) - f.lgamma(value + 1) - f.lgamma(n - value + 1)
+        # log(1 + exp(logits)) without overflow
+        rest = n * (logits.clamp(min=0) + f.log1p(f.exp(-logits.abs())))
+        return ways + value * logits - rest
+
+    def entropy(self) -> Tensor:
+        """The entropy in nats; NotImplementedError where the counts differ."""
+        values = self.enumerate_support(False)
+        logs = self.log_prob(values)
+        return -(logs.exp() * logs).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0 to total_count; NotImplementedError where the counts differ."""
+        most, given = self._counts(), self._given
+        if not bool((self.total_count == most).all()):
+            raise NotImplementedError("Binomial: enumerate_support needs one total_count for all")
+        values = f.arange(most + 1, dtype=given.dtype, device=given.device)
+        return self._enumerated(values, expand)
+
+
+class NegativeBinomial(ByProbs):
+    """Successes of probability `probs` before `total_count` failures."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative, "logits": constraints.real,
+        "probs": constraints.half_open_interval(0.0, 1.0),
+    }  # fmt: skip
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, total_count: Number, probs: Number | None = None, logits: Number | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        given = self._take(probs, logits)
+        counts = total_count.to(given) if isinstance(total_count, Tensor) else total_count
+        name = "probs" if logits is None else "logits"
+        self.total_count, vars(self)[name] = broadcast_all(counts, given)
+        super().__init__(self.total_count.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The expected value."""
+        return self.total_count * f.exp(self.logits)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest count."""
+        return floor((self.total_count - 1) * f.exp(self.logits)).clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.mean / sigmoid(-self.logits)
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        """Draws."""
+        with no_grad():
+            logs = log_gamma_draw(self.total_count, self._shape(sample_shape))
+            return _poisson(f.exp(logs + self.logits))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log probability."""
+        self._validate_sample(value)
+        n = self.total_count
+        plain = n * nn.logsigmoid(-self.logits) + value * nn.logsigmoid(self.logits)
+        ways = f.lgamma(n + value) - f.lgamma(1 + value) - f.lgamma(n)
+        return plain + f.where(n + value == 0, 0.0, ways)
+
+
+_FEW = 10  # expected counts below it are drawn by the table of their probabilities
+_ROWS, _CANDIDATES = 48, 16
+
+
+def _poisson(rate: Tensor) -> Tensor:
+    """Counts of expected value `rate`.
+
+    A small one by its table of probabilities; a large one by Hörmann's transformed rejection
+    (PTRS, 1993): the first of a few candidates that is accepted, each by at least 0.85.
+    """
+    low = rate < _FEW
+    small, large = f.where(low, rate, 1.0), f.where(low, _FEW, rate)
+    k = f.arange(_ROWS, dtype=rate.dtype, device=rate.device)
+    logs = k * small.unsqueeze(-1).log() - small.unsqueeze(-1) - f.lgamma(k + 1)
+    drawn = uniform(rate.shape, rate).unsqueeze(-1)
+    few = (drawn > logs.exp().cumsum(-1)).sum(-1).to(rate.dtype)
+    few = f.where(rate == 0, 0.0, few)
+    many = (_CANDIDATES, *rate.shape)
+    u, v = uniform(many, rate) - 0.5, uniform(many, rate)
+    b = 0.931 + 2.53 * large.sqrt()
+    a, inverse = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4)
+    us = 0.5 - u.abs()
+    n = floor((2 * a / us + b) * u + large + 0.43)
+    found = n.clamp(min=0)
+    accept = f.log(v * inverse / (a / us.square() + b))
+    good = (n >= 0) & (accept <= found * large.log() - large - f.lgamma(found + 1))
+    first = good.to("int32").argmax(0, keepdim=True)
+    return f.where(low, few, found.gather(0, first).squeeze(0))
+
+
+class Poisson(Distribution):
+    """Counts of independent events of expected number `rate`."""
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, rate: Number, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest count."""
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        """Draws."""
+        with no_grad():
+            return _poisson(self.rate.expand(*self._shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log probability."""
+        self._validate_sample(value)
+        return f.xlogy(value, self.rate) - self.rate - f.lgamma(value + 1)
