@@ -1,4 +1,4 @@
-"""Rules of products for batches: matrices, convolutions, attention."""
+"""Rules of products for batches: matrices, convolutions, windows, attention."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rushlight.core.ops.attention import ATTENTION
 from rushlight.core.ops.conv import CONV2D, CONV2D_INPUT, CONV2D_WEIGHT
 from rushlight.core.ops.matmul import LINEAR, LINEAR_T, MATMUL, matmul
 from rushlight.core.ops.movement import EXPAND
+from rushlight.core.ops.windows import RESAMPLE, WINDOW_ARGMAX
 from rushlight.core.tensor.tensor import Tensor
 
 Values = Sequence[Any]
@@ -114,6 +115,16 @@ def _conv_weight(size: int, values: Values, whole: Flags, /, **attrs: Any) -> Te
     return _parted(CONV2D_WEIGHT(x, g, **attrs), size)
 
 
+def _window_argmax(size: int, values: Values, whole: Flags, **attrs: Any) -> Tensor:
+    return _parted(WINDOW_ARGMAX(_joined(values[0]), **attrs), size)
+
+
+def _resample(size: int, values: Values, whole: Flags, *, dim: int) -> Tensor:
+    if any(whole[1:]):  # a table for each sample
+        return NotImplemented  # type: ignore[no-any-return]
+    return RESAMPLE(*values, dim=dim + 1)
+
+
 def _attention(size: int, values: Values, whole: Flags, **attrs: Any) -> Tensor:
     if whole[7]:  # sinks are the same for every row of a batch
         return NotImplemented  # type: ignore[no-any-return]
@@ -138,5 +149,7 @@ REWRITTEN: dict[str, Callable[..., Tensor]] = {
     "conv2d": _conv(CONV2D),
     "conv2d_input": _conv(CONV2D_INPUT),
     "conv2d_weight": _conv_weight,
+    "window_argmax": _window_argmax,
+    "resample": _resample,
     "attention": _attention,
 }

@@ -21,14 +21,13 @@ WITHOUT = {
     "linear_experts", "linear_experts_t", "selective_scan", "delta_scan", "cache_write",
     "pack_rows", "pinv",
 }  # fmt: skip
+PARTLY = {"attention", "resample"}  # with sinks, or tables, of a sample's own they do too
 
 
 def variants(x: Array) -> list[Array]:
-    """The array, and others of its shape with numbers of the same kind; indices keep theirs."""
+    """The array, and others of its shape with numbers of the same kind."""
     if x.dtype.kind == "f":
         return [x * (1 - i / 4) for i in range(SAMPLES)]
-    if x.dtype.kind in "ui":
-        return [x] * SAMPLES
     return [np.roll(x.reshape(-1), i).reshape(x.shape) for i in range(SAMPLES)]
 
 
@@ -75,4 +74,4 @@ def test_an_op_of_a_batch_is_the_op_of_its_samples(op_samples: ModuleType, op_na
         for mix in mixes(sum(x is not None for x in sample.inputs)):
             if any(mix):
                 warned.add(check(op, sample, mix))
-    assert warned <= {op_name in WITHOUT} or (op_name == "attention" and warned == {False, True})
+    assert warned <= {op_name in WITHOUT} or op_name in PARTLY and warned == {False, True}
