@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rushlight.core.jit import capture
 from rushlight.core.ops.binary import Binary, bitwise_or, gt, lt, maximum, minimum, where
-from rushlight.core.ops.common import TensorLike, is_tensor
+from rushlight.core.ops.common import TensorLike, is_tensor, operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.unary import isnan, logical_not
 from rushlight.core.tensor.autograd import needs_gradient
+from rushlight.core.tensor.op import REGISTRY
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -22,8 +24,14 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
     if min is None and max is None:
         raise ValueError("clamp: give min, max or both")
     if not needs_gradient(*(v for v in (x, min, max) if is_tensor(v))):  # type: ignore[arg-type]
-        x = x if min is None else maximum(x, min)
-        return x if max is None else minimum(x, max)
+        low = x if min is None else maximum(x, min)
+        if max is None:
+            return low
+        if min is None or is_tensor(max) or capture.capturing():
+            return minimum(low, max)
+        # Over the first result: memory for another one costs more than the comparison.
+        fresh, bound = operands("clamp", low, max)
+        return REGISTRY["minimum"].inplace(fresh, bound)
     # `where` instead of `maximum`: at a bound the whole gradient goes to x, as in torch.
     if min is not None:
         x = where(_outside(lt, x, min), min, x)

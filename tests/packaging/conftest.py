@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -73,5 +74,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
     sdist = build(ROOT, "sdist")
     unpacked = tmp_path_factory.mktemp("unpacked")
-    shutil.unpack_archive(sdist, unpacked, filter="data")
+    with tarfile.open(sdist) as archive:
+        # Python has it from 3.11.4 on.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+        archive.extractall(unpacked)
     return Built(build(ROOT, "wheel"), sdist, build(next(unpacked.iterdir()), "wheel"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends.cpu import lowering, simd
+from rushlight.core.backends.cpu import lowering, memory, simd
 from rushlight.core.backends.cpu.lowering import prepared
 from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
@@ -91,7 +91,7 @@ class CpuBackend:
     def allocate(self, nbytes: int, dtype: DType) -> Bytes:
         """Memory for `nbytes` bytes, not initialised."""
         try:
-            return np.empty(nbytes, np.uint8)
+            return memory.allocate(nbytes)
         except (MemoryError, ValueError, OverflowError):
             raise DeviceMemoryError(f"cpu: no memory for a tensor of {nbytes} bytes") from None
 
