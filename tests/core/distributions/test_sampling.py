@@ -178,7 +178,7 @@ def test_a_pair_of_classes_can_be_registered() -> None:
     one, two = Mine(0.0, 1.0), dist.Normal(0.0, 1.0)
     assert dist.kl_divergence(one, two).item() == 7
     assert dist.kl_divergence(one, one).item() == 7
-    assert dist.kl_divergence(two, one).item() == 0
+    assert abs(dist.kl_divergence(two, one).item()) < 1e-6
     with pytest.raises(TypeError, match="subclass of Distribution"):
         dist.register_kl(int, dist.Normal)
 
