@@ -29,12 +29,12 @@ REFUSED = {
     "sparse tensors are not supported": "to_sparse",
 }
 REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
+REASONS |= {f"linalg.{name}": why for name, why in rushlight.linalg._REFUSED.items()}
 
 HEAD = """# PyTorch's names
 
 What each name of the operator database of PyTorch 2.13 is here; `import rushlight as torch` finds
-it. `tools/torch_names.py` writes this page, a test reads it. Internal names, `linalg` and `fft` are
-left out.
+it. `tools/torch_names.py` writes this page, a test reads it. Internal names are left out.
 
 | torch | function | method | in place | refused because |
 |---|---|---|---|---|

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
            "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
            "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
-           "fft cuda").split()  # fmt: skip
+           "fft cuda func distributions distributions.constraints distributions.kl "
+           "distributions.transforms autograd.forward_ad").split()  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
