@@ -23,7 +23,8 @@ ROOT = HERE.parents[1]
 ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--durations=15"]
 # Per place, what differs there from a process. Everywhere: numbers (memory of 32 bits, one thread,
 # Dawn and Tint instead of wgpu and naga), which every op shows. On cpu: waiting, reading what a
-# browser has, the side modules under captured functions, a model that embeds and one that writes.
+# browser has, the side modules under captured functions, a model that embeds, one that writes, and
+# one with each kind of layer.
 # On webgpu: the port and what lies on it, and the same models. tests/browser has more of its own:
 # published templates (test_templates_in_tab.py), tuning (test_tune_in_tab.py), and training
 # (without_jspi.py).
@@ -36,12 +37,12 @@ FILES = {
         "core/io/test_numpy_files.py",
         "core/io/test_io_safetensors.py", "core/io/test_io_source.py", "core/jit/test_jit.py",
         "core/ops/test_random.py", "core/io/test_template.py", "core/io/test_tokenizer.py",
-        "models/test_generate.py", "models/test_sentence.py",
+        "models/test_generate.py", "models/test_sentence.py", "models/test_kinds_on_devices.py",
     ],
     "webgpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
         "core/backends/test_devices.py", "models/test_generate.py", "models/test_sentence.py",
-        "webgpu/test_half.py", "webgpu/test_int64.py", "webgpu/test_lifetime.py",
+        "models/test_kinds_on_devices.py", "webgpu/test_half.py", "webgpu/test_int64.py", "webgpu/test_lifetime.py",
         "webgpu/test_port.py", "webgpu/test_probe.py", "webgpu/test_replay.py",
         "webgpu/test_status.py",
     ],
@@ -54,7 +55,7 @@ SHARES = {"cpu": 1, "webgpu": 2, "numpy": 1, "simd128": 1, "relaxed": 1}
 # About how long files take on webgpu: seconds on a busy machine; the others count 4.
 LONG = {
     "core/ops/test_registry.py": 240, "models/test_generate.py": 72,
-    "core/basis/test_blocks.py": 36, "webgpu/test_lifetime.py": 30,
+    "models/test_kinds_on_devices.py": 40, "core/basis/test_blocks.py": 36, "webgpu/test_lifetime.py": 30,
     "core/tensor/test_async_reads.py": 17, "webgpu/test_half.py": 16,
 }  # fmt: skip
 # What the places but the plain cpu and webgpu devices run with.

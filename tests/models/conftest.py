@@ -40,6 +40,12 @@ def table() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def rows() -> ModuleType:
+    """The module of the families' tests, for what it makes of a row."""
+    return _module(HERE / "test_families.py")
+
+
+@pytest.fixture(scope="session")
 def marian() -> ModuleType:
     """The module of Marian's transformer in float64."""
     return _module(HERE / "marian_reference.py")
