@@ -42,7 +42,8 @@ FILES = {
     "webgpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
         "core/backends/test_devices.py", "models/test_generate.py", "models/test_sentence.py",
-        "models/test_kinds_on_devices.py", "webgpu/test_half.py", "webgpu/test_int64.py", "webgpu/test_lifetime.py",
+        "models/test_kinds_on_devices.py", "webgpu/test_half.py", "webgpu/test_int64.py",
+        "webgpu/test_lifetime.py",
         "webgpu/test_port.py", "webgpu/test_probe.py", "webgpu/test_replay.py",
         "webgpu/test_status.py",
     ],
@@ -55,7 +56,8 @@ SHARES = {"cpu": 1, "webgpu": 2, "numpy": 1, "simd128": 1, "relaxed": 1}
 # About how long files take on webgpu: seconds on a busy machine; the others count 4.
 LONG = {
     "core/ops/test_registry.py": 240, "models/test_generate.py": 72,
-    "models/test_kinds_on_devices.py": 40, "core/basis/test_blocks.py": 36, "webgpu/test_lifetime.py": 30,
+    "models/test_kinds_on_devices.py": 40, "core/basis/test_blocks.py": 36,
+    "webgpu/test_lifetime.py": 30,
     "core/tensor/test_async_reads.py": 17, "webgpu/test_half.py": 16,
 }  # fmt: skip
 # What the places but the plain cpu and webgpu devices run with.
