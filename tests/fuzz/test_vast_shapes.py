@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.native
 WORKER = Path(__file__).with_name("vast_shapes.py")
-CASES = 210  # two of each op
+CASES = 240  # two of each op
 
 
 @pytest.mark.parametrize(
