@@ -65,7 +65,7 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.tensor\..+"),
     (
         "library",
-        r"rushlight\.(core\.(nn|optim|io|autograd|distributions|func)|web\.loading)(\..+)?",
+        r"rushlight\.(core\.(array_api|nn|optim|io|autograd|distributions|func)|web\.loading)(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),
     ("tools", r"rushlight\.core\.tools(\..+)?"),

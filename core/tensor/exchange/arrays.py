@@ -12,6 +12,8 @@ from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.tensor.exchange import dlpack
 from rushlight.core.tensor.reading import Reading
 
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
 
 class Exchange(Reading):
     """`np.asarray(t)`, `np.from_dlpack(t)`, `torch.from_dlpack(t)` and `memoryview(t)`.
@@ -20,6 +22,20 @@ class Exchange(Reading):
     """
 
     __slots__ = ()
+    namespace: Any = None  # core/array_api/ enters itself
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard; ValueError for a version later than 2024.12."""
+        if api_version not in (None, *_VERSIONS):
+            raise ValueError(
+                f"__array_namespace__: no version {api_version!r}; "
+                f"supported: {', '.join(_VERSIONS)}"
+            )
+        return self.namespace
+
+    def to_device(self, device: Any, /, *, stream: None = None) -> Any:
+        """`to(device)`, under the array API's name."""
+        return self.to(device)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self.numpy()

@@ -6,7 +6,6 @@ import copy
 import ctypes
 import pickle
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -357,6 +356,10 @@ def test_pickles_and_deep_copies(dtype: str) -> None:
         assert x.float().sum().item() != 0
 
 
+def _through_a_pickle(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
 def test_copies_share_memory_as_in_torch() -> None:
     x = rl.arange(6.0).reshape(2, 3)
     views = copy.deepcopy([x, x.t()[1:], x])
@@ -367,8 +370,7 @@ def test_copies_share_memory_as_in_torch() -> None:
     q = copy.copy(p)
     assert type(q) is rl.nn.Parameter and q.storage is p.storage and q.requires_grad and q is not p
     assert copy.copy(p * 2).is_leaf and copy.copy(p.detach().t()).stride() == (1, 3)
-    makers: list[Callable[[Any], Any]] = [copy.copy, copy.deepcopy]
-    for made in (*makers, lambda b: pickle.loads(pickle.dumps(b))):
+    for made in (copy.copy, copy.deepcopy, _through_a_pickle):
         buffer: Any = made(rl.nn.Buffer(rl.ones(2), persistent=False))
         assert type(buffer) is rl.nn.Buffer and buffer.persistent is False
         parameter: Any = made(rl.nn.Parameter(x, requires_grad=False))
