@@ -9,7 +9,7 @@ from rushlight.core.backends import HOST, Device
 from rushlight.core.backends import device as _device
 from rushlight.core.backends import devices as _devices
 from rushlight.core.basis import limits
-from rushlight.core.basis.dtype import DTYPES, DType, as_dtype, promote_types
+from rushlight.core.basis.dtype import DTYPES, PARTS, DType, as_dtype, promote_types
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["__array_namespace_info__", "astype", "can_cast", "finfo", "iinfo", "isdtype",
@@ -36,8 +36,9 @@ def isdtype(dtype: DType, kind: Any) -> bool:
 
 
 def finfo(type: Any, /) -> limits.finfo:
-    """The limits of a floating dtype, or of a tensor's."""
-    return limits.finfo(type.dtype if isinstance(type, Tensor) else type)
+    """The limits of a floating dtype, of a complex one's parts, or of a tensor's."""
+    dtype = type.dtype if isinstance(type, Tensor) else as_dtype(type)
+    return limits.finfo(PARTS.get(dtype, dtype))
 
 
 def iinfo(type: Any, /) -> limits.iinfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.core.array_api.common import F, Function, promoted
+from rushlight.core.array_api.complex import COMPLEX
 from rushlight.core.tensor.tensor import Tensor
 
 _UNARY = (
@@ -21,43 +22,19 @@ _BINARY = (
 _WHOLE = ("ceil", "floor", "round", "trunc")  # nothing to do for integers
 
 
-def _parts(fn: Function, x: Tensor) -> Any:
-    return F["complex"](fn(x.real), fn(x.imag))
-
-
-def _expm1(x: Tensor) -> Any:
-    # exp(a + bi) - 1, where 1 - cos(b) is 2 sin(b / 2) ** 2: no digits are lost near zero.
-    a, b = x.real, x.imag
-    half = F["sin"](b / 2)
-    return F["complex"](F["expm1"](a) * F["cos"](b) - 2 * half * half, F["exp"](a) * F["sin"](b))
-
-
-def _log1p(x: Tensor) -> Any:
-    a, b = x.real, x.imag
-    size = F["log1p"](a * (2 + a) + b * b) / 2
-    return F["complex"](size, F["atan2"](b, 1 + a))
-
-
-_COMPLEX: dict[str, Function] = {
-    "expm1": _expm1,
-    "log1p": _log1p,
-    "round": lambda x: _parts(F["round"], x),
-    "sign": F["sgn"],
-}
-
-
 def _unary(name: str, fn: Function) -> Function:
     def call(x: Tensor, /) -> Any:
         if name in _WHOLE and x.dtype.kind in "ui":
             return x.clone()
-        return _COMPLEX.get(name, fn)(x) if x.dtype.kind == "c" else fn(x)
+        return COMPLEX.get(name, fn)(x) if x.dtype.kind == "c" else fn(x)
 
     return call
 
 
 def _binary(name: str, fn: Function) -> Function:
     def call(x1: Any, x2: Any, /) -> Any:
-        return fn(*promoted(x1, x2))
+        a, b = promoted(x1, x2)
+        return (COMPLEX.get(name, fn) if a.dtype.kind == "c" else fn)(a, b)
 
     return call
 

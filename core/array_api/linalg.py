@@ -49,12 +49,13 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Any:
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norm of matrices; None and "fro" for Frobenius's."""
+    x = x.abs() if x.dtype.kind == "c" and ord not in ("nuc", 2, -2) else x
     return _L["matrix_norm"](x, "fro" if ord is None else ord, keepdim=keepdims)
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm of the elements over these dims, or of all."""
-    return _L["vector_norm"](x, ord, axis, keepdims)
+    return _L["vector_norm"](x.abs() if x.dtype.kind == "c" else x, ord, axis, keepdims)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Any:

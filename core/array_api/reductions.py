@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod as prod_of
 from typing import Any, NamedTuple
 
 from rushlight.core.array_api.common import F, Function, dims, promoted
@@ -16,7 +17,12 @@ __all__ = ["argmax", "argmin", "argsort", "count_nonzero", "cumulative_prod", "c
 
 def _reduction(name: str, fn: Function) -> Function:
     def call(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, **kw: Any) -> Any:
-        return fn(x, dims(axis, x.ndim), keepdims, **kw)
+        over = dims(axis, x.ndim)
+        if x.dtype.kind == "c" and name in ("all", "any"):
+            x = x != 0
+        elif x.dtype.kind == "c" and name == "mean":
+            return F["sum"](x, over, keepdims) / prod_of([x.shape[d] for d in over])
+        return fn(x, over, keepdims, **kw)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = fn.__doc__
