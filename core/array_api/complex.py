@@ -15,6 +15,10 @@ _join, _where, _abs = F["complex"], F["where"], F["abs"]
 _sin, _cos, _sinh, _cosh = F["sin"], F["cos"], F["sinh"], F["cosh"]
 
 
+def _plus(z: Tensor, n: float) -> Any:
+    return _join(z.real + n, z.imag)  # a sum of complex numbers would lose the sign of a zero
+
+
 def _exp(z: Tensor) -> Any:
     size = F["exp"](z.real)
     return _join(size * _cos(z.imag), size * _sin(z.imag))
@@ -33,7 +37,9 @@ def _ln(z: Tensor) -> Any:
 
 def _log1p(z: Tensor) -> Any:
     a, b = z.real, z.imag
-    return _join(F["log1p"](a * (2 + a) + b * b) / 2, F["atan2"](b, 1 + a))
+    near = F["log1p"](a * (2 + a) + b * b) / 2  # exact where z is small
+    size = _where(_abs(z) < 0.5, near, F["log"](F["hypot"](1 + a, b)))
+    return _join(size, F["atan2"](b, 1 + a))
 
 
 def _sqrt(z: Tensor) -> Any:
@@ -60,19 +66,19 @@ def _turn(fn: Function, z: Tensor) -> Any:
 
 
 def _asin(z: Tensor) -> Any:
-    p, q = _sqrt(1 - z), _sqrt(1 + z)
+    p, q = _sqrt(_plus(-z, 1)), _sqrt(_plus(z, 1))
     crossed = F["conj"](p) * q
     return _join(F["atan2"](z.real, (p * q).real), F["asinh"](crossed.imag))
 
 
 def _acos(z: Tensor) -> Any:
-    p, q = _sqrt(1 - z), _sqrt(1 + z)
+    p, q = _sqrt(_plus(-z, 1)), _sqrt(_plus(z, 1))
     crossed = F["conj"](q) * p
     return _join(2 * F["atan2"](p.real, q.real), F["asinh"](crossed.imag))
 
 
 def _acosh(z: Tensor) -> Any:
-    p, q = _sqrt(z - 1), _sqrt(z + 1)
+    p, q = _sqrt(_plus(z, -1)), _sqrt(_plus(z, 1))
     crossed = F["conj"](p) * q
     return _join(F["asinh"](crossed.real), 2 * F["atan2"](p.imag, q.real))
 

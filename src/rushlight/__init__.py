@@ -27,6 +27,7 @@ from rushlight.core import (
     special,
     utils,
 )
+from rushlight.core import einops as _einops  # noqa: F401  (it enters itself)
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -108,9 +109,8 @@ for _module in (
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Size", "Tensor", "array_api", "as_tensor", "autograd", "bfloat16", "bool", "can_cast", "cdouble",
-    "cfloat", "compile",
-    "complex64", "complex128", "cuda", "debug", "device",
+    "Size", "Tensor", "array_api", "as_tensor", "autograd", "bfloat16", "bool", "can_cast",
+    "cdouble", "cfloat", "compile", "complex64", "complex128", "cuda", "debug", "device",
     "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
     "finfo", "float", "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "func",
