@@ -86,7 +86,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != _MODULE:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
@@ -102,4 +102,4 @@ class _Finder:
 if _MODULE in sys.modules:
     _enter(sys.modules[_MODULE])
 else:
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())

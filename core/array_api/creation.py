@@ -113,7 +113,8 @@ def linspace(
     count = num if endpoint else num + 1
     if isinstance(start, complex) or isinstance(stop, complex):
         steps = linspace(0, 1, num, device=device, endpoint=endpoint)
-        return (start + (stop - start) * steps).to(dtype=dtype)
+        values: Tensor = start + (stop - start) * steps
+        return values.to(dtype=dtype)
     out: Tensor = F["linspace"](start, stop, count, dtype=dtype or "float32", device=device or HOST)
     return out[:num]
 

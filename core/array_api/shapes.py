@@ -59,7 +59,7 @@ def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
     return x.flip(dims(axis, x.ndim))
 
 
-def matrix_transpose(x: Tensor, /) -> Tensor:
+def matrix_transpose(x: Tensor, /) -> Any:
     """A view with the last two dims exchanged."""
     return x.mT
 
