@@ -6,7 +6,7 @@ import importlib.util
 import json
 import re
 import warnings
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,9 @@ def _rows() -> dict[str, list[str]]:
     return {name: cells for name, *cells in rows if name != "name"}
 
 
-REAL_ONLY = {name for name, cells in _rows().items() if cells[1].startswith("complex: ")}
+@cache
+def _real_only() -> set[str]:
+    return {name for name, cells in _rows().items() if cells[1].startswith("complex: ")}
 
 
 def _values(dtype: str) -> dict[str, np.ndarray[Any, Any]]:
@@ -190,7 +192,7 @@ def _on(device: str, dtype: str) -> dict[str, rl.Tensor]:
 def _refuses(case: str, dtype: str) -> bool:
     """Whether the page says that a function of this expression takes real numbers only."""
     called = re.findall(r"((?:linalg\.)?\w+)\(", case)
-    return np.dtype(dtype).kind == "c" and not REAL_ONLY.isdisjoint(called)
+    return np.dtype(dtype).kind == "c" and not _real_only().isdisjoint(called)
 
 
 @pytest.mark.native

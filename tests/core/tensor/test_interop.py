@@ -370,6 +370,8 @@ def test_copies_share_memory_as_in_torch() -> None:
     q = copy.copy(p)
     assert type(q) is rl.nn.Parameter and q.storage is p.storage and q.requires_grad and q is not p
     assert copy.copy(p * 2).is_leaf and copy.copy(p.detach().t()).stride() == (1, 3)
+    doubled: Any = rl.vmap(lambda t: copy.copy(t) * 2)(x)
+    assert doubled.tolist() == (x * 2).tolist()
     for made in (copy.copy, copy.deepcopy, _through_a_pickle):
         buffer: Any = made(rl.nn.Buffer(rl.ones(2), persistent=False))
         assert type(buffer) is rl.nn.Buffer and buffer.persistent is False
