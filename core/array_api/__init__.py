@@ -1,51 +1,57 @@
 """The array API standard 2024.12: the namespace that `Tensor.__array_namespace__` gives.
 
-Functions have the standard's names and arguments; tensors keep torch's methods and operators.
-docs/array_api.md lists what differs and what is not there.
+Functions have the standard's names and arguments, and its description; tensors keep torch's methods
+and operators. docs/array_api.md lists what differs and what is not there.
 """
 
 import sys as _sys
 from math import e, inf, nan, pi
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from rushlight.core.array_api import creation as _creation
-from rushlight.core.array_api import dtypes as _dtypes
-from rushlight.core.array_api import elementwise as _elementwise
-from rushlight.core.array_api import fft, linalg
-from rushlight.core.array_api import reductions as _reductions
-from rushlight.core.array_api import shapes as _shapes
-from rushlight.core.array_api.dtypes import __array_namespace_info__
-from rushlight.core.array_api.linalg import matmul, tensordot, vecdot
-from rushlight.core.basis.dtype import (
-    bool_ as bool,
+from rushlight.core.array_api import functions as _functions
+from rushlight.core.array_api.common import (
+    STANDARD as _STANDARD,
 )
-from rushlight.core.basis.dtype import (
-    complex64,
-    complex128,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint32,
+from rushlight.core.array_api.common import (
+    __array_namespace_info__,
+    can_cast,
+    finfo,
+    iinfo,
+    isdtype,
+    result_type,
 )
+from rushlight.core.basis.dtype import DTYPES as _DTYPES
 from rushlight.core.tensor.exchange.arrays import Exchange as _Exchange
 
 __array_api_version__ = "2024.12"
 newaxis = None
+_PAGE = "https://data-apis.org/array-api/2024.12/API_specification/generated/array_api."
 
-__all__ = ["__array_api_version__", "__array_namespace_info__", "bool", "complex64", "complex128",
-           "e", "fft", "float32", "float64", "inf", "int8", "int16", "int32", "int64", "linalg",
-           "matmul", "nan", "newaxis", "pi", "tensordot", "uint8", "uint32",
-           "vecdot"]  # fmt: skip
-for _part in (_creation, _dtypes, _elementwise, _reductions, _shapes):
-    globals().update({name: vars(_part)[name] for name in _part.__all__})
-    __all__ += _part.__all__
 
-_Exchange.namespace = _sys.modules[__name__]
+def _fill(module: _ModuleType, prefix: str, table: dict[str, _Any]) -> None:
+    for name, fn in table.items():
+        if fn.__module__ == _functions.__name__:
+            fn.__name__ = fn.__qualname__ = name
+            fn.__doc__ = f"{name} of the array API standard: {_PAGE}{prefix}{name}.html"
+        setattr(module, name, fn)
+
+
+linalg, fft = (_ModuleType(f"{__name__}.{name}") for name in ("linalg", "fft"))
+_here = _sys.modules[__name__]
+for _module, _prefix, _table in (
+    (linalg, "linalg.", _functions.LINALG), (fft, "fft.", _functions.FFT),
+    (_here, "", _functions.MAIN),
+):  # fmt: skip
+    _fill(_module, _prefix, _table)
+for _module in (linalg, fft):
+    _module.__all__ = [n for n in vars(_module) if n[0] != "_"]  # type: ignore[attr-defined]
+globals().update({name: _DTYPES[name] for name in _STANDARD})
+__all__ = ["__array_api_version__", "__array_namespace_info__", "can_cast", "e", "fft", "finfo",
+           "iinfo", "inf", "isdtype", "linalg", "nan", "newaxis", "pi", "result_type",
+           *_STANDARD, *_functions.MAIN]  # fmt: skip
+_Exchange.namespace = _here
 
 if _TYPE_CHECKING:
 
