@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight.core.functional import declared as _declared
 from rushlight.core.ops.declare import PUBLIC
-from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.core.tensor.tensor import Tensor
 
 assert _declared.__all__  # the import has run every declaration
 _MODULE = "einops._backends"
@@ -28,15 +28,8 @@ class _Methods:
     def is_appropriate_type(self, tensor: Any) -> bool:
         return isinstance(tensor, Tensor)
 
-    def from_numpy(self, x: Any) -> Tensor:
-        made = from_numpy(x)
-        return made.requires_grad_() if made.dtype.is_floating_point else made
-
     def to_numpy(self, x: Tensor) -> Any:
         return x.detach().cpu().numpy()
-
-    def arange(self, start: int, stop: int) -> Any:
-        return PUBLIC["arange"](start, stop)
 
     def reduce(self, x: Tensor, operation: str, reduced_axes: Sequence[int]) -> Any:
         axes = tuple(reduced_axes)
@@ -57,14 +50,8 @@ class _Methods:
             x = x.unsqueeze(position)
         return x.expand([pos2len.get(d, -1) for d in range(n_axes)])
 
-    def tile(self, x: Tensor, repeats: Sequence[int]) -> Tensor:
-        return x.repeat(tuple(repeats))
-
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Any:
         return PUBLIC["cat"](tensors, axis)
-
-    def add_axis(self, x: Tensor, new_position: int) -> Tensor:
-        return x.unsqueeze(new_position)
 
     def is_float_type(self, x: Tensor) -> bool:
         return x.dtype.is_floating_point

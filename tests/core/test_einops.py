@@ -42,7 +42,13 @@ def theirs(device: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]
         def from_numpy(self, x: Any) -> Any:
             if device != "cpu" and x.dtype in (np.float64, np.int64):
                 x = x.astype(f"{x.dtype.kind}4")
-            return super().from_numpy(x).detach().to(device).requires_grad_(x.dtype.kind == "f")
+            return rl.from_numpy(x).to(device).requires_grad_(x.dtype.kind == "f")
+
+        def arange(self, start: int, stop: int) -> Any:
+            return rl.arange(start, stop, device=device)
+
+        def tile(self, x: Any, repeats: Any) -> Any:
+            return x.repeat(tuple(repeats))
 
     backends = [backend() for backend in (NUMPY, Here)]
     monkeypatch.setenv("EINOPS_TEST_BACKENDS", "numpy")
