@@ -34,7 +34,8 @@ and compares every function and dtype with array-api-strict.
 
 Functions are the standard's. Tensors stay as torch has them, so some of their attributes differ:
 
-- `x.size` is a method, `x.T` reverses all dims, operators promote a 0-d tensor as torch does.
+- `x.size` is a method, `x.T` reverses all dims, operators promote a 0-d tensor as torch does;
+  `x ** y` of complex numbers is `pow(x, y)`.
 - There is no uint16 and no uint64: sums and products of unsigned integers are int64.
 - The default dtypes are float32, int64 and complex64.
 - Complex numbers and `linalg`'s factorizations are on cpu; webgpu has no float64 either.
@@ -50,7 +51,9 @@ A pickle holds values, dtype, device, `requires_grad` and the class; a tensor of
 not there comes back on cpu. As in torch, `copy.copy` shares memory, and views of one memory stay
 views of one in `copy.deepcopy`, though not in a pickle.
 
-einops takes tensors, whichever is imported first; so do scikit-learn and matplotlib.
+einops takes tensors, whichever is imported first; `einops.layers` has no layers of Rushlight.
+scikit-learn and matplotlib take tensors as arrays. Where scikit-learn dispatches by the array API,
+results are tensors.
 
 | name | here | refused |
 |---|---|---|

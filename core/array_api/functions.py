@@ -65,6 +65,11 @@ def _clip(x: Tensor, /, min: Any = None, max: Any = None) -> Any:
     return x.clone() if low is high is None else F["clip"](x, low, high).to(x.dtype)
 
 
+MAIN |= {
+    "clip": _clip,
+    "sign": _unary("sign", lambda x: F["where"](x == x, F["sign"](x), x)),  # nan stays
+}
+
 # Functions that make tensors.
 
 
@@ -133,7 +138,6 @@ MAIN |= {name: _like(name) for name in ("empty_like", "full_like", "ones_like", 
 MAIN |= {
     "arange": _arange,
     "asarray": _asarray,
-    "clip": _clip,
     "eye": _eye,
     "full": lambda shape, fill_value, *, dtype=None, device=None: F["full"](
         _size(shape), fill_value, dtype=dtype, device=device or HOST
@@ -251,7 +255,8 @@ def _cumulative(name: str, torch: str, first: str) -> Function:
         axis = _one_dim(name, axis, x)
         out = F[torch](x, axis, dtype=dtype)
         if include_initial:
-            out = F["cat"]([F[first + "_like"](out.narrow(axis, 0, 1)), out], axis)
+            one = [1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
+            out = F["cat"]([F[first](one, dtype=out.dtype, device=x.device), out], axis)
         return out
 
     return call

@@ -59,6 +59,9 @@ stack([x, y], axis=-1); take(u, i); take(x, i, axis=1); take_along_axis(x, j)
 take_along_axis(x, j[:, :1, :], axis=1); tile(x, (2, 1)); tile(u, (2, 2)); unstack(x)
 unstack(x, axis=1); x[b]; x[..., None, 1]; x[:, 1:, -1]
 
+x + y; x + n; n - x; x * y; x / y; x // y; x % y; -x; +x; x == y; x != n; x < y; x >= n
+x & y; x | y; x ^ y; ~x; x << p; x >> p; m @ s; x.mT; s.T
+
 matmul(m, s); matmul(s, s[0, ...]); tensordot(x, y, axes=3); tensordot(s, s, axes=1)
 tensordot(x, y, axes=((0, 1), (0, 1))); vecdot(x, y); vecdot(x, y, axis=0); vecdot(u, v)
 linalg.matmul(m, m); linalg.tensordot(s, s); linalg.vecdot(u, v); linalg.matrix_transpose(m)
@@ -179,7 +182,7 @@ def _expected(case: str, dtype: str) -> Any:
         strict.set_array_api_strict_flags(api_version=VERSION)
         try:
             return eval(case, _scope(strict, arrays, dtype))
-        except (TypeError, ValueError, np.linalg.LinAlgError):
+        except (TypeError, ValueError, IndexError, np.linalg.LinAlgError):
             return None
         finally:
             strict.reset_array_api_strict_flags()
@@ -215,6 +218,37 @@ def test_every_function_agrees_with_the_oracle(dtype: str) -> None:
             wrong.append(f"{case}: {type(error).__name__} {str(error)[:300]}")
     assert not wrong, "\n".join([f"{len(wrong)} of {ran}", *wrong])
     assert ran > 100
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, np.inf, -np.inf, np.nan, 1e-30, 2.5]
+
+
+def _unusual(kind: str, dtype: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Arrays like those of `_values`: of special numbers, or without elements."""
+    arrays = _values(dtype)
+    if kind == "empty":
+        return {name: a[:0] for name, a in arrays.items()}
+    random = np.random.default_rng(5)
+    drawn = {n: random.choice(SPECIAL, arrays[n].shape).astype(dtype) for n in ("x", "y", "p", "u")}
+    return arrays | drawn
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("kind", ["special", "empty"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_numbers_and_empty_arrays(
+    kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = _unusual(kind, dtype)
+    monkeypatch.setitem(globals(), "_values", lambda _: values)
+    ran = 0
+    for case in LINES:
+        expected = None if "linalg" in case or "fft" in case else _expected(case, dtype)
+        if expected is not None:
+            ran += 1
+            found = eval(case, _scope(rl.array_api, _on("cpu", dtype), dtype))
+            _compare(found, expected, case, dtype, 1e-5)
+    assert ran > 90
 
 
 @pytest.mark.native

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import matplotlib
@@ -29,6 +32,21 @@ def test_scikit_learn_fits_tensors(device: str) -> None:
     assert [p.shape[0] for p in parts] == [9, 3, 9, 3]
     with pytest.raises(RuntimeError, match=r"the tensor requires grad; use detach\(\)"):
         LinearRegression().fit(x.requires_grad_(), y)
+
+
+def test_scikit_learn_dispatches_by_the_array_api() -> None:
+    program = """
+import rushlight as rl, sklearn
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+x = rl.randn(30, 4)
+with sklearn.config_context(array_api_dispatch=True):
+    for made in (StandardScaler().fit_transform(x), PCA(2, svd_solver="full").fit_transform(x)):
+        assert isinstance(made, rl.Tensor) and abs(float(made.mean())) < 1e-5
+"""
+    env = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env=env)
 
 
 def test_matplotlib_plots_tensors(device: str) -> None:
