@@ -51,7 +51,7 @@ globals().update({name: _DTYPES[name] for name in _STANDARD})
 __all__ = ["__array_api_version__", "__array_namespace_info__", "can_cast", "e", "fft", "finfo",
            "iinfo", "inf", "isdtype", "linalg", "nan", "newaxis", "pi", "result_type",
            *_STANDARD, *_functions.MAIN]  # fmt: skip
-_Exchange.namespace = _here
+_Exchange._namespace = _here
 
 if _TYPE_CHECKING:
 

@@ -320,8 +320,10 @@ def _unpickled(
 ) -> Tensor:
     """The tensor on its device; on cpu where this machine has no such device."""
     if data is None:
-        return ops.empty(shape, dtype=dtype, device=there, requires_grad=requires_grad)
-    out = Tensor.from_buffer(bytearray(data), dtype, shape)
+        found, layout = as_dtype(dtype), Layout.contiguous(shape)
+        out = Tensor(Storage.allocate(there, found.nbytes(layout.numel), found), found, layout)
+    else:
+        out = Tensor.from_buffer(bytearray(data), dtype, shape)
     try:
         out = out.to(there)
     except DeviceError:

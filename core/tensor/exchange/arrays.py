@@ -22,7 +22,7 @@ class Exchange(Reading):
     """
 
     __slots__ = ()
-    namespace: Any = None  # core/array_api/ enters itself
+    _namespace: Any = None  # core/array_api/ enters itself
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The functions of the array API standard; ValueError for a version later than 2024.12."""
@@ -31,7 +31,7 @@ class Exchange(Reading):
                 f"__array_namespace__: no version {api_version!r}; "
                 f"supported: {', '.join(_VERSIONS)}"
             )
-        return self.namespace
+        return self._namespace
 
     def to_device(self, device: Any, /, *, stream: None = None) -> Any:
         """`to(device)`, under the array API's name."""

@@ -383,8 +383,11 @@ def test_pickles_of_devices(device: str, monkeypatch: pytest.MonkeyPatch) -> Non
     data = pickle.dumps(rl.tensor([[1, 2], [3, 4]], device=device).t())
     x = pickle.loads(data)
     assert x.device == rl.device(device) and x.tolist() == [[1, 3], [2, 4]]
-    meta = pickle.loads(pickle.dumps(rl.zeros(2, 3, device="meta")))
-    assert meta.device.type == "meta" and meta.shape == (2, 3)
+    blocks = rl.arange(64.0).reshape(2, 32).to(rl.q8_0)
+    for held in (rl.zeros(2, 32, device="meta"), blocks.to(device), blocks.to("meta")):
+        for made in (_through_a_pickle(held), copy.deepcopy(held), copy.copy(held)):
+            assert (made.device, made.dtype, made.shape) == (held.device, held.dtype, (2, 32))
+            assert held.device.type == "meta" or made.raw_bytes() == blocks.raw_bytes()
 
     def refuse(*_: Any) -> None:
         raise rl.errors.DeviceError("no adapter")
