@@ -54,7 +54,8 @@ def test_matplotlib_plots_tensors(device: str) -> None:
     from matplotlib import pyplot
 
     x, y = rl.arange(4.0, device=device), rl.tensor([1, 4, 9, 16], device=device)
-    figure, axes = pyplot.subplots()
+    figure = pyplot.figure()
+    axes: Any = figure.add_subplot()
     try:
         lines: Any = axes.plot(x, y)
         assert np.asarray(lines[0].get_xydata()).tolist() == [[0, 1], [1, 4], [2, 9], [3, 16]]
