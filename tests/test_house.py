@@ -65,7 +65,8 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.tensor\..+"),
     (
         "library",
-        r"rushlight\.(core\.(nn|optim|io|autograd|distributions|func)|web\.loading)(\..+)?",
+        r"rushlight\.(core\.(array_api|autograd|distributions|func|io|nn|optim)|web\.loading)"
+        r"(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),
     ("tools", r"rushlight\.core\.tools(\..+)?"),
@@ -606,8 +607,10 @@ def no_numpy_random(path: str, source: str) -> list[str]:
 
 
 def test_names_are_spelled_as_in_torch() -> None:
-    # The reference kernels speak NumPy's language, in which the word is axis.
-    paths = [p for p in PACKAGE if not p.startswith("core/backends/")]
+    # The reference kernels speak NumPy's language, in which the word is axis, and so does what
+    # the array API and einops ask for.
+    others = ("core/backends/", "core/array_api/", "core/einops.py")
+    paths = [p for p in PACKAGE if not p.startswith(others)]
     _check(spelling_rules, paths, ".py")
     assert not set(NAMES) & set(rushlight.__all__)
 

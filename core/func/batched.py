@@ -98,6 +98,9 @@ class Batched(Tensor):
         """Refused."""
         self._unread()
 
+    def __copy__(self) -> Tensor:
+        return self.detach()
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         self._unread()
 

@@ -147,7 +147,7 @@ def prod(
     """Product along `dim`, or of all elements; integers and booleans give int64."""
     if dtype is not None:
         x = x.to(as_dtype(dtype))
-    elif not x.dtype.is_floating_point:
+    elif x.dtype.kind in "bui":
         x = x.to(int64)
     if dim is None:
         flat = prod(x.reshape(-1), 0)

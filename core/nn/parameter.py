@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.core import ops
+from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 
 
@@ -46,6 +47,20 @@ class Buffer(Tensor):
         data = ops.empty((0,)) if data is None else data
         super().__init__(data.storage, data.dtype, data.layout)
         self.persistent = persistent
+
+    def _remade(self, storage: Storage) -> Tensor:
+        out = super()._remade(storage)
+        assert isinstance(out, Buffer)
+        out.persistent = self.persistent
+        return out
+
+    def __reduce__(self) -> Any:
+        make, state = super().__reduce__()
+        return _unpickled_buffer, (make, state, self.persistent)
+
+
+def _unpickled_buffer(make: Callable[..., Tensor], state: Any, persistent: bool) -> Buffer:
+    return Buffer(make(*state), persistent=persistent)
 
 
 def parameter(*size: int) -> Parameter:

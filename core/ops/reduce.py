@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, int64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Shape, normalize_dim, normalize_dims
+from rushlight.core.ops.complex import view_as_complex, view_as_real
 from rushlight.core.ops.declare import method, public
 from rushlight.core.tensor.op import Context, Meta, Op, rule
 
@@ -177,7 +178,9 @@ def cumsum(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
     """Running sums along `dim`; same shape; integers and booleans give int64."""
     if dtype is not None:
         x = x.to(as_dtype(dtype))
-    elif not x.dtype.is_floating_point:
+    elif x.dtype.kind in "bui":
         x = x.to(int64)
     d = normalize_dim("cumsum", dim, x.shape)
+    if x.dtype.kind == "c":
+        return view_as_complex(cumsum(view_as_real(x), d)) if x.ndim else x.clone()
     return x.clone() if x.ndim == 0 else CUMSUM(x, dim=d)

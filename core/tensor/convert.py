@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import Device
+from rushlight.core.backends import HOST, Device
+from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import (
     DType,
     as_dtype,
@@ -20,14 +21,34 @@ from rushlight.core.basis.dtype import (
 from rushlight.core.basis.errors import RangeError
 from rushlight.core.jit import capture
 from rushlight.core.ops.common import fitted
+from rushlight.core.tensor.exchange.dlpack import Source
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 _WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128}
 
 
-def from_dlpack(source: Any) -> Tensor:
-    """A tensor on cpu that shares memory with any object that has `__dlpack__`."""
-    return from_numpy(np.from_dlpack(source))
+def from_dlpack(
+    ext_tensor: Any, *, device: Device | str | None = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor that shares memory with any object that has `__dlpack__`, or with a capsule.
+
+    device: where the tensor is to be; cpu takes a copy of memory elsewhere. copy: True for a copy,
+    False for BufferError where one is needed. BufferError for memory that the process cannot
+    reach, TypeError for a dtype that the table does not have.
+    """
+    source = Source(ext_tensor)
+    there = HOST if device is None else _device(device)
+    if not source.on_host and device is None:
+        raise BufferError(
+            f"from_dlpack: the memory is on DLPack's device {ext_tensor.__dlpack_device__()}; "
+            "device='cpu' takes a copy"
+        )
+    if copy is False and not (source.on_host and there is HOST):
+        raise BufferError(f"from_dlpack: the memory cannot be on {there} without a copy")
+    out = from_numpy(source.read())
+    if source.dtype is not None:
+        out = Tensor(out.storage, source.dtype, out.layout)
+    return out.clone() if copy and there is HOST else out.to(there)
 
 
 def tensor(

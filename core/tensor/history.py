@@ -15,8 +15,8 @@ from rushlight.core.basis.layout import Layout
 from rushlight.core.ops.strided import AS_STRIDED, as_strided
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor import hooks as _hooks
+from rushlight.core.tensor.exchange.arrays import Exchange
 from rushlight.core.tensor.op import Context, Meta, Op, rule
-from rushlight.core.tensor.reading import Reading
 from rushlight.core.tensor.storage import Storage
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _write(view: History, node: autograd.Node) -> None:
     root.attach(autograd.Node(WRITTEN, context, [autograd.edge_of(root), node], {}))
 
 
-class History(Reading):
+class History(Exchange):
     """The part of Tensor that autograd uses."""
 
     __slots__ = (

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import HOST, Bytes, Device
+from rushlight.core.backends import Bytes, Device
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis import codec
-from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.jit import capture
 from rushlight.core.tensor.methods import Methods
@@ -32,6 +32,7 @@ class Reading(Methods):
         def buffer(self) -> Any: ...
         @property
         def device(self) -> Device: ...
+        def to(self, *args: Any, dtype: Any = None, device: Any = None) -> Any: ...
         def from_host(self, values: Any, dtype: DType | None = None) -> Any: ...
 
     def host_values(self) -> npt.NDArray[Any]:
@@ -105,30 +106,6 @@ class Reading(Methods):
             raise TypeError(f"numpy: NumPy has no {self.dtype.name}; use float().numpy()")
         if self.dtype.kind == "q":
             raise TypeError(f"numpy: {self.dtype.name} is quantized; use dequantize() first")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        array = self.numpy()
-        if dtype is not None and np.dtype(dtype) != array.dtype:
-            if copy is False:
-                raise ValueError(f"a {self.dtype.name} tensor is not {dtype} without a copy")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __array_wrap__(
-        self, array: npt.NDArray[Any], context: Any = None, return_scalar: bool = False
-    ) -> Any:
-        # What a function of NumPy made of this tensor is a tensor again, as in torch.
-        return self.from_host(array, as_dtype(array.dtype))
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        if self.device is not HOST:
-            raise BufferError(
-                f"DLPack of a tensor on {self.device} is not supported; use .to('cpu')"
-            )
-        return 1, 0
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number for a 0-d tensor."""

@@ -14,7 +14,13 @@ from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, complex64, float32, int64
-from rushlight.core.basis.errors import BlockingReadError, CaptureError, ShapeError, absent
+from rushlight.core.basis.errors import (
+    BlockingReadError,
+    CaptureError,
+    DeviceError,
+    ShapeError,
+    absent,
+)
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, op, sweep
@@ -281,26 +287,47 @@ class Tensor(History):
             capture.made_from_values(made)
         return made.to(self.device)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+    def _remade(self, storage: Storage) -> Tensor:
+        """A leaf of the same class, dtype and layout over this storage."""
+        out = type(self).__new__(type(self))
+        Tensor.__init__(out, storage, self.dtype, self.layout)
+        out.needs_grad = self.requires_grad
+        return out
+
+    def __copy__(self) -> Tensor:
+        return self._remade(self.storage)  # the same memory, as in torch
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
         if self.node is not None:
             raise RuntimeError("deepcopy: only leaves can be copied; detach() it first")
-        with autograd.no_grad():
-            copied = self if self.device.type == "meta" else self.clone()
-        out = type(self).__new__(type(self))
-        Tensor.__init__(out, copied.storage, self.dtype, copied.layout)
-        out.needs_grad = self.needs_grad
-        memo[id(self)] = out
+        key, storage = (id(self.storage), self.dtype), self.storage
+        if self.device.type != "meta" and key not in memo:  # views share the memory of the copy
+            size = storage.nbytes // self.dtype.itemsize * self.dtype.block
+            with autograd.no_grad():
+                memo[key] = self.alias(Layout.contiguous((size,))).clone().storage
+        out = memo[id(self)] = self._remade(memo.get(key, storage))
         if self.grad is not None:
             out.grad = deepcopy(self.grad.detach(), memo)
         return out
 
     def __reduce__(self) -> Any:
-        state = (self.raw_bytes(), self.dtype.name, self.shape, self.requires_grad)
-        return (_unpickled, state)
+        data = None if self.device.type == "meta" else self.raw_bytes()
+        return _unpickled, (data, self.dtype.name, self.shape, self.requires_grad, self.device)
 
 
-def _unpickled(data: bytes, dtype: str, shape: Shape, requires_grad: bool) -> Tensor:
-    out = Tensor.from_buffer(np.frombuffer(data, np.uint8).copy(), dtype, shape)
+def _unpickled(
+    data: bytes | None, dtype: str, shape: Shape, requires_grad: bool, there: Device = HOST
+) -> Tensor:
+    """The tensor on its device; on cpu where this machine has no such device."""
+    if data is None:
+        found, layout = as_dtype(dtype), Layout.contiguous(shape)
+        out = Tensor(Storage.allocate(there, found.nbytes(layout.numel), found), found, layout)
+    else:
+        out = Tensor.from_buffer(bytearray(data), dtype, shape)
+    try:
+        out = out.to(there)
+    except DeviceError:
+        pass
     return out.requires_grad_(requires_grad)
 
 

@@ -15,6 +15,7 @@ if not (_Path(__file__).parent / "core").is_dir():
 
 from rushlight import models
 from rushlight.core import (
+    array_api,
     autograd,
     cuda,
     distributions,
@@ -26,6 +27,7 @@ from rushlight.core import (
     special,
     utils,
 )
+from rushlight.core import einops as _einops  # noqa: F401  (it enters itself)
 from rushlight.core.backends import (
     Device,
     Generator,
@@ -101,15 +103,14 @@ for _module in (
     nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
     autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
     special, linalg, fft, cuda, distributions, distributions.constraints, distributions.kl,
-    distributions.transforms, func,
+    distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Size", "Tensor", "as_tensor", "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat",
-    "compile",
-    "complex64", "complex128", "cuda", "debug", "device",
+    "Size", "Tensor", "array_api", "as_tensor", "autograd", "bfloat16", "bool", "can_cast",
+    "cdouble", "cfloat", "compile", "complex64", "complex128", "cuda", "debug", "device",
     "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
     "finfo", "float", "float16",
     "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "func",

@@ -18,6 +18,7 @@ from rushlight.core.ops.binary import where
 from rushlight.core.ops.declare import linalg, method, public
 from rushlight.core.ops.join import CAT
 from rushlight.core.ops.matmul import matmul
+from rushlight.core.ops.unary import turned
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -135,8 +136,8 @@ def diagonal(a: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 @linalg()
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of products along `dim`; the others broadcast."""
-    return (x * y).sum(dim)
+    """Sums of conj(x) * y along `dim`; the others broadcast."""
+    return (turned(x) * y).sum(dim)
 
 
 @linalg()

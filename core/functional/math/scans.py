@@ -26,7 +26,7 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | str | None = None) -> Tensor:
     """Running products along `dim`; integers and booleans give int64."""
     if dtype is not None:
         x = x.to(as_dtype(dtype))
-    elif not x.dtype.is_floating_point:
+    elif x.dtype.kind in "bui":
         x = x.to(int64)
     d = normalize_dim("cumprod", dim, x.shape)
     if x.ndim == 0 or x.shape[d] == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,16 @@ def test_refusals_name_the_dtype(device: str) -> None:
             rl.fft.rfft(rl.ones(4, device=device))
     else:
         assert x.to(device).tolist() == [1 + 2j]
+
+
+def test_products_and_running_sums_of_complex_numbers() -> None:
+    z = np.array([[1 + 2j, -1j, 0.5], [2, 1 - 1j, 3j]])
+    x = rl.from_numpy(z)
+    for found, expected in (
+        (x.prod(1), z.prod(1)), (x.prod(), z.prod()), (x.cumsum(1), z.cumsum(1)),
+        (x.cumprod(0), z.cumprod(0)), (rl.linalg.vecdot(x, x), (z.conj() * z).sum(1)),
+    ):  # fmt: skip
+        assert found.dtype is rl.complex128
+        np.testing.assert_allclose(found.numpy(), expected, 1e-14)
+    edge = rl.nextafter(rl.tensor([math.inf], dtype=rl.float64), rl.zeros(1, dtype=rl.float64))
+    assert edge.item() == rl.finfo(rl.float64).max

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.basis.dtype import DTYPES, as_dtype
+from rushlight.core.tensor.exchange import dlpack
 
 PLAIN = [d for d in DTYPES.values() if d.kind != "q"]
 NUMPY = [d for d in PLAIN if not d.encoded]
@@ -86,8 +89,10 @@ def test_asarray() -> None:
     assert np.shares_memory(np.asarray(x), np.asarray(x))
     assert not np.shares_memory(np.array(x), np.asarray(x))
     assert np.asarray(x, dtype=np.float64).dtype == np.float64
-    with pytest.raises(ValueError, match="not .* without a copy"):
+    with pytest.raises(ValueError, match="avoid copy"):
         np.asarray(x, dtype=np.float64, copy=False)
+    with pytest.raises(ValueError, match="not .* without a copy"):
+        x.__array__(np.float64, copy=False)
     with pytest.raises(RuntimeError, match=r"numpy: the tensor requires grad; use detach\(\)"):
         np.asarray(x.clone().requires_grad_())
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
@@ -108,6 +113,111 @@ def test_dlpack_both_ways() -> None:
     assert view.tolist() == [[1, 2], [4, 5]] and np.shares_memory(view, array)
     with pytest.raises(BufferError, match="DLPack of a tensor on meta is not supported"):
         tensor.to("meta").__dlpack_device__()
+
+
+# Their numbers in dlpack.h: the kind of number and the bits of one.
+CODES = {"bool": (6, 8), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=lambda d: d.name)
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_dlpack_of_every_dtype(dtype: rl.DType, max_version: tuple[int, int] | None) -> None:
+    x = rl.tensor([[0, 1, 1], [1, 0, 1]]).to(dtype).t()[1:]
+    capsule = x.__dlpack__(max_version=max_version)
+    code = dlpack.dtype_of(capsule)
+    kinds = {"u": 1, "i": 0, "f": 2, "c": 5}
+    expected = CODES.get(dtype.name) or (kinds[dtype.kind], 8 * dtype.itemsize)
+    assert tuple((ctypes.c_uint8 * 2).from_address(ctypes.addressof(code))) == expected
+    y = rl.from_dlpack(capsule)
+    assert (y.dtype, y.shape, y.stride()) == (dtype, (2, 2), (1, 3))
+    assert rl.equal(y.float(), x.float())
+    y.zero_()
+    assert x.float().tolist() == [[0, 0], [0, 0]], "the memory is shared"
+    z = rl.from_dlpack(x, copy=True)
+    z.zero_()
+    z[0, 0] = 1
+    assert not x.float().any() and z.float().sum().item() == 1
+    with pytest.raises(BufferError, match="the capsule is b'used_dltensor.*each can be read once"):
+        rl.from_dlpack(capsule)
+
+
+def test_arguments_of_dlpack() -> None:
+    array = np.arange(3.0)
+    x = rl.from_numpy(array)
+    assert not np.shares_memory(np.from_dlpack(x, copy=True), array)
+    assert np.shares_memory(np.from_dlpack(x, copy=False, device="cpu"), array)
+    assert rl.from_dlpack(x.__dlpack__(stream=-1, dl_device=(1, 0))).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="stream is 2; memory of the process has none"):
+        x.__dlpack__(stream=2)
+    with pytest.raises(BufferError, match=r"dl_device is \(2, 0\); supported: \(1, 0\)"):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError, match=r"the tensor requires grad; use detach\(\)"):
+        x.clone().requires_grad_().__dlpack__()
+    with pytest.raises(BufferError, match=r"q8_0 is quantized; use dequantize\(\) first"):
+        rl.zeros(32).to(rl.q8_0).__dlpack__()
+    with pytest.raises(TypeError, match="from_dlpack: int has no __dlpack__"):
+        rl.from_dlpack(3)
+
+
+def test_dlpack_of_read_only_memory() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = rl.from_numpy(array)
+    with pytest.raises(BufferError, match=r"read-only, .*; use max_version=\(1, 0\) or copy=True"):
+        x.__dlpack__()
+    assert not np.from_dlpack(x).flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        rl.from_dlpack(x).add_(1)
+    assert rl.from_dlpack(x, copy=True).add_(1).tolist() == [1, 2, 3]
+
+
+def test_dlpack_of_other_devices(device: str) -> None:
+    x = rl.tensor([1.0, 2.0], device=device)
+    assert rl.from_dlpack(np.ones(2, np.float32), device=device).device == x.device
+    assert np.from_dlpack(x, device="cpu").tolist() == [1, 2]
+    assert rl.from_dlpack(x, device="cpu").tolist() == [1, 2]
+    if device != "cpu":
+        for read in (np.from_dlpack, rl.from_dlpack):
+            with pytest.raises(BufferError, match=f"on {device} is not supported; use .to"):
+                read(x)
+        with pytest.raises(BufferError, match=f"{device} is not cpu without a copy"):
+            x.__dlpack__(dl_device=(1, 0), copy=False)
+        with pytest.raises(BufferError, match="cannot be on cpu without a copy"):
+            rl.from_dlpack(x, device="cpu", copy=False)
+
+
+def test_memory_that_the_process_cannot_reach() -> None:
+    class Elsewhere:
+        def __dlpack__(self, **options: Any) -> Any:
+            assert options["dl_device"] == (1, 0)
+            return np.ones(2).__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    with pytest.raises(BufferError, match=r"DLPack's device \(2, 0\); device='cpu' takes a copy"):
+        rl.from_dlpack(Elsewhere())
+    assert rl.from_dlpack(Elsewhere(), device="cpu").tolist() == [1, 1]
+
+
+def test_the_array_interface_and_buffers() -> None:
+    x = rl.arange(6.0).reshape(2, 3)
+    interface: dict[str, Any] = x.t().__array_interface__
+    assert interface["shape"] == (3, 2) and interface["strides"] == (4, 12)
+    array = np.asarray(x.t())
+    array[0, 1] = 9
+    assert x[1, 0].item() == 9
+    x.data = rl.zeros(1)
+    assert array.tolist() == [[0, 9], [1, 4], [2, 5]], "the array holds the memory"
+    assert np.asarray(rl.zeros(0, 3)).shape == (0, 3)
+    for other in (x.bfloat16(), x.to("meta"), rl.zeros(32).to(rl.q8_0)):
+        assert not hasattr(other, "__array_interface__")
+    y = rl.tensor([1, 2], dtype=rl.int16)
+    view = memoryview(y) if sys.version_info >= (3, 12) else y.__buffer__(0)
+    view[0] = 7
+    assert y.tolist() == [7, 2] and view.format == "h"
+    with pytest.raises(RuntimeError, match="the tensor requires grad"):
+        x.requires_grad_().__buffer__(0)
 
 
 def test_operators_with_numpy() -> None:
@@ -236,12 +346,55 @@ def test_numbers() -> None:
 @pytest.mark.parametrize("dtype", [d.name for d in PLAIN])
 def test_pickles_and_deep_copies(dtype: str) -> None:
     x = rl.tensor([[0, 1], [2, 3]]).to(dtype).t()
-    for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+    stored, copied = pickle.loads(pickle.dumps(x)), copy.deepcopy(x)
+    assert stored.is_contiguous() and copied.stride() == x.stride()
+    for y in (stored, copied):
         assert y.dtype is as_dtype(dtype) and y.shape == x.shape
-        assert y.storage is not x.storage and y.is_contiguous()
+        assert y.storage is not x.storage
         assert y.float().tolist() == x.float().tolist()
         y.zero_()
         assert x.float().sum().item() != 0
+
+
+def _through_a_pickle(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+def test_copies_share_memory_as_in_torch() -> None:
+    x = rl.arange(6.0).reshape(2, 3)
+    views = copy.deepcopy([x, x.t()[1:], x])
+    views[0][0, 1] = 9
+    assert views[1].tolist() == [[9, 4], [2, 5]] and views[1].stride() == (1, 3)
+    assert views[2] is views[0] and x[0, 1].item() == 1
+    p = rl.nn.Parameter(x)
+    q = copy.copy(p)
+    assert type(q) is rl.nn.Parameter and q.storage is p.storage and q.requires_grad and q is not p
+    assert copy.copy(p * 2).is_leaf and copy.copy(p.detach().t()).stride() == (1, 3)
+    doubled: Any = rl.vmap(lambda t: copy.copy(t) * 2)(x)
+    assert doubled.tolist() == (x * 2).tolist()
+    for made in (copy.copy, copy.deepcopy, _through_a_pickle):
+        buffer: Any = made(rl.nn.Buffer(rl.ones(2), persistent=False))
+        assert type(buffer) is rl.nn.Buffer and buffer.persistent is False
+        parameter: Any = made(rl.nn.Parameter(x, requires_grad=False))
+        assert type(parameter) is rl.nn.Parameter and not parameter.requires_grad
+
+
+def test_pickles_of_devices(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pickle.dumps(rl.tensor([[1, 2], [3, 4]], device=device).t())
+    x = pickle.loads(data)
+    assert x.device == rl.device(device) and x.tolist() == [[1, 3], [2, 4]]
+    blocks = rl.arange(64.0).reshape(2, 32).to(rl.q8_0)
+    for held in (rl.zeros(2, 32, device="meta"), blocks.to(device), blocks.to("meta")):
+        for made in (_through_a_pickle(held), copy.deepcopy(held), copy.copy(held)):
+            assert (made.device, made.dtype, made.shape) == (held.device, held.dtype, (2, 32))
+            assert held.device.type == "meta" or made.raw_bytes() == blocks.raw_bytes()
+
+    def refuse(*_: Any) -> None:
+        raise rl.errors.DeviceError("no adapter")
+
+    if device != "cpu":
+        monkeypatch.setattr(type(x.device.backend), "upload", refuse)
+        assert pickle.loads(data).device == rl.device("cpu"), "where there is no such device"
 
 
 def test_pickles_keep_requires_grad() -> None:

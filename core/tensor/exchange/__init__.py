@@ -1,0 +1,1 @@
+"""What a tensor exchanges with other libraries: NumPy's protocols and DLPack."""
