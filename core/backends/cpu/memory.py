@@ -17,6 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 
 LEAST, MOST = 1 << 17, 1 << 24  # bytes of an array that is kept
 KEPT = 1 << 25  # bytes of all that are free
+LINE = 64  # bytes of a cache line, at whose beginning such an array lies
 _idle: dict[int, list[Bytes]] = {}  # by their size
 
 
@@ -49,8 +50,11 @@ def allocate(nbytes: int) -> Bytes:
         except LookupError:
             pass
     try:
-        memory = np.empty(nbytes, np.uint8)
+        memory = np.empty(nbytes + LINE * lent, np.uint8)
     except MemoryError:
         _idle.clear()
-        memory = np.empty(nbytes, np.uint8)
-    return np.asarray(_Lent(memory)) if lent else memory
+        memory = np.empty(nbytes + LINE * lent, np.uint8)
+    if not lent:
+        return memory
+    first = -memory.__array_interface__["data"][0] % LINE
+    return np.asarray(_Lent(memory[first : first + nbytes]))
