@@ -207,11 +207,16 @@ static RL_ONCE int k_arange(const rl_call *c) {
         double x[PIECE];
         float narrow[PIECE];
         uint8_t *to = out->data + s * stride * size;
-        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) {
-            whole[i] = (int64_t)(start + step * (uint64_t)(s + i));
-            x[i] = c->attrs[0] ? (double)whole[i] : (double)(s + i) * by + from;
-            narrow[i] = c->attrs[0] ? (float)whole[i] : (float)x[i];
-        }
+        if (c->attrs[0])
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+                whole[i] = (int64_t)(start + step * (uint64_t)(s + i));
+        if (!c->attrs[0])
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) x[i] = (double)(s + i) * by + from;
+        else if (out->dtype == RL_F64)
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++) x[i] = (double)whole[i];
+        if (!IS_INT(out->dtype) && out->dtype != RL_F64)
+            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)
+                narrow[i] = c->attrs[0] ? (float)whole[i] : (float)x[i];
         if (!c->attrs[0] && IS_INT(out->dtype))
             for (int64_t i = 0; i < n; i++) whole[i] = to_i64(x[i]);
         if (IS_INT(out->dtype)) STORE_I[out->dtype](to, whole, stride, n);
