@@ -15,6 +15,7 @@ from measure import HERE
 JAX = {"@jax-js/jax": "0.1.25"}
 ORT_WEB = {"onnxruntime-web": "1.30.0"}
 TFJS = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-webgpu": "4.22.0"}
+TFJS_WASM = {"@tensorflow/tfjs-core": "4.22.0", "@tensorflow/tfjs-backend-wasm": "4.22.0"}
 WLLAMA = {"@wllama/wllama": "3.8.1"}
 LLAMA = {"node-llama-cpp": "3.22.1", "@node-llama-cpp/linux-x64": "3.22.1"}
 # The newer version takes 1.5 to 2 times as long for a token; the older one needs shader-f16.

@@ -75,10 +75,13 @@ static RL_ONCE int run_rows(row_job *job, const rl_operand *const *x, int n, int
 }
 
 static float row_top(const float *x, int64_t n) {
-    vf top = vsplat(-__builtin_inff());
-    for (int64_t i = 0; i < n; i += VF)
+    vf top = vsplat(-__builtin_inff()), other = top;
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF)
+        top = vmax(vload(x + i), top), other = vmax(vload(x + i + VF), other);
+    for (; i < n; i += VF)
         top = vmax(vkeep(row_load(x + i, n - i), n - i, -__builtin_inff()), top);
-    return vtop(top);
+    return vtop(vmax(other, top));
 }
 
 // Softmax, or log_softmax if `log` is set.
@@ -86,18 +89,25 @@ static void softmax_row(float *out, const float *x, int64_t n, int log) {
     vf top = vsplat(row_top(x, n));
     double total = 0;
     for (int64_t s = 0; s < n; s += BLOCK) {
-        vf sum = {0};
-        int64_t stop = rl_min(n, s + BLOCK);
-        for (int64_t i = s; i < stop; i += VF) {
+        vf sum = {0}, other = {0};
+        int64_t stop = rl_min(n, s + BLOCK), i = s;
+        for (; i + 2 * VF <= stop; i += 2 * VF) {
+            vf y = vexp(vload(x + i) - top), z = vexp(vload(x + i + VF) - top);
+            if (!log) vstore(out + i, y), vstore(out + i + VF, z);
+            sum += y, other += z;
+        }
+        for (; i < stop; i += VF) {
             vf y = vexp(row_load(x + i, n - i) - top);
             if (!log) row_store(out + i, y, n - i);
             sum += vkeep(y, n - i, 0);
         }
-        total += vsum(sum);
+        total += vsum(sum + other);
     }
     vf by = vsplat((float)total);
     if (log) by = vlog(by);
-    for (int64_t i = 0; i < n; i += VF) {
+    int64_t i = 0;
+    for (; !log && i + VF <= n; i += VF) vstore(out + i, vload(out + i) / by);
+    for (; i < n; i += VF) {
         vf y = log ? row_load(x + i, n - i) - top - by : row_load(out + i, n - i) / by;
         row_store(out + i, y, n - i);
     }
