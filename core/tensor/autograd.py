@@ -106,6 +106,21 @@ class Node:
         found: Tensor = value.rejoin(self) if key == "out" else value
         return found
 
+    def name(self) -> str:
+        """The op's name, spelled as torch spells it: "MaskedFillBackward0"."""
+        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:
+        """What the gradients of the inputs go to, each with the number of its result, which is 0.
+
+        A node, `AccumulateGrad` of a leaf, or None for an input that needs no gradient.
+        """
+        return tuple(
+            (edge if edge is None or isinstance(edge, Node) else AccumulateGrad(edge), 0)
+            for edge in self.edges
+        )
+
     def __del__(self, dying: _Dying = _dying) -> None:
         # A node holds the nodes before it. Freeing a long chain by recursion would overflow the
         # stack (in the tab at a few thousand nodes), so a loop frees what a node held.
@@ -119,6 +134,19 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.name} backward>"
+
+
+class AccumulateGrad:
+    """Where a gradient arrives: `variable`, whose `.grad` it is added to."""
+
+    next_functions: tuple[()] = ()
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """torch's name of it."""
+        return "AccumulateGrad"
 
 
 def version_of(tensor: Tensor) -> tuple[Storage, int]:

@@ -95,6 +95,20 @@ def test_chains_of_views_stay_short() -> None:
     assert w.grad is not None and w.grad.tolist() == [6, 6, 6, 6]
 
 
+def test_the_graph_can_be_walked(device: str) -> None:
+    w = rl.ones(2, 2, device=device, requires_grad=True)
+    x = rl.ones(2, 2, device=device)
+    top = (x.masked_fill(x > 0, 2.0) @ w.exp()).sum().grad_fn
+    assert top is not None and top.name() == "SumBackward0"
+    ((product, number),) = top.next_functions
+    assert isinstance(product, rl.autograd.graph.Node) and number == 0
+    (left, _), (right, _) = product.next_functions
+    assert left is None and right is not None and right.name() == "ExpBackward0"
+    ((leaf, _),) = right.next_functions
+    assert leaf is not None and leaf.name() == "AccumulateGrad" and leaf.variable is w  # type: ignore[union-attr]
+    assert not leaf.next_functions
+
+
 def test_a_part_assigned_to_itself_is_not_written_again() -> None:
     x = rl.zeros(3, 2)
     x[1] += 1
