@@ -144,5 +144,8 @@ def where() -> str:
     """The lines outside the library that led here, if anomalies are detected."""
     if not _local.anomaly:
         return ""
-    frames = [f for f in traceback.extract_stack() if "rushlight" not in f.filename]
-    return "".join(traceback.format_list(frames[-8:]))
+    outside = [
+        (frame, line) for frame, line in traceback.walk_stack(None)
+        if not frame.f_globals.get("__name__", "").startswith("rushlight.")
+    ]  # fmt: skip
+    return "".join(traceback.StackSummary.extract(reversed(outside[:8])).format())

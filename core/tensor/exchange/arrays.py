@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rushlight.core.backends import HOST
 from rushlight.core.basis.dtype import as_dtype
+from rushlight.core.jit import capture
 from rushlight.core.tensor.exchange import dlpack
 from rushlight.core.tensor.reading import Reading
 
@@ -66,6 +67,9 @@ class Exchange(Reading):
 
     def __buffer__(self, flags: int) -> memoryview:
         # Python 3.12 and later call this for memoryview(t); before, np.asarray(t) has a buffer.
+        if capture.capturing():
+            # NumPy drops this error and asks for __array_interface__, whose CaptureError it passes.
+            raise BufferError("memoryview: a captured function cannot read the values of a tensor")
         return self.numpy().data
 
     def __dlpack__(
