@@ -4,7 +4,7 @@
 // make(n, k, m, a, b) returns three functions: `once` multiplies operands on the device and waits
 // for the product, `output` reads the last product, and `free` frees all.
 
-import { pyodide } from "./tab.js";
+import { MODULES, numbers, pyodide, script } from "./tab.js";
 
 /**
  * @typedef {{ once: () => Promise<unknown>, output: () => Promise<Float32Array>,
@@ -13,7 +13,6 @@ import { pyodide } from "./tab.js";
  *   b: Float32Array<ArrayBuffer>) => Promise<Task>} Make
  */
 
-const MODULES = new URL("./node_modules/", location.href).href;
 /** @type {Record<string, string>} */
 let versions = {};
 /** "webgpu" or "cpu". */
@@ -51,15 +50,6 @@ about = json.dumps({"python": platform.python_version(), "numpy": np.__version__
                     "rushlight": rl.__version__, "kernels": kernels,
                     "adapter": "" if kind == "cpu" else device.info["device"]})
 `;
-
-/** Runs a classic script, which defines a global. @param {string} path */
-const script = (path) =>
-  new Promise((resolve, reject) => {
-    const element = Object.assign(document.createElement("script"), { src: MODULES + path });
-    element.onload = resolve;
-    element.onerror = reject;
-    document.head.append(element);
-  });
 
 /** onnxruntime-web on the CPU, which copies operands and product. @returns {Promise<Make>} */
 async function onnxOnCpu() {
@@ -212,17 +202,6 @@ async function open(names, device) {
   kind = device;
   for (const name of names) ready[name] = await contenders[name]();
   return versions;
-}
-
-/** Numbers from -1 to 1, the same on every run. @param {number} count @param {number} seed */
-function numbers(count, seed) {
-  const made = new Float32Array(count);
-  let state = seed;
-  for (let i = 0; i < count; i += 1) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    made[i] = state / 2 ** 31 - 1;
-  }
-  return made;
 }
 
 /** @type {{ n: number, k: number, m: number, a: Float32Array, b: Float32Array }} */

@@ -4,34 +4,24 @@
 // Each gives its ops by name. `run` calls one and waits for it; `read` gives a result's elements in
 // row-major order, images as (n, c, h, w).
 
-import { pyodide } from "./tab.js";
+import { MODULES, numbers, pyodide, script } from "./tab.js";
 
 /**
  * @typedef {{ run: (op: string, times: number) => Promise<number>,
  *   read: (op: string) => Promise<ArrayLike<number>> }} Contender  run: seconds of a call
  */
 
-const MODULES = new URL("./node_modules/", location.href).href;
 const [N, C, H, W] = [4, 16, 125, 125];
 const IMAGES = ["max_pool2d", "conv2d", "depthwise conv2d"];
 
-/** Numbers from -4 to 4, the same on every run. @param {number} count @param {number} seed */
-function numbers(count, seed) {
-  const made = new Float32Array(count);
-  let state = seed;
-  for (let i = 0; i < count; i += 1) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    made[i] = state / 2 ** 29 - 4;
-  }
-  return made;
-}
-
-const a = numbers(1_000_000, 1);
-const b = numbers(1_000_000, 2);
-const rows = Int32Array.from(numbers(1000, 3), (x) => Math.floor((x + 4) * 125) % 1000);
-const image = numbers(N * C * H * W, 4);
-const kernel = numbers(32 * C * 9, 5);
-const each = numbers(C * 9, 6);
+/** @param {number} count @param {number} seed */
+const wide = (count, seed) => numbers(count, seed).map((x) => 4 * x);
+const a = wide(1_000_000, 1);
+const b = wide(1_000_000, 2);
+const rows = Int32Array.from(numbers(1000, 3), (x) => Math.floor((x + 1) * 500) % 1000);
+const image = wide(N * C * H * W, 4);
+const kernel = wide(32 * C * 9, 5);
+const each = wide(C * 9, 6);
 
 /** The elements of `data`, of `shape`, with its dims in the order `dims`.
  * @param {ArrayLike<number>} data @param {number[]} shape @param {number[]} dims */
@@ -91,15 +81,6 @@ def read(op):
 about = json.dumps({"rushlight": rl.__version__, "numpy": np.__version__,
                     "kernels": rl.device("cpu").info["kernels"]})
 `;
-
-/** Runs a classic script, which defines a global. @param {string} path */
-const script = (path) =>
-  new Promise((resolve, reject) => {
-    const element = Object.assign(document.createElement("script"), { src: MODULES + path });
-    element.onload = resolve;
-    element.onerror = reject;
-    document.head.append(element);
-  });
 
 /** @type {Record<string, string>} */
 let versions = {};

@@ -167,6 +167,9 @@ class Geometric(ByProbs):
         return found / self.probs
 
 
+_AT_ONCE = 1 << 20  # numbers of a binomial draw
+
+
 class Binomial(ByProbs):
     """Successes among `total_count` trials of probability `probs`.
 
@@ -216,9 +219,13 @@ class Binomial(ByProbs):
         """Draws."""
         with no_grad():
             p = self.probs.expand(*self._shape(sample_shape))
-            found = f.zeros_like(p)
-            for trial in range(self._counts()):
-                found = found + bernoulli(p) * (self.total_count > trial)
+            found, most = f.zeros_like(p), self._counts()
+            step = max(1, _AT_ONCE // max(1, p.numel()))
+            for first in range(0, most, step):
+                trials = f.arange(first, min(most, first + step), device=p.device)
+                drawn = bernoulli(p.expand(trials.numel(), *p.shape))
+                counted = self.total_count > trials.reshape(-1, *[1] * p.ndim)
+                found = found + (drawn * counted).sum(0)
             return found
 
     def log_prob(self, value: Tensor) -> Tensor:

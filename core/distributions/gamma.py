@@ -69,18 +69,21 @@ def _positive(x: Tensor) -> Tensor:
     return x.clamp(min=finfo(x.dtype).tiny)
 
 
-class Gamma(Distribution):
-    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), where a is `concentration`."""
-
+class _ByRate(Distribution):
     has_rsample = True
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.nonnegative
 
     def __init__(
         self, concentration: Number, rate: Number, validate_args: bool | None = None
     ) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
+
+
+class Gamma(_ByRate):
+    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), where a is `concentration`."""
+
+    support = constraints.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -129,18 +132,10 @@ class Chi2(Gamma):
         super().__init__(0.5 * self.df, 0.5, validate_args=validate_args)
 
 
-class InverseGamma(Distribution):
+class InverseGamma(_ByRate):
     """One divided by a gamma variable."""
 
-    has_rsample = True
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
-
-    def __init__(
-        self, concentration: Number, rate: Number, validate_args: bool | None = None
-    ) -> None:
-        self.concentration, self.rate = broadcast_all(concentration, rate)
-        super().__init__(self.rate.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:

@@ -133,8 +133,9 @@ def multinomial(
 ) -> Tensor:
     """Indices (..., num_samples) drawn from weights (..., n), without repetition by default.
 
-    On cpu RangeError for weights that are negative or not finite, or too few. Without repetition:
-    the largest of log(weight) plus Gumbel noise (Gumbel, 1954).
+    On cpu RangeError for weights that are negative or not finite, or too few; within `jit` and
+    `vmap` they are not read. Without repetition: the largest of log(weight) plus Gumbel noise
+    (Gumbel, 1954).
     """
     _check(
         "multinomial",
@@ -149,7 +150,7 @@ def multinomial(
         f"num_samples {num_samples} of {x.shape[-1]} without replacement",
     )
     x = x.detach()
-    if x.device is HOST and not capture.active:
+    if x.device is HOST and not x.level and not capture.capturing():
         _check_weights(x.host_values(), 1 if replacement else num_samples)
     if replacement:
         ends = x.cumsum(-1)

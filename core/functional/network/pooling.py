@@ -86,7 +86,10 @@ def largest(x: Tensor, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
 
 def _is_plain(x: Tensor, rows: list[tuple[int, ...]]) -> bool:
     """Whether `_maxima` serves, and is faster: small windows within x on cpu, without gradient."""
-    return x.device is HOST and not needs_gradient(x) and sum(row[0] for row in rows) <= 8 and all(
+    kernel = [row[0] for row in rows]
+    # A window of one element would be a view of x itself.
+    small = max(kernel) > 1 and sum(kernel) <= 8
+    return small and x.device is HOST and not needs_gradient(x) and all(
         p == 0 and (out - 1) * s + (k - 1) * d < n for k, s, p, d, out, n in rows
     )  # fmt: skip
 

@@ -215,3 +215,8 @@ def test_no_gradient_is_recorded_where_none_is_needed() -> None:
     assert func.grad(lambda x: (x * x * w).sum())(x).requires_grad
     with rl.no_grad():
         assert not func.grad(lambda x: (x * x * w).sum())(x).requires_grad
+
+
+def test_weights_within_vmap_are_not_read() -> None:
+    drawn = rl.vmap(lambda w: w.multinomial(2), randomness="different")(rl.ones(3, 4))
+    assert drawn.shape == (3, 2) and (drawn[:, 0] != drawn[:, 1]).all()

@@ -40,3 +40,9 @@ def test_the_count_of_non_zeros_keeps_the_graph(device: str) -> None:
     count = x.norm(0)
     count.backward()
     assert count.item() == 2 and x.grad is not None and x.grad.tolist() == [0, 0, 0]
+
+
+def test_a_pool_of_single_elements_is_a_copy(device: str) -> None:
+    x = rl.ones(1, 2, 4, 4, device=device)
+    rl.nn.functional.max_pool2d(x, 1).zero_()
+    assert x.sum().item() == 32
