@@ -121,6 +121,13 @@ def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> 
     return parse_object("config.json", files["config.json"])
 
 
+def completed(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> Mapping[str, bytes]:
+    """The files, and those that a family makes of the tensors of another tool's format."""
+    told = next((m for name, m in families("TENSORS").items() if name in tensors), None)
+    made = None if told is None else getattr(importlib.import_module(told), "files_of", None)
+    return files if made is None else ChainMap(made(tensors, files), files)  # type: ignore[arg-type]
+
+
 def from_gguf(
     metadata: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
@@ -180,6 +187,7 @@ def assemble(
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
     """
+    files = completed(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
     config = configuration(small, tensors)
     small.setdefault("config.json", json.dumps(config).encode())

@@ -16,6 +16,7 @@ from rushlight.core.io.weights.safetensors import load_safetensors, open_tables,
 from rushlight.core.io.weights.shards import read_index, weights_in
 from rushlight.core.io.weights.source import Source, is_address, open_regular, open_source
 from rushlight.core.io.weights.table import Table
+from rushlight.core.io.weights.whisper_ggml import is_whisper
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_safetensors"]
@@ -24,6 +25,7 @@ __all__ = ["load", "load_gguf", "load_safetensors", "save", "save_gguf", "save_s
 _KINDS = {
     MAGIC: "gguf", b"lmgg": "ggml", b"fmgg": "ggml", b"tjgg": "ggml", b"PK\3\4": "zip",
     b"\x93NUMPY": "npy", b"\1\0\0\0": "marian",
+    b"\6\0\0\0": "ctranslate2",
     **{bytes([0x80, version]): "pickle" for version in (2, 3, 4, 5)},
 }  # fmt: skip
 # Files that are models by themselves, beside GGUF.
@@ -60,7 +62,7 @@ def load(
     """The tensors of a file by name; the file's content decides its format.
 
     Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, llama2.c's
-    .bin, Marian's, PyTorch's .pt, .pth and .bin, and NumPy's .npz and .npy; the index of a sharded
+    .bin, Marian's, CTranslate2's, whisper.cpp's, PyTorch's .pt, .pth and .bin, and NumPy's .npz and .npy; the index of a sharded
     checkpoint, or a folder with one of them; also an http(s) address, or a Source such as a file
     dropped on a page. An .npy file gives one tensor, and a file of PyTorch what was saved: nested
     dicts, lists and tuples of tensors and plain values; nothing of it is run. On `cpu` the tensors
@@ -106,6 +108,14 @@ def _load_source(source: Source, device: str) -> Any:
         from rushlight.core.io.weights.marian import load_marian
 
         return load_marian(source, device)
+    if kind == "ctranslate2":
+        from rushlight.core.io.weights.ctranslate2 import load_ctranslate2
+
+        return load_ctranslate2(source, device)
+    if kind == "whisper":
+        from rushlight.core.io.weights.whisper_ggml import load_whisper_ggml
+
+        return load_whisper_ggml(source, device)
     if kind in ("pickle", "zip"):
         from rushlight.core.io.weights.pickles.pytorch import load_pytorch
 
@@ -134,6 +144,15 @@ def _read_source(source: Source) -> tuple[Table, dict[str, Any]]:
         from rushlight.core.io.weights.marian import read_marian
 
         return read_marian(source), {}
+    if kind == "ctranslate2":
+        from rushlight.core.io.weights.ctranslate2 import read_ctranslate2
+
+        table = read_ctranslate2(source)
+        return table, dict(table.metadata)
+    if kind == "whisper":
+        from rushlight.core.io.weights.whisper_ggml import read_whisper_ggml
+
+        return read_whisper_ggml(source), {}
     from rushlight.core.io.weights.pickles.pytorch import read_pytorch_table
 
     return read_pytorch_table(source), {}
@@ -230,11 +249,11 @@ def read_tables(path: str | os.PathLike[str]) -> list[tuple[str, Table, dict[str
 def kind_of_file(path: Path) -> str:
     """The kind of a file, as `kind_of`. Raises FormatError for one that is not read."""
     with open_regular(path) as file:
-        return _read_kind(str(path), file.read(24))
+        return _read_kind(str(path), file.read(32))
 
 
 def _kind_in(source: Source) -> str:
-    kind = _read_kind(source.name, bytes(source.read(0, 24)))
+    kind = _read_kind(source.name, bytes(source.read(0, 32)))
     if kind == "zip":
         from rushlight.core.io.weights.zips import read_zip
 
@@ -244,7 +263,7 @@ def _kind_in(source: Source) -> str:
 
 def _read_kind(name: str, first: bytes) -> str:
     kind = kind_of(first)
-    if kind not in {"safetensors", "json", "llama2c", *_KINDS.values()}:
+    if kind not in {"safetensors", "json", "llama2c", "whisper", *_KINDS.values()}:
         raise FormatError(
             f"{name} looks like {kind}, which cannot be read",
             hint="convert it to safetensors, or fetch the model's .safetensors file",
@@ -253,10 +272,12 @@ def _read_kind(name: str, first: bytes) -> str:
 
 
 def kind_of(first: bytes) -> str:
-    """The format that begins with these bytes (24 suffice): a short name, or words for others."""
+    """The format that begins with these bytes (32 suffice): a short name, or words for others."""
     strong = {signature: kind for signature, kind in _KINDS.items() if kind != "pickle"}
     if first[8:9] == b"{" and first[:4] not in strong:  # a header may have 0x280 bytes
         return "safetensors"
+    if is_whisper(first):
+        return "whisper"
     for signature, kind in _KINDS.items():
         if first.startswith(signature):
             return kind

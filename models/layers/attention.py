@@ -78,7 +78,8 @@ class AttentionSpec:
     root mean square, with this epsilon, after they are rotated. temperature (s, n): q is scaled by
     1 + s log(1 + floor((position + 1) / n)). norm_v: v is divided by its root mean square in each
     head. keys_of: the earlier layer whose keys and values are read; it `lends` them. scales: of the
-    input and of the result.
+    input and of the result. key_bias: whether k has a bias, where that differs from `bias`; read by
+    attention to a memory.
     """
 
     heads: int
@@ -86,6 +87,7 @@ class AttentionSpec:
     head_dim: int
     bias: bool = False
     out_bias: bool = False
+    key_bias: bool | None = None
     fused: Literal["", "stacked", "grouped", "quarters"] = ""
     transposed: bool = False
     norm: NormSpec | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rushlight.core import nn, ops
@@ -16,8 +17,9 @@ class MemoryAttention(nn.Module):
     def __init__(self, width: int, spec: AttentionSpec) -> None:
         self.spec, names = spec, spec.names
         inner = spec.heads * spec.head_dim
-        for name in (names.q, names.k, names.v):
-            put(self, name, nn.Linear(width, inner, bias=spec.bias))
+        key_bias = spec.bias if spec.key_bias is None else spec.key_bias
+        for name, bias in ((names.q, spec.bias), (names.k, key_bias), (names.v, spec.bias)):
+            put(self, name, nn.Linear(width, inner, bias=bias))
         put(self, names.out, nn.Linear(inner, width, bias=spec.out_bias))
 
     def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,6 +35,13 @@ class MemoryAttention(nn.Module):
             y.transpose(1, 2).reshape(batch, length, -1)
         )
         return out
+
+    def weights(self, x: Tensor, keys: Tensor, heads: Sequence[int]) -> Tensor:
+        """The softmax weights (batch, len(heads), length, keys) that these heads give to `keys`."""
+        chosen = list(heads)
+        q, k = self._split(self.spec.names.q, x)[:, chosen], keys[:, chosen]
+        scale = self.spec.head_dim**-0.5 if self.spec.scale is None else self.spec.scale
+        return ops.softmax((q * scale) @ k.transpose(2, 3).to(q.dtype), -1)
 
     def _split(self, name: str, x: Tensor) -> Tensor:
         batch, length, _ = x.shape

@@ -5,7 +5,8 @@ The decoder reads the encoder's output as a memory: keys and values of each laye
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core import nn, ops
@@ -28,11 +29,16 @@ from rushlight.models.layers.seq2seq.ssru import SSRU
 
 @dataclass(frozen=True)
 class StackContext:
-    """What every layer reads: masks and biases of scores, the cache, and the memory."""
+    """What every layer reads: masks and biases of scores, the cache, and the memory.
+
+    watched: the heads of each layer whose weights of the memory are noted in `seen`.
+    """
 
     options: dict[str, Any]
     cache: Cache | None = None
     memory: Memory | None = None
+    watched: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    seen: dict[int, Tensor] = field(default_factory=dict)
 
 
 class Layer(nn.Module):
@@ -85,10 +91,14 @@ class Layer(nn.Module):
 
     def _cross(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
         assert context.memory is not None
-        out: Tensor = self.get_submodule(self.stack.names.cross)(
-            x, context.memory.layers[self.number], mask=context.memory.mask
-        )
-        return out
+        cross: Any = self.get_submodule(self.stack.names.cross)
+        keys, values = context.memory.layers[self.number]
+        if self.number in context.watched:
+            context.seen[self.number] = cross.weights(x, keys, context.watched[self.number])
+        # Rows that read the same memory are more queries of it.
+        rows = x.reshape(keys.shape[0], -1, x.shape[2])
+        out: Tensor = cross(rows, (keys, values), mask=context.memory.mask)
+        return out.reshape(*x.shape)
 
     def _mlp(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
         return run_mlp(self, self.stack.mlp, x)

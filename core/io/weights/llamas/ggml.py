@@ -11,6 +11,7 @@ import math
 import os
 import re
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ _PLAIN = ("float32", "float16")
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
 
 
-class _Reader:
+class Reader:
     """Reads a source from front to back."""
 
     def __init__(self, source: Source) -> None:
@@ -68,7 +69,7 @@ def read_ggml(source: Source) -> Gguf:
     Raises FormatError for a file that does not follow the format, and by name for quantized types
     before version 3 of ggjt, whose layouts were others.
     """
-    reader = _Reader(source)
+    reader = Reader(source)
     name, versions = MAGICS.get(reader.take(4), ("", ()))
     version = reader.numbers(1)[0] if versions and versions[0] else 0
     if version not in versions:
@@ -83,7 +84,7 @@ def read_ggml(source: Source) -> Gguf:
     return Gguf(_metadata(source, hyper, entries) | vocabulary, Table(entries), source.size)
 
 
-def _vocabulary(reader: _Reader, count: int, scored: bool) -> dict[str, Any]:
+def _vocabulary(reader: Reader, count: int, scored: bool) -> dict[str, Any]:
     """The keys of GGUF for the tokens; the first three are <unk>, <s> and </s>."""
     source = reader.source
     if not 3 <= count <= _MOST_TOKENS or count * 4 > source.size - reader.at:
@@ -111,10 +112,27 @@ def _vocabulary(reader: _Reader, count: int, scored: bool) -> dict[str, Any]:
     return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
 
 
-def _tensors(reader: _Reader, name: str, version: int) -> dict[str, Entry]:
+def _tensors(reader: Reader, name: str, version: int) -> dict[str, Entry]:
+    kind = f"a {name} file of version {version}"
+    aligned, blocks = name == "ggjt", (name, version) == ("ggjt", 3)
+    found = read_tensors(reader, kind, blocks=blocks, aligned=aligned)
+    renamed = {_name(stored): replace(e, name=_name(stored)) for stored, e in found.items()}
+    if len(renamed) < len(found):
+        raise FormatError(f"{reader.source.name}: a tensor occurs twice")
+    return renamed
+
+
+def read_tensors(
+    reader: Reader, kind: str, *, blocks: bool, aligned: bool = False
+) -> dict[str, Entry]:
+    """The tensors from where the reader is to the end of the file.
+
+    kind: the file's, for messages. blocks: whether its quantized types have today's layout.
+    aligned: whether tensors begin at multiples of 32.
+    """
     source, entries = reader.source, dict[str, Entry]()
     while reader.at < source.size:
-        dims, length, kind = reader.numbers(3)
+        dims, length, number = reader.numbers(3)
         if not 1 <= dims <= 4 or length > _LONGEST or len(entries) == _MOST_TENSORS:
             raise FormatError(
                 f"{source.name}: byte {reader.at - 12} does not begin a tensor: {dims} dims, a "
@@ -123,28 +141,27 @@ def _tensors(reader: _Reader, name: str, version: int) -> dict[str, Entry]:
         shape = reader.numbers(dims)[::-1]
         stored = reader.take(length).decode("utf-8", "backslashreplace")
         where = f"{source.name}: tensor {stored!r:.100}"
-        if kind not in TYPES:
-            raise FormatError(f"{where}: {unknown_type(kind)}")
-        dtype = TYPES[kind]
-        if dtype.name not in _PLAIN and (name, version) != ("ggjt", 3):
+        if number not in TYPES:
+            raise FormatError(f"{where}: {unknown_type(number)}")
+        dtype = TYPES[number]
+        if dtype.name not in _PLAIN and not blocks:
             raise FormatError(
-                f"{where}: {dtype.name} in a {name} file of version {version} has another layout, "
-                "which is not supported",
-                hint="supported: float32 and float16, and all types in ggjt of version 3",
+                f"{where}: {dtype.name} in {kind} has another layout, which is not supported",
+                hint="supported: float32 and float16, and all types in ggjt of version 3 and in "
+                "whisper.cpp's files since version 2",
             )
         if count_elements(shape) > MOST_ELEMENTS or shape[-1] % dtype.block:
             raise FormatError(f"{where} of shape {shape} does not fit {dtype.name}")
-        reader.at += -reader.at % _ALIGNMENT if name == "ggjt" else 0
+        reader.at += -reader.at % _ALIGNMENT if aligned else 0
         nbytes = dtype.nbytes(math.prod(shape))
         if nbytes > source.size - reader.at:
             raise FormatError(
                 f"{where}: {nbytes} bytes at {reader.at} do not fit a file of {source.size}",
                 hint="the end of the file is missing; download it again",
             )
-        found = _name(stored)
-        if found in entries:
+        if stored in entries:
             raise FormatError(f"{where} occurs twice")
-        entries[found] = Entry(found, dtype, shape, reader.at, nbytes)
+        entries[stored] = Entry(stored, dtype, shape, reader.at, nbytes)
         reader.at += nbytes
     return entries
 

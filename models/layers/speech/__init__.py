@@ -1,0 +1,1 @@
+"""What speech families are made of: the skeleton of Whisper, its files, its decoding state."""

@@ -1,0 +1,211 @@
+"""Whisper's files of other tools: CTranslate2's and whisper.cpp's, under Hugging Face's names."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.vocabularies.vocabulary_files import tokenizer_json
+from rushlight.core.io.weights.whisper_ggml import HPARAMS, NUMBERS, VOCABULARY, tokens_in
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import parse_object
+from rushlight.models.layers.speech.tokens import special_tokens
+
+_LAYERS = 1024
+# CTranslate2: the parts of a layer; the projections of one matrix are rows of it.
+_PARTS = {"self_attention": "self_attn", "attention": "encoder_attn"}
+_LINEAR = {
+    ("self_attention", "0"): ("q_proj", "k_proj", "v_proj"), ("self_attention", "1"): ("out_proj",),
+    ("attention", "0"): ("q_proj",), ("attention", "1"): ("k_proj", "v_proj"),
+    ("attention", "2"): ("out_proj",),
+}  # fmt: skip
+_KINDS = {"gamma": "weight", "beta": "bias", "weight": "weight", "bias": "bias"}
+_LAYER = re.compile(r"(encoder|decoder)/layer_(\d{1,4})/(\w+)/(layer_norm|linear_(\d))/(\w+)")
+# Values that CTranslate2 stores of what Whisper has in one way, with that way.
+_FIXED = {"activation": 3, "alibi": 0, "pre_norm": 1, "scale_embeddings": 0,
+          "start_from_zero_embedding": 0}  # fmt: skip
+# whisper.cpp: OpenAI's names.
+_OPENAI = re.compile(r"(encoder|decoder)\.blocks\.(\d{1,4})\.([\w.]+)\.(weight|bias)")
+_BLOCK = {
+    "attn_ln": "self_attn_layer_norm", "cross_attn_ln": "encoder_attn_layer_norm",
+    "mlp_ln": "final_layer_norm", "mlp.0": "fc1", "mlp.2": "fc2",
+} | {
+    f"{a}.{b}": f"{c}.{d}_proj"
+    for a, c in (("attn", "self_attn"), ("cross_attn", "encoder_attn"))
+    for b, d in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out"))
+}  # fmt: skip
+_TOP = {"token_embedding": "embed_tokens", "ln": "layer_norm", "ln_post": "layer_norm"}
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under Hugging Face's names. FormatError for names that Whisper has not."""
+    if "encoder/conv1/weight" in tensors:
+        return _from_ctranslate2(tensors)
+    return _from_ggml(tensors) if HPARAMS in tensors else dict(tensors)
+
+
+def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of Hugging Face's layout for those of another tool; {} where they are there."""
+    stored = parse_object("config.json", files["config.json"]) if "config.json" in files else {}
+    if "model_type" in stored:
+        return {}
+    if HPARAMS in tensors:
+        config = _ggml_config(tensors[HPARAMS])
+        vocabulary = _tokenizer(tensors.get(VOCABULARY), config["vocab_size"])
+        made = {"config.json": json.dumps(config).encode()}
+        return made if "tokenizer.json" in files else made | {"tokenizer.json": vocabulary}
+    generation = {
+        ours: stored[theirs] for theirs, ours in (
+            ("alignment_heads", "alignment_heads"), ("suppress_ids", "suppress_tokens"),
+            ("suppress_ids_begin", "begin_suppress_tokens"),
+        ) if theirs in stored
+    }  # fmt: skip
+    config = _ctranslate2_config(tensors)
+    return {"config.json": json.dumps(config).encode(),
+            "generation_config.json": json.dumps(generation).encode()}  # fmt: skip
+
+
+def _shape(tensors: Mapping[str, Tensor], name: str, dims: int) -> tuple[int, ...]:
+    if name not in tensors or tensors[name].ndim != dims:
+        raise FormatError(f"the file is no Whisper model: it has no {name!r} of {dims} dims")
+    return tensors[name].shape
+
+
+def _ctranslate2_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    for stack in ("encoder", "decoder"):
+        for name, value in _FIXED.items():
+            given = tensors.get(f"{stack}/{name}")
+            if given is not None and (given.numel() != 1 or int(given.numpy().item()) != value):
+                raise FormatError(f"{stack}/{name} is not {value}, as Whisper has it")
+    vocab, width = _shape(tensors, "decoder/embeddings/weight", 2)
+    config = {
+        "vocab_size": vocab, "d_model": width,
+        "num_mel_bins": _shape(tensors, "encoder/conv1/weight", 3)[1],
+        "max_source_positions": _shape(tensors, "encoder/position_encodings/encodings", 2)[0],
+        "max_target_positions": _shape(tensors, "decoder/position_encodings/encodings", 2)[0],
+    }  # fmt: skip
+    for stack in ("encoder", "decoder"):
+        heads = tensors.get(f"{stack}/num_heads")
+        if heads is None or heads.numel() != 1:
+            raise FormatError(f"the file is no Whisper model: it has no {stack}/num_heads")
+        inner = _shape(tensors, f"{stack}/layer_0/ffn/linear_0/weight", 2)[0]
+        numbers = [int(m[2]) for n in tensors if (m := _LAYER.fullmatch(n)) and m[1] == stack]
+        config |= {f"{stack}_attention_heads": int(heads.numpy().item()),
+                   f"{stack}_ffn_dim": inner, f"{stack}_layers": max(numbers) + 1}  # fmt: skip
+    return _named(config)
+
+
+def _named(config: dict[str, Any]) -> dict[str, Any]:
+    english = config["vocab_size"] < 51865
+    start = 50257 if english else 50258
+    return {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"],
+            "is_encoder_decoder": True, "num_hidden_layers": config["encoder_layers"],
+            "decoder_start_token_id": start, "eos_token_id": start - 1, "bos_token_id": start - 1,
+            "pad_token_id": start - 1, "tie_word_embeddings": True, **config}  # fmt: skip
+
+
+def _from_ctranslate2(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, t in tensors.items():
+        stack, _, rest = name.partition("/")
+        base = f"model.{stack}"
+        match = _LAYER.fullmatch(name)
+        top = re.fullmatch(r"(conv1|conv2|layer_norm|embeddings)/(\w+)", rest)
+        if match is not None:
+            found |= _layer(f"{base}.layers.{int(match[2])}.", match, t)
+        elif rest == "position_encodings/encodings":
+            found[f"{base}.embed_positions.weight"] = t.to(float32)
+        elif top is not None and top[2] in _KINDS:
+            part = "embed_tokens" if top[1] == "embeddings" else top[1]
+            found[f"{base}.{part}.{_KINDS[top[2]]}"] = _plain(t)
+        elif t.numel() > 1 and rest not in ("alignment_heads", "alignment_layer"):
+            raise FormatError(f"tensor {name!r} {t.shape} is none of Whisper's")
+    return found
+
+
+def _plain(t: Tensor) -> Tensor:
+    """Biases and norms in float32, matrices as they are."""
+    return t.to(float32) if t.ndim == 1 else t
+
+
+def _layer(base: str, match: re.Match[str], t: Tensor) -> dict[str, Tensor]:
+    """The tensors of one of CTranslate2's: a norm, a matrix, or several matrices below each other."""
+    part, which, kind = match[3], match[5], _KINDS.get(match[6])
+    if kind is None or (part not in _PARTS and part != "ffn"):
+        raise FormatError(f"tensor {match[0]!r} is none of Whisper's")
+    if part == "ffn":
+        name = "final_layer_norm" if which is None else f"fc{int(which) + 1}"
+        return {f"{base}{name}.{kind}": _plain(t)}
+    own = _PARTS[part]
+    if which is None:
+        return {f"{base}{own}_layer_norm.{kind}": _plain(t)}
+    names = _LINEAR.get((part, which))
+    if names is None or t.shape[0] % len(names):
+        raise FormatError(f"tensor {match[0]!r} {t.shape} does not divide into projections")
+    rows, found = t.shape[0] // len(names), dict[str, Tensor]()
+    for i, name in enumerate(names):
+        piece = t[i * rows : (i + 1) * rows].contiguous() if len(names) > 1 else t
+        if name == "k_proj" and kind == "bias":  # Whisper's keys have none: the file holds zeros
+            if np.any(piece.numpy()):
+                raise FormatError(f"{match[0]!r}: the keys have a bias, which Whisper has not")
+            continue
+        found[f"{base}{own}.{name}.{kind}"] = _plain(piece)
+    return found
+
+
+def _ggml_config(stored: Tensor) -> dict[str, Any]:
+    n = dict(zip(NUMBERS, (int(v) for v in stored.numpy()), strict=True))
+    if n["n_audio_state"] != n["n_text_state"] or min(v for k, v in n.items() if k != "ftype") < 1:
+        raise FormatError(f"the ggml file has the numbers {n}, which Whisper has not")
+    return _named({
+        "vocab_size": n["n_vocab"], "d_model": n["n_text_state"], "num_mel_bins": n["n_mels"],
+        "max_source_positions": n["n_audio_ctx"], "max_target_positions": n["n_text_ctx"],
+        "encoder_layers": n["n_audio_layer"], "decoder_layers": n["n_text_layer"],
+        "encoder_attention_heads": n["n_audio_head"], "decoder_attention_heads": n["n_text_head"],
+        "encoder_ffn_dim": 4 * n["n_audio_state"], "decoder_ffn_dim": 4 * n["n_text_state"],
+    })  # fmt: skip
+
+
+def _from_ggml(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, t in tensors.items():
+        if name.startswith("ggml:"):
+            continue
+        match = _OPENAI.fullmatch(name)
+        stack, _, rest = name.partition(".")
+        if match is not None and match[3] in _BLOCK:
+            new = f"model.{match[1]}.layers.{int(match[2])}.{_BLOCK[match[3]]}.{match[4]}"
+        elif rest == "positional_embedding":
+            new = f"model.{stack}.embed_positions.weight"
+        else:
+            part, _, kind = rest.rpartition(".")
+            new = f"model.{stack}.{_TOP.get(part, part)}.{kind}"
+        # Biases of convolutions are columns.
+        found[new] = t.reshape(-1) if new.endswith(".bias") else t
+    return found
+
+
+def _tokenizer(stored: Tensor | None, vocab: int) -> bytes:
+    """tokenizer.json of the tokens of the text, whose order is that of their merges, and others."""
+    tokens = [] if stored is None else tokens_in(stored)
+    special = special_tokens(vocab)
+    text = vocab - len(special)
+    if not 0 < text <= len(tokens) + 1 or len(tokens) > vocab:
+        raise FormatError(f"the ggml file has {len(tokens)} tokens of a vocabulary of {vocab}")
+    ranks = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(tokens[:text]) if t)
+    made = tokenizer_json({"gpt2.tiktoken": ranks})
+    assert made is not None
+    found = json.loads(made)
+    found["added_tokens"] = [
+        {"id": text + i, "content": t, "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": i < len(special) - 1501}
+        for i, t in enumerate(special)
+    ]  # fmt: skip
+    return json.dumps(found).encode()

@@ -1,0 +1,141 @@
+"""What the tokens of a Whisper checkpoint mean: languages, tasks, timestamps, suppressed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.io.text.tokenizer import Tokenizer
+from rushlight.models.loading import small_json
+
+# Whisper's languages in the order of their tokens; the last came with large-v3.
+LANGUAGES = tuple(
+    """en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th
+    ur hr bg lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa
+    si km sn yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb my bo tl mg as tt haw ln
+    ha ba jw su yue""".split()
+)
+MULTILINGUAL = 51865  # the smallest vocabulary of a model of several languages
+TIMES = 1501  # timestamps from 0 to 30 s in steps of 0.02 s
+_OTHERS = ("translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps")
+_SPELLINGS = {"nospeech": ("nospeech", "nocaptions")}
+
+
+@dataclass(frozen=True)
+class SpeechTokens:
+    """Ids of special tokens by name without <| and |>; None where the vocabulary lacks one.
+
+    languages: codes and their tokens; empty for English alone. timestamp_begin: the token of 0.00
+    s; each further one is 0.02 s later. suppress: never written; begin_suppress: not written first.
+    alignment_heads: pairs of a decoder layer and a head whose attention follows the words.
+    """
+
+    ids: Mapping[str, int]
+    vocab: int
+    languages: Mapping[str, int] = field(default_factory=dict)
+    suppress: tuple[int, ...] = ()
+    begin_suppress: tuple[int, ...] = ()
+    alignment_heads: tuple[tuple[int, int], ...] = ()
+
+    def __getattr__(self, name: str) -> int | None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.ids.get(name)
+
+    @property
+    def multilingual(self) -> bool:
+        """Whether the model was trained on several languages."""
+        return bool(self.languages)
+
+    @property
+    def timestamp_begin(self) -> int | None:
+        """The token <|0.00|>: the one after <|notimestamps|>."""
+        last = self.ids.get("notimestamps")
+        return None if last is None or last + 1 >= self.vocab else last + 1
+
+    def prompt(
+        self, language: str | None = None, task: str = "transcribe", timestamps: bool = True
+    ) -> list[int]:
+        """The tokens that a transcript begins with.
+
+        language: a code; of models of several languages only. task: "transcribe", or "translate"
+        to English. Raises ValueError for what the model does not have.
+        """
+        if task not in ("transcribe", "translate"):
+            raise ValueError(f"task {task!r} is not supported; supported: transcribe, translate")
+        names = ["startoftranscript", *([task] if self.multilingual else [])]
+        names += [] if timestamps else ["notimestamps"]
+        missing = [name for name in names if name not in self.ids]
+        if missing:
+            raise ValueError(f"the vocabulary has no token <|{missing[0]}|>")
+        if not self.multilingual:
+            if language not in (None, "en") or task != "transcribe":
+                raise ValueError(f"the model transcribes English only, not {language!r} ({task})")
+            return [self.ids[name] for name in names]
+        code = "en" if language is None else language
+        if code not in self.languages:
+            known = ", ".join(self.languages)
+            raise ValueError(f"language {code!r} is not supported; supported: {known}")
+        return [self.ids[names[0]], self.languages[code], *(self.ids[n] for n in names[1:])]
+
+
+def special_tokens(vocab: int) -> list[str]:
+    """The tokens after those of the text, of a vocabulary of so many, timestamps included."""
+    english = vocab < MULTILINGUAL
+    languages = LANGUAGES[:99] if english else LANGUAGES[: vocab - MULTILINGUAL + 99]
+    names = ["endoftext", "startoftranscript", *languages, *_OTHERS]
+    return [f"<|{n}|>" for n in names] + [f"<|{i / 50:.2f}|>" for i in range(TIMES)]
+
+
+def stored_tokens(
+    files: Mapping[str, bytes], tokenizer: Tokenizer | None, vocab: int, layers: int, heads: int
+) -> SpeechTokens:
+    """The tokens by the tokenizer and generation_config.json, else config.json.
+
+    Without alignment heads in the files they are all heads of the later half of the decoder.
+    FormatError for ids that the vocabulary lacks, and heads that there are not.
+    """
+    stored = small_json(files, "config.json") | small_json(files, "generation_config.json")
+    ids: dict[str, int] = {}
+    languages: dict[str, int] = {}
+    for name in ("endoftext", "startoftranscript", *_OTHERS):
+        for one in _SPELLINGS.get(name, (name,)):
+            found = None if tokenizer is None else tokenizer.token_to_id(f"<|{one}|>")
+            if found is not None and found < vocab:
+                ids[name] = found
+    if tokenizer is not None and vocab >= MULTILINGUAL:
+        for code in LANGUAGES:
+            found = tokenizer.token_to_id(f"<|{code}|>")
+            if found is not None and found < vocab:
+                languages[code] = found
+    suppress, begin = (
+        _ids(stored, name, vocab) for name in ("suppress_tokens", "begin_suppress_tokens")
+    )
+    return SpeechTokens(ids, vocab, languages, suppress, begin, _heads(stored, layers, heads))
+
+
+def _ids(stored: Mapping[str, Any], name: str, vocab: int) -> tuple[int, ...]:
+    given = stored.get(name)
+    given = [] if given is None else given
+    if not isinstance(given, list) or not all(type(i) is int and -1 <= i < vocab for i in given):
+        raise FormatError(f"{name} is {brief(given)}; it must be tokens of {vocab}")
+    return tuple(i for i in given if i >= 0)
+
+
+def _heads(stored: Mapping[str, Any], layers: int, heads: int) -> tuple[tuple[int, int], ...]:
+    given = stored.get("alignment_heads")
+    if given is None:
+        return tuple((i, h) for i in range(layers // 2, layers) for h in range(heads))
+    good = isinstance(given, list) and all(
+        isinstance(one, list) and [type(n) for n in one] == [int, int]
+        and 0 <= one[0] < layers and 0 <= one[1] < heads
+        for one in given
+    )  # fmt: skip
+    if not good:
+        raise FormatError(
+            f"alignment_heads is {brief(given)}; it must be pairs of one of {layers} layers and "
+            f"one of {heads} heads"
+        )
+    return tuple((i, h) for i, h in given)
