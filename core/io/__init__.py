@@ -61,15 +61,15 @@ def load(
 ) -> Any:  # fmt: skip
     """The tensors of a file by name; the file's content decides its format.
 
-    Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF, llama2.c's
-    .bin, Marian's, CTranslate2's, whisper.cpp's, PyTorch's .pt, .pth and .bin, and NumPy's .npz and .npy; the index of a sharded
-    checkpoint, or a folder with one of them; also an http(s) address, or a Source such as a file
-    dropped on a page. An .npy file gives one tensor, and a file of PyTorch what was saved: nested
-    dicts, lists and tuples of tensors and plain values; nothing of it is run. On `cpu` the tensors
-    are views of the mapped file: nothing is read until it is used. map_location is torch's word for
-    the device; weights_only changes nothing. Raises FormatError for a file of
-    another format or a broken one, saying what it looks like, and FileNotFoundError for a missing
-    file.
+    Reads safetensors, GGUF (all parts of a split file), ggml files from before GGUF and those of
+    whisper.cpp, llama2.c's .bin, Marian's, CTranslate2's, PyTorch's .pt, .pth and .bin, and NumPy's
+    .npz and .npy; the index of a sharded checkpoint, or a folder with one of them; also an http(s)
+    address, or a Source such as a file dropped on a page. An .npy file gives one tensor, and a file
+    of PyTorch what was saved: nested dicts, lists and tuples of tensors and plain values; nothing
+    of it is run. On `cpu` the tensors are views of the mapped file: nothing is read until it is
+    used. map_location is torch's word for the device; weights_only changes nothing. Raises
+    FormatError for a file of another format or a broken one, saying what it looks like, and
+    FileNotFoundError for a missing file.
     """
     device = device if map_location is None else str(map_location)
     if not isinstance(path, str | os.PathLike):

@@ -80,6 +80,15 @@ def _bart(kind: str, **changes: Any) -> dict[str, Any]:
             "decoder_start_token_id": 3, **changes}  # fmt: skip
 
 
+def _whisper(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "whisper", "vocab_size": 97, "d_model": 24, "encoder_layers": 1,
+            "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 3,
+            "encoder_ffn_dim": 40, "decoder_ffn_dim": 28, "num_mel_bins": 10,
+            "max_source_positions": 11, "max_target_positions": 20, "pad_token_id": 96,
+            "bos_token_id": 95, "eos_token_id": 95, "decoder_start_token_id": 94,
+            "suppress_tokens": None, "begin_suppress_tokens": None, **changes}  # fmt: skip
+
+
 def _bergamot(**changes: Any) -> dict[str, Any]:
     return {"model_type": "bergamot", "vocab_size": 41, "d_model": 32, "encoder_layers": 1,
             "decoder_layers": 2, "attention_heads": 4, "ffn_dim": 64, **changes}  # fmt: skip
@@ -597,6 +606,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "pegasus-narrow": ("PegasusForConditionalGeneration", _bart(
         "pegasus", d_model=20, activation_function="gelu_new",
     )),
+    "whisper": ("WhisperForConditionalGeneration", _whisper()),
+    "whisper-wide": ("WhisperForConditionalGeneration", _whisper(
+        d_model=32, decoder_layers=1, decoder_attention_heads=4,
+        encoder_layers=3, num_mel_bins=13, scale_embedding=True,
+        activation_function="relu")),
     "m2m_100": ("M2M100ForConditionalGeneration", _bart("m2m_100", max_position_embeddings=30)),
     "m2m_100-narrow": ("M2M100ForConditionalGeneration", _bart(
         "m2m_100", d_model=20, scale_embedding=False, activation_function="gelu", pad_token_id=0,
@@ -734,6 +748,21 @@ LENGTH = 13
 # Their models take the ids of a decoder, too.
 TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_100",
                 "bergamot")  # fmt: skip
+
+
+# Their models take features of audio and the ids of a decoder.
+SPEECH = ("whisper",)
+
+
+def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
+    """Two rows of features (2, mels, frames) of the whole context."""
+    shape = 2, config["num_mel_bins"], 2 * config["max_source_positions"]
+    return np.random.default_rng(5).normal(size=shape).astype(np.float32)
+
+
+def decoder_mask_of() -> npt.NDArray[np.bool_]:
+    """The second row of the decoder has two places of padding: on the right."""
+    return np.arange(9) < np.array([[9], [7]])
 
 
 def vocab_of(config: dict[str, Any]) -> int:

@@ -11,6 +11,7 @@ from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
+from rushlight.models.layers.speech.skeleton import SpeechModel
 
 
 def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, ...], Any]]:
@@ -26,6 +27,14 @@ def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, 
         monkeypatch.setattr(Op, name, noted)
     with monkeypatch.context(), rl.no_grad():
         ids = rl.zeros(2, 5, dtype=rl.int64, device="meta")
+        if isinstance(m, SpeechModel):
+            states = m.encode(rl.zeros(2, m.mels, 2 * m.frames, device="meta"))
+            memory, cache = m.remember(states), m.new_cache(4)
+            m.decode(rl.zeros(4, 5, dtype=rl.int64, device="meta"), memory, cache)
+            m.decode(ids, memory, mask=ids == 0)
+            m.cross_attention(states, ids, [(0, 1)])
+            monkeypatch.undo()
+            return found
         rest = (ids,) if isinstance(m, Seq2SeqLM) else ()
         m(ids, *rest)
         m(ids, *rest, attention_mask=rl.zeros(2, 5, dtype=rl.bool, device="meta"))

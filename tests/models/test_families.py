@@ -21,6 +21,7 @@ from rushlight.models import layers
 from rushlight.models.families import families
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
+from rushlight.models.layers.speech.skeleton import SpeechModel
 from rushlight.models.parts import parted
 
 Array = npt.NDArray[Any]
@@ -53,6 +54,8 @@ def given(row: str, table: ModuleType) -> tuple[Array, ...]:
     """The ids of a row; for text to text also those of the decoder."""
     config, _ = metadata(row)
     ids = table.ids_of(table.vocab_of(config))
+    if config["model_type"] in table.SPEECH:
+        return table.features_of(config), table.decoder_ids_of(config["vocab_size"])
     if config["model_type"] not in table.TEXT_TO_TEXT:
         return (ids,)
     return ids, table.decoder_ids_of(config.get("decoder_vocab_size") or config["vocab_size"])
@@ -112,6 +115,11 @@ def test_logits_agree(row: str, table: ModuleType) -> None:
     inputs, mask = given(row, table), table.mask_of()
     found = run(m, *inputs)
     np.testing.assert_allclose(found, out, **CLOSE)
+    if isinstance(m, SpeechModel):
+        mask = table.decoder_mask_of()
+        found = run(m, *inputs, decoder_attention_mask=rl.tensor(mask))
+        np.testing.assert_allclose(found[mask], padded[mask], **CLOSE)
+        return
     found = run(m, *inputs, attention_mask=rl.tensor(mask))
     seen = mask if len(inputs) == 1 else ...
     np.testing.assert_allclose(found[seen], padded[seen], **CLOSE)
@@ -133,7 +141,7 @@ def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
 
 def test_a_cache_changes_nothing(row: str, table: ModuleType) -> None:
     m, (out, _) = model(row, table), golden(row)
-    if isinstance(m, Seq2SeqLM):
+    if isinstance(m, Seq2SeqLM | SpeechModel):
         ids, after = (rl.tensor(x) for x in given(row, table))
         with rl.no_grad():
             memory, cache = m.remember(m.encode(ids)), m.new_cache(2)
@@ -167,6 +175,12 @@ def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
             alone = run(m, np.array([[*before, token]]))[0]
             np.testing.assert_allclose(first[i, 0], alone[-2], **CLOSE)
             np.testing.assert_allclose(then[i, 0], alone[-1], **CLOSE)
+        return
+    if isinstance(m, SpeechModel):
+        features, after = given(row, table)
+        for i, together in enumerate(run(m, features, after)):
+            alone = run(m, features[i : i + 1], after[i : i + 1])[0]
+            np.testing.assert_allclose(together, alone, **CLOSE)
         return
     mask = np.arange(13) < np.array([[13], [5]])
     after = given(row, table)[1:]

@@ -108,7 +108,15 @@ def main(rows: list[str]) -> None:
             vocab = settings.get("decoder_vocab_size", settings["vocab_size"])
             more = [torch.from_numpy(table.decoder_ids_of(vocab))]
             given["decoder_input_ids"] = more[0]
-        decoder = hasattr(model, "lm_head") or "ForCausalLM" in architecture
+        if settings["model_type"] in table.SPEECH:
+            ids = torch.from_numpy(table.features_of(settings))
+            more = [torch.from_numpy(table.decoder_ids_of(settings["vocab_size"]))]
+            given = {
+                "decoder_input_ids": more[0],
+                "decoder_attention_mask": torch.from_numpy(table.decoder_mask_of()).long(),
+            }
+        decoder = hasattr(model, "lm_head") or hasattr(model, "proj_out")
+        decoder = decoder or "ForCausalLM" in architecture
         alone = decoder and not more and not headed
         if alone and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)

@@ -1,4 +1,4 @@
-"""Whisper (Radford et al., 2022): speech to text, tiny to large-v3, turbo, distilled and English."""
+"""Whisper (Radford et al., 2022): speech to text; tiny to large-v3, turbo, distil-whisper."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Config:
     max_source_positions: int = 1500
     max_target_positions: int = 448
     activation_function: str = "gelu"
-    scale_embedding: bool = False
     tie_word_embeddings: bool = True
     num_hidden_layers: int | None = None  # the same as encoder_layers
     is_encoder_decoder: bool = True
+    scale_embedding: bool = False  # which transformers does not multiply by either
     # Of training, of classification, and of what follows the model.
     init_std: float = 0.02
     apply_spec_augment: bool = False

@@ -136,7 +136,7 @@ def _plain(t: Tensor) -> Tensor:
 
 
 def _layer(base: str, match: re.Match[str], t: Tensor) -> dict[str, Tensor]:
-    """The tensors of one of CTranslate2's: a norm, a matrix, or several matrices below each other."""
+    """The tensors of one of CTranslate2's: a norm, a matrix, or the rows of several."""
     part, which, kind = match[3], match[5], _KINDS.get(match[6])
     if kind is None or (part not in _PARTS and part != "ffn"):
         raise FormatError(f"tensor {match[0]!r} is none of Whisper's")

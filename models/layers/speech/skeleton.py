@@ -56,7 +56,6 @@ def speech_spec(c: Any) -> Seq2SeqSpec:
     return Seq2SeqSpec(
         c.vocab_size, c.d_model, c.max_target_positions, stack("encoder"), stack("decoder"),
         NormSpec("layer", 1e-5), "before",
-        embedding_scale=c.d_model**0.5 if c.scale_embedding else 1.0,
     )  # fmt: skip
 
 
@@ -72,10 +71,10 @@ class SpeechModel(Model):
         put(self, "model.encoder.conv1", nn.Conv1d(self.mels, width, 3, padding=1))
         put(self, "model.encoder.conv2", nn.Conv1d(width, width, 3, stride=2, padding=1))
         put(self, TABLE, nn.Embedding(spec.vocab, width))
-        for stack, rows in ((spec.encoder, self.frames), (spec.decoder, spec.context)):
-            base = stack.names.base
+        for part, rows in ((spec.encoder, self.frames), (spec.decoder, spec.context)):
+            base = part.names.base
             put(self, f"{base}.embed_positions", nn.Embedding(rows, width))
-            layers = [Layer(spec, stack, i) for i in range(stack.layers)]
+            layers = [Layer(spec, part, i) for i in range(part.layers)]
             put(self, f"{base}.layers", nn.ModuleList(layers))
             put(self, f"{base}.layer_norm", make_norm(width, spec.norm))
         self.duplicates = {"proj_out.weight": f"{TABLE}.weight"}
@@ -159,7 +158,7 @@ class SpeechModel(Model):
             at = at + cache.lengths.unsqueeze(1)
         elif mask is not None:
             options["mask"] = (mask != 0)[:, None, None, :]
-        x = self.get_submodule(TABLE)(ids).to(float32) * self.spec.embedding_scale
+        x = self.get_submodule(TABLE)(ids).to(float32)
         x = x + self.get_submodule("model.decoder.embed_positions")(at).to(float32)
         context = StackContext(options, cache, memory, watched or {}, {} if seen is None else seen)
         x = self._run(self.spec.decoder, x, context)
