@@ -269,8 +269,9 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     weights = [Path(part) for part in split_parts(str(gguf))] if gguf else found
     needed = [path.name for path in weights] if gguf else ["config.json", "tokenizer.json"]
     pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))  # of Marian's own files
-    if pieces and not found:
-        weights, needed = [weights_in(folder)], []
+    if not gguf and not found and (pieces or any(folder.glob("*.bin"))):
+        weights = [weights_in(folder)]
+        needed = [] if pieces else needed
     missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(
@@ -299,14 +300,14 @@ def _tasks(folder: Path) -> list[str]:
         constant = "GGUF_TYPES"
         with closing(open_source(gguf)) as source:
             kind = read_gguf(source).metadata.get("general.architecture")
-    elif not (folder / "config.json").is_file():
-        constant = "TENSORS"
-        names = {name for _, table, _ in read_tables(folder) for name in table.entries}
-        kind = next(iter(families(constant).keys() & names), None)
     else:
-        constant = "MODEL_TYPES"
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        constant, place = "MODEL_TYPES", folder / "config.json"
+        config = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
         kind = config.get("model_type")
+        if kind is None:  # another tool's files: a tensor tells
+            constant = "TENSORS"
+            names = {name for _, table, _ in read_tables(folder) for name in table.entries}
+            kind = next(iter(families(constant).keys() & names), None)
     if kind not in families(constant):
         return []
     return list(family_of(kind, constant, constant).TASKS)

@@ -1,4 +1,4 @@
-"""Mutated files of PyTorch, NumPy, ggml, GGUF, Marian load or raise FormatError, within bounds."""
+"""Mutated files of each format of weights load or raise FormatError, within bounds."""
 
 from __future__ import annotations
 
@@ -101,11 +101,37 @@ def _marian() -> bytes:
     return out + struct.pack("<Q", 8) + bytes(8) + b"\1\2\3\1" * 200
 
 
+def _ctranslate2() -> bytes:
+    """Matrices of 8 and 16 bits with scales, plain numbers, and an alias."""
+    rows = [("w", 1, (3, 32), 96), ("w_scale", 0, (3,), 12), ("v", 1, (2, 5), 10),
+            ("v_scale", 0, (2,), 8), ("i", 2, (2, 2), 8), ("i_scale", 0, (), 4),
+            ("h", 4, (7,), 14), ("n", 2, (), 2)]  # fmt: skip
+    out = struct.pack("<IH", 6, 5) + b"Spec\0" + struct.pack("<2I", 3, len(rows))
+    for name, kind, shape, size in rows:
+        out += struct.pack("<H", len(name) + 1) + name.encode() + b"\0" + bytes([len(shape)])
+        out += struct.pack(f"<{len(shape)}I", *shape) + struct.pack("<BI", kind, size)
+        out += b"\1\2\3\x3f" * (size // 4) + bytes(size % 4)
+    return out + struct.pack("<IH", 1, 2) + b"x\0" + struct.pack("<H", 2) + b"w\0"
+
+
+def _whisper_cpp() -> bytes:
+    """A vocabulary, filters, and tensors in float32, float16 and blocks."""
+    out = b"lmgg" + struct.pack("<11I", 9, 3, 32, 2, 1, 4, 32, 2, 1, 5, 2008)
+    out += struct.pack("<2I", 5, 3) + bytes(60) + struct.pack("<I", 4)
+    out += b"".join(struct.pack("<I", n) + b"abcd"[:n] for n in (1, 2, 0, 4))
+    for i, (kind, size) in enumerate(((0, 4), (1, 2), (2, 18 / 32), (6, 22 / 32), (8, 34 / 32))):
+        name = b"encoder.part.%d" % i
+        out += struct.pack("<5I", 2, len(name), kind, 32, 4) + name + bytes(int(128 * size))
+    return out
+
+
 SEEDS: dict[str, Callable[[Path], list[bytes]]] = {
     "zip": lambda _: [(DATA / f"torch_{n}.pt").read_bytes() for n in ("zip", "zip_4")],
     "row": lambda _: [(DATA / "torch_row.pt").read_bytes()],
     "numpy": lambda _: [_numpy(how) for how in ("npz", "npz packed", "npy")],
     "marian": lambda _: [_marian()],
+    "ctranslate2": lambda _: [_ctranslate2()],
+    "whisper": lambda _: [_whisper_cpp()],
     "ggjt": lambda _: [_ggjt()],
     "gguf": lambda folder: [_gguf(folder / "m.gguf"), _big_endian(), _version_1()],
 }

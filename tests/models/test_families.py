@@ -177,10 +177,10 @@ def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
             np.testing.assert_allclose(then[i, 0], alone[-1], **CLOSE)
         return
     if isinstance(m, SpeechModel):
-        features, after = given(row, table)
-        for i, together in enumerate(run(m, features, after)):
-            alone = run(m, features[i : i + 1], after[i : i + 1])[0]
-            np.testing.assert_allclose(together, alone, **CLOSE)
+        features, answer = given(row, table)[:2]
+        for i, row_of in enumerate(run(m, features, answer)):
+            alone = run(m, features[i : i + 1], answer[i : i + 1])[0]
+            np.testing.assert_allclose(row_of, alone, **CLOSE)
         return
     mask = np.arange(13) < np.array([[13], [5]])
     after = given(row, table)[1:]

@@ -68,6 +68,8 @@ def test_numbers_that_lie(table: ModuleType, counted: list[int]) -> None:
         tensors = {n: rl.empty(*shape, device="meta") for n, shape in names.items()}
         ids = rl.zeros(1, 5, dtype=rl.int64, device="meta")
         given = (ids, ids) if config["model_type"] in table.TEXT_TO_TEXT else (ids,)
+        if config["model_type"] in table.SPEECH:
+            given = rl.zeros(*table.features_of(config).shape, device="meta"), ids
         for what, changed in lies(row, config, keys):
             tried, counted[0] = tried + 1, 0
             file = {"config.json": json.dumps(changed).encode()}

@@ -36,7 +36,7 @@ def is_whisper(first: bytes) -> bool:
     if len(first) < 32 or first[:4] != b"lmgg":
         return False
     numbers = struct.unpack("<7I", first[4:32])
-    return numbers[2] == numbers[6] >= 32
+    return bool(numbers[2] == numbers[6] >= 32)
 
 
 def read_whisper_ggml(source: Source) -> Table:
