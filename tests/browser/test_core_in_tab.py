@@ -38,11 +38,12 @@ FILES = {
         "core/io/test_io_safetensors.py", "core/io/test_io_source.py", "core/jit/test_jit.py",
         "core/ops/test_random.py", "core/io/test_template.py", "core/io/test_tokenizer.py",
         "models/test_generate.py", "models/test_sentence.py", "models/test_kinds_on_devices.py",
+        "models/test_whisper.py",
     ],
     "webgpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
         "core/backends/test_devices.py", "models/test_generate.py", "models/test_sentence.py",
-        "models/test_kinds_on_devices.py", "webgpu/test_half.py", "webgpu/test_int64.py",
+        "models/test_kinds_on_devices.py", "models/test_whisper.py", "webgpu/test_half.py", "webgpu/test_int64.py",
         "webgpu/test_lifetime.py",
         "webgpu/test_port.py", "webgpu/test_probe.py", "webgpu/test_replay.py",
         "webgpu/test_status.py",

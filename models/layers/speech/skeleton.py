@@ -6,11 +6,11 @@ The decoder reads the encoder's states as a memory: keys and values of each laye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from rushlight.core import nn, ops
 from rushlight.core.backends import linear_mode
-from rushlight.core.basis.dtype import DType, float32
+from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.autograd import no_grad
@@ -164,8 +164,7 @@ class SpeechModel(Model):
         x = self._run(self.spec.decoder, x, context)
         if cache is not None:
             cache.advance(ids.shape[1])
-        table: Any = self.get_submodule(TABLE)
-        return ops.linear(x[:, -logits_to_keep:] if logits_to_keep else x, table.weight)
+        return ops.linear(x[:, -logits_to_keep:] if logits_to_keep else x, self._table)
 
     def start(self, states: Tensor, **options: Any) -> SpeechState:
         """A decoding state for the encoder's states (batch, frames, width).
@@ -227,6 +226,27 @@ class SpeechModel(Model):
         return Cache(
             self.cache_specs(), batch, limit=self.context_length, device=self.device, dtype=dtype
         )
+
+    def quantize_(
+        self,
+        dtype: DType | str,
+        filter: Any = None,
+        importance: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """As `Module.quantize_`; without a filter the tokens' embedding, which is the head, too.
+
+        A step reads more bytes of it than of all layers of the small models.
+        """
+        super().quantize_(dtype, filter, importance)
+        rows = self.spec.width % as_dtype(dtype).block == 0
+        if filter is None and rows and self._table.dtype.kind == "f":
+            super().quantize_(dtype, lambda path, _: path == TABLE)
+        return self
+
+    @property
+    def _table(self) -> Tensor:
+        found: Any = self.get_submodule(TABLE)
+        return found.weight  # type: ignore[no-any-return]
 
     def _layers(self, stack: StackSpec) -> Any:
         return self.get_submodule(f"{stack.names.base}.layers")
