@@ -14,6 +14,7 @@ import typer
 
 from rushlight.core.cli import show
 from rushlight.core.cli.commands import Json, Model, check_device, fetched
+from rushlight.core.cli.listen import listen
 from rushlight.core.cli.talk import talk
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _command(task: Task) -> Callable[..., None]:
         **_option_flags(task.options, defaults),
     }
     talks = task.input.kind == "messages"
-    if not talks:
+    if not talks and task.input.kind != "audio":
         flags["as_json"] = (Json, False)
 
     def run(**given: Any) -> None:
@@ -54,6 +55,8 @@ def _command(task: Task) -> Callable[..., None]:
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"])
+        elif task.input.kind == "audio":
+            listen(task, given, lambda: _ready(task, given, options)[0])
         else:
             _run(task, given, options)
 
@@ -79,6 +82,13 @@ def _input_flags(task: Task) -> dict[str, Flag]:
     if task.input.kind == "texts":
         texts = Annotated[list[str] | None, typer.Argument(help=help, show_default=False)]
         return {name: (texts, None), "file": (_FILE, None)}
+    if task.input.kind == "audio":
+        files = typer.Argument(help="The recordings.", show_default=False)
+        form = typer.Option(help="The form of what is written: txt, srt, vtt, tsv or json.")
+        return {"files": (Annotated[list[Path], files], _REQUIRED),
+                "output": (Annotated[str, form], "txt"),
+                "output_dir": (Annotated[Path | None, typer.Option(
+                    help="Write a file for each recording into this folder.")], None)}  # fmt: skip
     if task.input.kind == "messages":
         told = typer.Option(help="An instruction for the whole talk.")
         return {"system": (Annotated[str, told], "")}

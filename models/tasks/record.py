@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.models.audio.inputs import is_audio
+
 # A run yields progress, tokens, and readbacks whose values it is sent. It returns the result.
 Run = Generator[Any, Any, Any]
 NONE: Mapping[str, Any] = {}
@@ -102,6 +104,10 @@ KINDS: dict[str, Kind] = {
     "biases": Kind(
         "numbers by token", lambda v: isinstance(v, Mapping), _NUMBERS, "Record<number, number>",
         received=lambda v: {int(token): bias for token, bias in v.items()},  # keys arrive as texts
+    ),
+    "audio": Kind(
+        "a file, its bytes, samples, or {samples, rate}", is_audio,
+        {"type": "object"}, "Float32Array | { samples: Float32Array, rate: number }", str,
     ),
     "mask": Kind(
         "a boolean for each token", lambda v: not _is_text(v),

@@ -1,0 +1,44 @@
+"""Commands over recordings: one result per file, printed or written beside each other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rushlight.core.cli import show
+
+if TYPE_CHECKING:
+    from rushlight.models.tasks import Pipeline, Task
+
+
+def listen(task: Task, given: Mapping[str, Any], ready: Callable[[], Pipeline]) -> None:
+    """Run an audio task on each file. Text is shown as it is heard, the rest on stderr."""
+    from rushlight.models.speech.writers import WRITERS
+
+    form, folder, files = given["output"], given["output_dir"], given["files"]
+    if form not in WRITERS:
+        raise typer.BadParameter(f"--output {form} is not supported; supported: {', '.join(WRITERS)}")
+    if missing := [str(f) for f in files if not f.is_file()]:
+        raise FileNotFoundError(f"{', '.join(missing)}: no such file")
+    pipe = ready()
+    for file in files:
+        shown = folder is None and form == "txt"
+        began = time.perf_counter()
+        with show.bar(file.name, unit="s", least=3001) as progress:
+            part = (lambda token: print(token.text.strip(), flush=True)) if shown else None
+            result = pipe.run(file, {}, part=part, progress=progress)
+        spent = time.perf_counter() - began
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            target = folder / f"{file.stem}.{form}"
+            target.write_text(WRITERS[form](result), encoding="utf-8")
+            print(f"{file} -> {target}", file=sys.stderr)
+        elif not shown:
+            print(WRITERS[form](result), end="")
+        if length := result.get("duration"):
+            print(f"{file.name}: {length:.1f} s of audio in {spent:.1f} s", file=sys.stderr)

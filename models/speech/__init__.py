@@ -1,0 +1,1 @@
+"""Transcription of audio of any length with Whisper: windows, times of segments and words."""

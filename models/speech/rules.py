@@ -1,0 +1,69 @@
+"""Which tokens Whisper may write next: its rules for timestamps and suppressed tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.models.layers.speech.tokens import SpeechTokens
+
+Row = npt.NDArray[np.float64]
+FIRST = 50  # the latest first timestamp: 1 s in steps of 0.02 s
+
+
+class Rules:
+    """The rules of a checkpoint's tokens, for one window (Radford et al., 2022, section 2.3).
+
+    timestamps come in pairs and do not go back; the first is at most 1 s. One is written where all
+    of them together are likelier than any text.
+    """
+
+    def __init__(
+        self, tokens: SpeechTokens, timestamps: bool = True, suppress: Collection[int] = ()
+    ) -> None:
+        self.tokens, self.begin = tokens, tokens.timestamp_begin if timestamps else None
+        special = (tokens.startoftranscript, tokens.startofprev, tokens.startoflm,
+                   tokens.translate, tokens.transcribe, tokens.nospeech, tokens.notimestamps)  # fmt: skip
+        never = {*tokens.suppress, *suppress, *tokens.languages.values()}
+        self._never = sorted(never | {t for t in special if t is not None})
+        self._first = list(tokens.begin_suppress)
+
+    def allowed(self, logits: npt.NDArray[np.floating], written: Sequence[int]) -> Row:
+        """Log probabilities (vocab,) of the next token after those `written`; -inf: not allowed."""
+        row = np.asarray(logits, np.float64).copy()
+        row[self._never] = -np.inf
+        if not written:
+            row[self._first] = -np.inf
+        begin = self.begin
+        if begin is None:
+            row[self.tokens.timestamp_begin or len(row) :] = -np.inf
+            return _log_softmax(row)
+        end = self.tokens.endoftext
+        times = [t for t in written if t >= begin]
+        last = bool(written) and written[-1] >= begin
+        before = len(written) < 2 or written[-2] >= begin
+        if last and before:
+            row[begin:] = -np.inf  # a pair, or the first one: text follows
+        elif last and end is not None:
+            row[:end] = -np.inf  # the pair's other half, or the end
+        if times:
+            least = times[-1] if last and not before else times[-1] + 1
+            row[begin:least] = -np.inf
+        if not written:
+            row[:begin] = -np.inf
+            row[begin + FIRST + 1 :] = -np.inf
+        logs = _log_softmax(row)
+        top = logs[begin:].max(initial=-np.inf)
+        if np.isfinite(top):
+            together = top + np.log(np.exp(logs[begin:] - top).sum())
+            if together > logs[:begin].max():
+                logs[:begin] = -np.inf
+        return logs
+
+
+def _log_softmax(row: Row) -> Row:
+    shifted = row - row.max()
+    logs: Row = shifted - np.log(np.exp(shifted).sum())
+    return logs

@@ -1,0 +1,193 @@
+"""Audio of any length as text, by windows of 30 s (Radford et al., 2022, section 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.audio.mel import LogMel
+from rushlight.models.generation.steps import Token
+from rushlight.models.speech import words as timing
+from rushlight.models.speech.rules import Rules
+from rushlight.models.speech.window import Decoded, Decoder
+from rushlight.models.tasks.record import Progress, Run
+
+RATE, HOP, WINDOW = 16000, 160, 3000  # samples a second; samples of a frame; frames of a window
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+STEP = timing.FRAME
+
+
+class Transcriber:
+    """Whisper's transcription of one recording; `run` gives its steps.
+
+    options: those of the task automatic-speech-recognition.
+    """
+
+    def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
+        self.model, self.options, self.tokens = model, options, model.tokens
+        self.mel = LogMel(model.mels)
+        self.decoder = Decoder(model)
+        self.rules = Rules(model.tokens)
+        self.draw = np.random.default_rng(options["seed"])
+        self.language: str | None = options["language"]
+
+    def run(self, samples: npt.NDArray[np.float32]) -> Run:
+        """Steps over samples (n,) at 16 kHz: progress, a token per segment; the result at the end.
+
+        The features of one window at a time are in memory.
+        """
+        segments: list[dict[str, Any]] = []
+        total, at = len(samples) // HOP, 0
+        text: list[int] = []
+        while at < total:
+            size = min(WINDOW, total - at)
+            states = self._states(samples[at * HOP : (at + WINDOW) * HOP])
+            if self.language is None and self.tokens.multilingual:
+                self.language = yield from self._detect(states)
+            decoded = yield from self._believed(states, self._before(text))
+            found, ahead = self._cut(decoded, at, size)
+            if self.options["words"] and found:
+                ahead = yield from self._words(states, found, at, size, ahead)
+            if not self.options["condition"] or decoded.temperature > 0.5:
+                text = []
+            for one in found:
+                text += one.pop("tokens")
+                one.pop("logs")
+                segments.append(one)
+                yield Token(-1, one["text"], one["probability"], None)
+            at += max(ahead, 1)
+            yield Progress("transcribe", min(at, total), total)
+        return {
+            "text": "".join(s["text"] for s in segments).strip(),
+            "language": self.language or "en",
+            "duration": len(samples) / RATE,
+            "segments": segments,
+        }
+
+    def _states(self, samples: npt.NDArray[np.float32]) -> Tensor:
+        whole = np.zeros(WINDOW * HOP, np.float32)
+        whole[: len(samples)] = samples
+        with no_grad():
+            features = self.mel(tensor(whole, device=self.model.device))
+            states: Tensor = self.model.encode(features.unsqueeze(0))
+        return states
+
+    def _detect(self, states: Tensor) -> Run:
+        """The likeliest language of a window."""
+        self.decoder.state = state = self.model.start(states, reuse=self.decoder.state)
+        logits = np.asarray(
+            (yield state.step([[self.tokens.startoftranscript]])[0, -1].readback())
+        )
+        return max(self.tokens.languages, key=lambda code: logits[self.tokens.languages[code]])
+
+    def _before(self, text: Sequence[int]) -> list[int]:
+        """The tokens of earlier text, or of the prompt and hotwords, with their mark."""
+        mark = self.tokens.startofprev
+        if mark is None:
+            return []
+        most = self.model.context_length // 2 - 1
+        told: list[int] = []
+        for key in ("hotwords", "prompt"):
+            given = self.options[key]
+            if given and (key == "hotwords" or not text):
+                told += self.model.tokenizer.encode(
+                    " " + given.strip(), add_special_tokens=False
+                ).ids
+        told = told[: most // 2]
+        kept = [*told, *list(text)[-(most - len(told)) :]] if text else told
+        return [mark, *kept] if kept else []
+
+    def _believed(self, states: Tensor, before: list[int]) -> Run:
+        """The first decoding that is likely and does not repeat itself, at rising temperatures."""
+        o = self.options
+        prompt = self.tokens.prompt(self.language, o["task"])
+        given = o["temperature"]
+        found: Decoded | None = None
+        for temperature in TEMPERATURES if given is None else (given,):
+            found = yield from self.decoder.run(
+                states, before, prompt, self.rules, temperature, self.draw,
+                self.model.context_length // 2,
+            )  # fmt: skip
+            silent = found.no_speech > o["no_speech_threshold"]
+            unlikely = found.average < o["logprob_threshold"]
+            if found.compression <= o["compression_threshold"] and (silent or not unlikely):
+                break
+        return found
+
+    def _cut(self, d: Decoded, at: int, size: int) -> tuple[list[dict[str, Any]], int]:
+        """The segments of a window, and how many frames later the next one begins."""
+        o, begin = self.options, self.tokens.timestamp_begin
+        if d.no_speech > o["no_speech_threshold"] and d.average < o["logprob_threshold"]:
+            return [], size
+        if d.compression > o["compression_threshold"] and d.temperature:
+            return [], size  # it repeats itself at every temperature
+        tokens = d.tokens
+        is_time = [t >= begin for t in tokens]
+        pairs = [i for i in range(1, len(tokens)) if is_time[i] and is_time[i - 1]]
+        ended = is_time[-2:] == [False, True]
+        segments: list[dict[str, Any]] = []
+        start, ahead = 0, size
+        for stop in [*pairs, *([len(tokens)] if pairs and ended else [])]:
+            part = tokens[start:stop]
+            low, high = ((part[i] - begin) * STEP for i in (0, -1))
+            self._add(segments, d, start, stop, at, low, high)
+            start = stop
+        if not pairs:
+            times = [t for t in tokens if t >= begin]
+            last = (times[-1] - begin) * STEP if times and times[-1] != begin else size / 100
+            low = (times[0] - begin) * STEP if len(times) > 1 else 0.0
+            self._add(segments, d, 0, len(tokens), at, low, last)
+        elif not ended:
+            ahead = (tokens[start - 1] - begin) * 2
+        return segments, ahead
+
+    def _add(self, segments: list[dict[str, Any]], d: Decoded, start: int, stop: int, at: int,
+             low: float, high: float) -> None:  # fmt: skip
+        end = self.tokens.endoftext
+        kept = [i for i in range(start, stop) if d.tokens[i] < end]
+        text = self.model.tokenizer.decode([d.tokens[i] for i in kept])
+        if high <= low or not text.strip():
+            return
+        segments.append({
+            "start": at / 100 + low, "end": at / 100 + high, "text": text,
+            "probability": float(np.exp(d.average)), "no_speech": d.no_speech, "words": [],
+            "tokens": [d.tokens[i] for i in kept], "logs": [d.logs[i] for i in kept],
+        })  # fmt: skip
+
+    def _words(
+        self, states: Tensor, segments: list[dict[str, Any]], at: int, size: int, ahead: int
+    ) -> Run:
+        """Give the segments of a window their words; returns the frames to the next window."""
+        tokens = [t for s in segments for t in s["tokens"]]
+        logs = [x for s in segments for x in s["logs"]]
+        lead = self.tokens.prompt(self.language, self.options["task"], timestamps=False)
+        ids = [*lead, *tokens, self.tokens.endoftext]
+        with no_grad():
+            weights = self.model.cross_attention(
+                states, tensor([ids], device=self.model.device)
+            )[0, :, len(lead) - 1 : -1]
+        values = np.asarray((yield weights.readback()))
+        found = timing.bounded(timing.timed(
+            self.model.tokenizer, tokens, logs, values, size // 2, self.language
+        ))  # fmt: skip
+        for word in found:
+            word["start"] += at / 100
+            word["end"] += at / 100
+        rest = iter(found)
+        for one in segments:
+            held = ""
+            while len(held) < len(one["text"]) and (word := next(rest, None)):
+                one["words"].append(word)
+                held += word["word"]
+            if one["words"]:
+                one["start"] = one["words"][0]["start"]
+                one["end"] = max(one["words"][-1]["end"], one["start"] + STEP)
+        if ahead < size and found and found[-1]["end"] > at / 100:
+            return min(size, max(1, round(found[-1]["end"] * 100) - at))
+        return ahead

@@ -1,0 +1,148 @@
+"""Times of words: dynamic time warping of the decoder's attention to the audio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float64]
+FRAME = 0.02  # seconds of an encoder's frame
+_BEFORE, _AFTER = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"
+_SPACELESS = {"zh", "ja", "th", "lo", "my", "yue"}
+
+
+def align(weights: npt.NDArray[np.floating], frames: int) -> tuple[Matrix, Matrix]:
+    """Rows and columns of the cheapest path through attention (heads, tokens, frames).
+
+    The weights of the first `frames` are normalized over tokens, smoothed by a median over 7
+    frames and averaged over heads (openai/whisper, 2022); their negatives are the costs.
+    """
+    w = np.asarray(weights, np.float64)[:, :, :frames]
+    w = w / np.maximum(w.sum(-1, keepdims=True), 1e-30)
+    w = (w - w.mean(1, keepdims=True)) / np.maximum(w.std(1, keepdims=True), 1e-10)
+    wide = np.pad(w, ((0, 0), (0, 0), (3, 3)), "reflect") if frames > 3 else w
+    if frames > 3:
+        w = np.median(np.lib.stride_tricks.sliding_window_view(wide, 7, -1), -1)
+    return warp(-w.mean(0))
+
+
+def warp(cost: Matrix) -> tuple[Matrix, Matrix]:
+    """The path of least cost from one corner of (n, m) to the other: its rows and its columns.
+
+    Sakoe and Chiba (1978), with steps down, right and diagonal; where costs are equal, diagonal
+    comes last.
+    """
+    n, m = cost.shape
+    total = np.full((n + 1, m + 1), np.inf)
+    total[0, 0] = 0
+    step = np.zeros((n + 1, m + 1), np.int8)
+    step[0, :], step[:, 0] = 2, 1
+    for d in range(2, n + m + 1):  # along antidiagonals, whose elements do not depend on another
+        i = np.arange(max(1, d - m), min(n, d - 1) + 1)
+        j = d - i
+        ways = np.stack([total[i - 1, j - 1], total[i - 1, j], total[i, j - 1]])
+        diagonal = (ways[0] < ways[1]) & (ways[0] < ways[2])
+        down = ~diagonal & (ways[1] < ways[0]) & (ways[1] < ways[2])
+        kind = np.where(diagonal, 0, np.where(down, 1, 2))
+        total[i, j] = cost[i - 1, j - 1] + ways[kind, np.arange(len(i))]
+        step[i, j] = kind
+    at, path = (n, m), []
+    while at[0] > 0 or at[1] > 0:
+        path.append((at[0] - 1, at[1] - 1))
+        kind = step[at]
+        at = (at[0] - (kind != 2), at[1] - (kind != 1))
+    rows, columns = np.array(path[::-1]).T
+    return rows, columns
+
+
+def split(tokenizer: Any, tokens: Sequence[int], language: str | None) -> list[list[int]]:
+    """The tokens of each word; a punctuation mark is a word of its own here.
+
+    A character's bytes may be several tokens, which stay together. In languages without spaces
+    every such group is a word.
+    """
+    pieces: list[list[int]] = []
+    held: list[int] = []
+    for token in tokens:
+        held.append(token)
+        if "\ufffd" not in tokenizer.decode(held):
+            pieces.append(held)
+            held = []
+    if held:
+        pieces.append(held)
+    if language in _SPACELESS:
+        return pieces
+    words: list[list[int]] = []
+    for piece in pieces:
+        text = tokenizer.decode(piece)
+        mark = len(text.strip()) == 1 and not text.strip().isalnum()
+        if not words or text.startswith(" ") or mark:
+            words.append(list(piece))
+        else:
+            words[-1] += piece
+    return words
+
+
+def timed(
+    tokenizer: Any,
+    tokens: Sequence[int],
+    logs: Sequence[float],
+    weights: npt.NDArray[np.floating],
+    frames: int,
+    language: str | None,
+) -> list[dict[str, Any]]:
+    """Words with start, end (seconds) and probability, of text tokens and their attention.
+
+    weights: (heads, tokens + 1, all frames), the last row that of the end. Marks of punctuation
+    belong to the words beside them.
+    """
+    if not tokens or frames < 1:
+        return []
+    rows, columns = align(weights, frames)
+    first = np.flatnonzero(np.diff(rows, prepend=-1))  # where the path goes on to each token
+    starts = columns[first] * FRAME
+    found: list[dict[str, Any]] = []
+    at = 0
+    for word in split(tokenizer, tokens, language):
+        stop = at + len(word)
+        found.append({
+            "word": tokenizer.decode(word), "start": float(starts[at]), "end": float(starts[stop]),
+            "probability": float(np.exp(np.mean(np.asarray(logs[at:stop])))),
+        })  # fmt: skip
+        at = stop
+    return _joined(found)
+
+
+def _joined(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Marks joined to the next word or to the one before, without their times."""
+    out: list[dict[str, Any]] = []
+    lead = ""
+    for word in words:
+        text = word["word"].strip()
+        if out and text and all(c in _AFTER for c in text) and not word["word"].startswith(" "):
+            out[-1]["word"] += word["word"]
+        elif text and all(c in _BEFORE for c in text):
+            lead += word["word"]
+        else:
+            out.append({**word, "word": lead + word["word"]})
+            lead = ""
+    if lead and out:
+        out[-1]["word"] += lead
+    return out
+
+
+def bounded(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Words whose lengths are at most twice the median (0.7 s at most): pauses are no speech."""
+    lengths = [w["end"] - w["start"] for w in words if w["end"] > w["start"]]
+    most = 2 * min(0.7, float(np.median(lengths))) if lengths else 0.0
+    for i, word in enumerate(words):
+        if word["end"] - word["start"] <= most:
+            continue
+        if i and word["word"].rstrip()[-1:] not in ".。!！?？":
+            word["start"] = max(word["start"], word["end"] - most)
+        else:
+            word["end"] = word["start"] + most
+    return words

@@ -1,0 +1,45 @@
+"""The task automatic-speech-recognition: the text of recorded speech, with its times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.models.audio.inputs import samples_of
+from rushlight.models.speech.transcribe import RATE, Transcriber
+from rushlight.models.tasks.record import Command, Input, Option, Run, Task
+
+
+def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """{"text", "language", "duration", "segments"} of one recording.
+
+    A segment: {"start", "end" (seconds), "text", "probability" (the mean of its tokens),
+    "no_speech" (of its window), "words"}; a word: {"word", "start", "end", "probability"}.
+    """
+    return (yield from Transcriber(model, options).run(samples_of(audio, RATE)))
+
+
+TASK = Task(
+    name="automatic-speech-recognition",
+    summary="Write down the speech of a recording.",
+    input=Input("audio", "audio", "The recording: a file, or its samples."),
+    output="value",
+    run=run,
+    options=(
+        Option("language", "text", None, "The language spoken, such as en; default: detected."),
+        Option("task", "text", "transcribe", "Transcribe, or translate to English.",
+               choices=("transcribe", "translate")),
+        Option("words", "bool", False, "Find the times of words too."),
+        Option("prompt", "text", "", "Text that comes before, for names and style."),
+        Option("hotwords", "text", "", "Words to expect in the whole recording."),
+        Option("condition", "bool", True, "Tell each window the text before it."),
+        Option("temperature", "float", None,
+               "Randomness; default: 0, and more only where the text is unlikely."),
+        Option("compression_threshold", "float", 2.4, "Texts that zlib makes smaller repeat."),
+        Option("logprob_threshold", "float", -1.0, "Below this mean a text is unlikely."),
+        Option("no_speech_threshold", "float", 0.6, "Above it unlikely texts are silence."),
+        Option("seed", "int", 0, "The seed of drawn tokens.", least=0),
+    ),
+    streams=True,
+    command=Command("transcribe", "whisper-tiny.en"),
+)  # fmt: skip
