@@ -55,8 +55,9 @@ def load(
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
     Its weights are safetensors, or files of PyTorch or NumPy where those are missing; a GGUF file
-    (or its http(s) address), a ggml or llama2.c file of a llama, or a .pth file of RWKV is a model
-    by itself; the last has its vocabulary beside it.
+    (or its http(s) address), a ggml or llama2.c file of a llama, a file of whisper.cpp, or a .pth
+    file of RWKV is a model by itself; the last has its vocabulary beside it. Of CTranslate2's
+    folders those with a Whisper are read.
     dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
     of a download. Weights that are not converted are views of the memory-mapped file. Raises
     LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed

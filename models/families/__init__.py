@@ -4,7 +4,8 @@ A family's file has the line `MODEL_TYPES = ("...",)`: the values of `model_type
 that it serves. A family that reads GGUF files has `GGUF_TYPES = ("...",)`, llama.cpp's names;
 `NAME/experts` is for files of NAME with experts, where plain ones are another family's, and other
 words after the slash for families whose files are read as NAME. One with checkpoints that lack
-config.json has `TENSORS = ("...",)`, a tensor that tells it, and `config_of`. The lines are read as
+config.json has `TENSORS = ("...",)`, a tensor that tells it, and `config_of`, or `files_of`, which
+makes all small files of another tool's. The lines are read as
 text, so a family is imported only when one of its models is loaded.
 """
 

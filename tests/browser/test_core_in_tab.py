@@ -43,7 +43,8 @@ FILES = {
     "webgpu": [
         *OPS, "core/tensor/test_async_reads.py", "core/basis/test_blocks.py",
         "core/backends/test_devices.py", "models/test_generate.py", "models/test_sentence.py",
-        "models/test_kinds_on_devices.py", "models/test_whisper.py", "webgpu/test_half.py", "webgpu/test_int64.py",
+        "models/test_kinds_on_devices.py", "models/test_whisper.py",
+        "webgpu/test_half.py", "webgpu/test_int64.py",
         "webgpu/test_lifetime.py",
         "webgpu/test_port.py", "webgpu/test_probe.py", "webgpu/test_replay.py",
         "webgpu/test_status.py",

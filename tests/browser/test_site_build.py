@@ -88,6 +88,21 @@ def test_a_split_model_is_copied_whole(tmp_path: Path) -> None:
         builder._model(dest, "x", folder, None)
 
 
+def test_a_folder_of_another_tool_is_copied(tmp_path: Path) -> None:
+    """CTranslate2's model.bin, whose config.json has no model_type: a tensor tells the family."""
+    folder, dest, name = tmp_path / "model", tmp_path / "site", b"encoder/conv1/weight\0"
+    folder.mkdir()
+    content = struct.pack("<IH", 6, 2) + b"W\0" + struct.pack("<2IH", 3, 1, len(name)) + name
+    content += struct.pack("<BIBI", 1, 1, 0, 4) + bytes(4) + struct.pack("<I", 0)
+    (folder / "model.bin").write_bytes(content)
+    (folder / "config.json").write_text('{"alignment_heads": []}')
+    (folder / "tokenizer.json").write_text("{}")
+    assert builder._tasks(folder) == ["automatic-speech-recognition"]
+    builder._model(dest, "w", folder, None)
+    rows = json.loads((dest / "manifest.json").read_text())["files"]
+    assert [row["path"] for row in rows] == ["config.json", "tokenizer.json", "model.bin"]
+
+
 def test_manifests_say_what_is_there(site: Path) -> None:
     for listing, rows in (
         ("rushlight/runtime.json", "files"),

@@ -116,9 +116,12 @@ def _tensors(reader: Reader, name: str, version: int) -> dict[str, Entry]:
     kind = f"a {name} file of version {version}"
     aligned, blocks = name == "ggjt", (name, version) == ("ggjt", 3)
     found = read_tensors(reader, kind, blocks=blocks, aligned=aligned)
-    renamed = {_name(stored): replace(e, name=_name(stored)) for stored, e in found.items()}
-    if len(renamed) < len(found):
-        raise FormatError(f"{reader.source.name}: a tensor occurs twice")
+    renamed: dict[str, Entry] = {}
+    for stored, entry in found.items():
+        new = _name(stored)
+        if new in renamed:
+            raise FormatError(f"{reader.source.name}: tensor {new!r:.100} occurs twice")
+        renamed[new] = replace(entry, name=new)
     return renamed
 
 
