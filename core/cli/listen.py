@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -22,7 +21,9 @@ def listen(task: Task, given: Mapping[str, Any], ready: Callable[[], Pipeline]) 
 
     form, folder, files = given["output"], given["output_dir"], given["files"]
     if form not in WRITERS:
-        raise typer.BadParameter(f"--output {form} is not supported; supported: {', '.join(WRITERS)}")
+        raise typer.BadParameter(
+            f"--output {form} is not supported; supported: {', '.join(WRITERS)}"
+        )
     if missing := [str(f) for f in files if not f.is_file()]:
         raise FileNotFoundError(f"{', '.join(missing)}: no such file")
     pipe = ready()

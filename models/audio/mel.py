@@ -23,9 +23,7 @@ def mel_filters(count: int, n_fft: int, rate: int) -> npt.NDArray[np.float64]:
     The scale is that of Slaney's Auditory Toolbox (1998): linear below 1000 Hz, then logarithmic.
     """
     mels = np.linspace(0, _to_mel(rate / 2), count + 2)
-    hz = np.where(
-        mels < _KNEE / _STEP, mels * _STEP, _KNEE * np.exp(_LOG * (mels - _KNEE / _STEP))
-    )
+    hz = np.where(mels < _KNEE / _STEP, mels * _STEP, _KNEE * np.exp(_LOG * (mels - _KNEE / _STEP)))
     at = np.linspace(0, rate / 2, n_fft // 2 + 1)
     low, top, high = hz[:-2, None], hz[1:-1, None], hz[2:, None]
     rising, falling = (at - low) / (top - low), (high - at) / (high - top)

@@ -24,10 +24,10 @@ class Rules:
         self, tokens: SpeechTokens, timestamps: bool = True, suppress: Collection[int] = ()
     ) -> None:
         self.tokens, self.begin = tokens, tokens.timestamp_begin if timestamps else None
-        special = (tokens.startoftranscript, tokens.startofprev, tokens.startoflm,
-                   tokens.translate, tokens.transcribe, tokens.nospeech, tokens.notimestamps)  # fmt: skip
-        never = {*tokens.suppress, *suppress, *tokens.languages.values()}
-        self._never = sorted(never | {t for t in special if t is not None})
+        # The tokens between the end and the timestamps are instructions, not text.
+        end, last = tokens.endoftext, tokens.notimestamps
+        special = range(end + 1, last + 1) if end is not None and last is not None else ()
+        self._never = sorted({*tokens.suppress, *suppress, *special})
         self._first = list(tokens.begin_suppress)
 
     def allowed(self, logits: npt.NDArray[np.floating], written: Sequence[int]) -> Row:

@@ -21,6 +21,7 @@ from rushlight.models.tasks.record import Progress, Run
 RATE, HOP, WINDOW = 16000, 160, 3000  # samples a second; samples of a frame; frames of a window
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 STEP = timing.FRAME
+SILENT = 0.9  # a window whose probability of no speech is larger has no text
 
 
 class Transcriber:
@@ -81,9 +82,7 @@ class Transcriber:
     def _detect(self, states: Tensor) -> Run:
         """The likeliest language of a window."""
         self.decoder.state = state = self.model.start(states, reuse=self.decoder.state)
-        logits = np.asarray(
-            (yield state.step([[self.tokens.startoftranscript]])[0, -1].readback())
-        )
+        logits = np.asarray((yield state.step([[self.tokens.startoftranscript]])[0, -1].readback()))
         return max(self.tokens.languages, key=lambda code: logits[self.tokens.languages[code]])
 
     def _before(self, text: Sequence[int]) -> list[int]:
@@ -123,7 +122,8 @@ class Transcriber:
     def _cut(self, d: Decoded, at: int, size: int) -> tuple[list[dict[str, Any]], int]:
         """The segments of a window, and how many frames later the next one begins."""
         o, begin = self.options, self.tokens.timestamp_begin
-        if d.no_speech > o["no_speech_threshold"] and d.average < o["logprob_threshold"]:
+        unlikely = d.average < o["logprob_threshold"]
+        if d.no_speech > SILENT or (d.no_speech > o["no_speech_threshold"] and unlikely):
             return [], size
         if d.compression > o["compression_threshold"] and d.temperature:
             return [], size  # it repeats itself at every temperature
@@ -169,9 +169,9 @@ class Transcriber:
         lead = self.tokens.prompt(self.language, self.options["task"], timestamps=False)
         ids = [*lead, *tokens, self.tokens.endoftext]
         with no_grad():
-            weights = self.model.cross_attention(
-                states, tensor([ids], device=self.model.device)
-            )[0, :, len(lead) - 1 : -1]
+            weights = self.model.cross_attention(states, tensor([ids], device=self.model.device))[
+                0, :, len(lead) - 1 : -1
+            ]
         values = np.asarray((yield weights.readback()))
         found = timing.bounded(timing.timed(
             self.model.tokenizer, tokens, logs, values, size // 2, self.language

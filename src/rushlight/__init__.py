@@ -95,7 +95,7 @@ from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
-from rushlight.models import pipeline, quantize
+from rushlight.models import audio, pipeline, quantize
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
@@ -109,7 +109,7 @@ for _module in (
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Size", "Tensor", "array_api", "as_tensor", "autograd", "bfloat16", "bool", "can_cast",
+    "Size", "Tensor", "array_api", "as_tensor", "audio", "autograd", "bfloat16", "bool", "can_cast",
     "cdouble", "cfloat", "compile", "complex64", "complex128", "cuda", "debug", "device",
     "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
     "finfo", "float", "float16",

@@ -74,3 +74,9 @@ def tiny() -> Callable[..., Any]:
 def sentence_folders() -> ModuleType:
     """The module that writes folders of sentence-transformers."""
     return _module(HERE / "sentence_folders.py")
+
+
+@pytest.fixture(scope="session")
+def recordings() -> ModuleType:
+    """The module of recordings of speech and what they say."""
+    return _module(HERE / "recordings.py")

@@ -1,0 +1,219 @@
+"""Transcription: its rules and times by definition, and real recordings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.cli import run
+from rushlight.models.layers.speech.tokens import SpeechTokens
+from rushlight.models.speech import words, writers
+from rushlight.models.speech.rules import Rules
+from rushlight.models.speech.window import Decoded
+
+# Text is 0 to 9, then the end and the other special tokens, then timestamps from 20 on.
+IDS = {"endoftext": 10, "startoftranscript": 11, "translate": 12, "transcribe": 13,
+       "startoflm": 14, "startofprev": 15, "nospeech": 16, "notimestamps": 19}  # fmt: skip
+TOKENS = SpeechTokens(IDS, 120, suppress=(3,), begin_suppress=(4, 10))
+TIME = 20
+
+
+def allowed(written: Sequence[int], likely: Sequence[int] = ()) -> set[int]:
+    """The tokens that may follow; `likely` ones have larger logits."""
+    row = np.zeros(120)
+    row[[*likely]] = 9
+    return set(np.flatnonzero(np.isfinite(Rules(TOKENS).allowed(row, written))).tolist())
+
+
+def test_a_transcript_begins_with_a_timestamp_of_at_most_a_second() -> None:
+    assert allowed([]) == set(range(TIME, TIME + 51))
+
+
+def test_timestamps_come_in_pairs_and_do_not_go_back() -> None:
+    text = set(range(10)) - {3}
+    assert allowed([TIME], [1]) == text | {10}  # text follows the first one
+    assert allowed([TIME, 5], [1]) == text | {10} | set(range(TIME + 1, 120))
+    assert allowed([TIME, 5, TIME + 9], [10]) == {10} | set(range(TIME + 9, 120))
+    assert allowed([TIME, 5, TIME + 9, TIME + 9], [1]) == text | {10}
+
+
+def test_a_timestamp_is_written_where_all_are_likelier_than_any_text() -> None:
+    assert allowed([TIME, 5]) == set(range(TIME + 1, 120))  # each as likely as each text
+    assert 1 in allowed([TIME, 5], [1])
+
+
+def test_without_timestamps_there_is_text_alone() -> None:
+    row = Rules(TOKENS, timestamps=False, suppress=(2,)).allowed(np.zeros(120), [5])
+    assert set(np.flatnonzero(np.isfinite(row))) == set(range(11)) - {2, 3}
+    np.testing.assert_allclose(np.exp(row).sum(), 1)
+
+
+def cheapest(cost: np.ndarray) -> float:
+    """The least cost of a path of steps right, down and diagonal, by trying all."""
+    n, m = cost.shape
+    best = np.inf
+    for steps in itertools.product((0, 1, 2), repeat=n + m - 2):
+        i = j = 0
+        total = cost[0, 0]
+        for step in steps:
+            i, j = i + (step != 1), j + (step != 0)
+            if i >= n or j >= m:
+                break
+            total += cost[i, j]
+            if (i, j) == (n - 1, m - 1):
+                best = min(best, total)
+                break
+    return best
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (3, 4)])
+def test_warping_finds_the_cheapest_path(shape: tuple[int, int]) -> None:
+    cost = np.random.default_rng(sum(shape)).normal(size=shape) + 1
+    rows, columns = words.warp(cost)
+    assert (rows[0], columns[0], rows[-1], columns[-1]) == (0, 0, shape[0] - 1, shape[1] - 1)
+    assert set(np.diff(rows)) | set(np.diff(columns)) <= {0, 1}
+    np.testing.assert_allclose(cost[rows, columns].sum(), cheapest(cost))
+
+
+class Letters:
+    """A tokenizer whose tokens are pieces of text; 7 and 8 are the halves of one character."""
+
+    pieces = (" a", "b", ",", " c", " (", "d", ")", b"\xc3", b"\xa9")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        parts = (self.pieces[i] for i in ids)
+        raw = b"".join(p if isinstance(p, bytes) else p.encode() for p in parts)
+        return raw.decode("utf-8", "replace")
+
+
+def test_words_have_the_times_of_their_attention() -> None:
+    tokens = [0, 1, 2, 3, 4, 5, 6]
+    weights = np.full((2, len(tokens) + 1, 60), 1e-3)
+    for row in range(len(tokens) + 1):
+        weights[:, row, 6 * row : 6 * row + 6] = 1
+    found = words.timed(Letters(), tokens, [-0.1] * 7, weights, 48, "en")
+    assert [w["word"] for w in found] == [" ab,", " c", " (d)"]
+    starts = [0.0, 18 * 0.02, 24 * 0.02]
+    np.testing.assert_allclose([w["start"] for w in found], starts, atol=0.03)
+    np.testing.assert_allclose(found[0]["probability"], np.exp(-0.1))
+    assert words.split(Letters(), [0, 7, 8, 3], "en") == [[0, 7, 8], [3]]
+    assert words.split(Letters(), [0, 1, 7, 8], "zh") == [[0], [1], [7, 8]]
+
+
+def test_a_word_does_not_last_through_a_pause() -> None:
+    given = [
+        {"word": " a", "start": 0.0, "end": 0.2},
+        {"word": " b", "start": 0.2, "end": 0.4},
+        {"word": " c", "start": 0.4, "end": 5.0},
+        {"word": " d.", "start": 5.0, "end": 9.0},
+    ]
+    found = words.bounded([dict(w) for w in given])  # the median is 0.2 or 4.0: 0.7 s at most
+    assert all(w["end"] - w["start"] <= 1.4 + 1e-9 for w in found)
+    np.testing.assert_allclose([found[2]["start"], found[3]["end"]], [3.6, 6.4])
+
+
+RESULT: dict[str, Any] = {
+    "text": "A <b> & c. D", "language": "en", "duration": 3700.5,
+    "segments": [
+        {"start": 0.0, "end": 1.5, "text": " A <b> &\n c.", "words": []},
+        {"start": 3661.0, "end": 3700.25, "text": " D --> e", "words": []},
+    ],
+}  # fmt: skip
+
+
+def test_subtitles() -> None:
+    w = writers.WRITERS
+    assert w["txt"](RESULT) == "A <b> & c.\nD -> e\n"
+    assert w["srt"](RESULT) == (
+        "1\n00:00:00,000 --> 00:00:01,500\nA <b> & c.\n\n2\n01:01:01,000 --> 01:01:40,250\nD -> e\n"
+    )
+    assert w["vtt"](RESULT) == (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nA &lt;b> &amp; c.\n\n"
+        "01:01:01.000 --> 01:01:40.250\nD -> e\n"
+    )
+    assert w["tsv"](RESULT) == ("start\tend\ttext\n0\t1500\tA <b> & c.\n3661000\t3700250\tD -> e\n")
+    assert json.loads(w["json"](RESULT)) == RESULT
+
+
+def test_texts_that_repeat_themselves_compress(recordings: ModuleType) -> None:
+    assert Decoded([], [], 0, 0, "no, " * 40).compression > 2.4
+    assert Decoded([], [], 0, 0, recordings.TEXTS["beckett"]).compression < 2.4
+    assert Decoded([], [], 0, 0, "").compression == 0
+
+
+def test_word_errors_are_counted(recordings: ModuleType) -> None:
+    assert recordings.word_errors("A b, c!", "a b c") == 0
+    assert recordings.word_errors("a x c d", "a b c") == pytest.approx(2 / 3)
+
+
+# --- real recordings ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "q8_0", "q5_0"])
+def test_a_recording_is_transcribed(recordings: ModuleType, dtype: str) -> None:
+    model = rl.models.load("whisper-tiny.en")
+    if dtype != "float16":
+        model.quantize_(dtype)
+    found = rl.pipeline("automatic-speech-recognition", model)(
+        recordings.recording("beckett"), words=True
+    )
+    assert recordings.word_errors(found["text"], recordings.TEXTS["beckett"]) == 0
+    assert found["language"] == "en" and found["duration"] == pytest.approx(9.96, abs=0.01)
+    told = [word for segment in found["segments"] for word in segment["words"]]
+    assert "".join(w["word"] for w in told).strip() == found["text"]
+    assert all(0 <= w["start"] <= w["end"] <= 10 and 0 < w["probability"] <= 1 for w in told)
+    assert [w["start"] for w in told] == sorted(w["start"] for w in told)
+
+
+def test_a_recording_is_transcribed_on_webgpu(recordings: ModuleType) -> None:
+    if not any(d.type == "webgpu" for d in rl.devices()):
+        pytest.skip("there is no webgpu device")
+    pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en", device="webgpu")
+    assert (
+        recordings.word_errors(
+            pipe(recordings.recording("beckett"))["text"], recordings.TEXTS["beckett"]
+        )
+        == 0
+    )
+
+
+def test_a_recording_of_several_windows_on_the_command_line(
+    recordings: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    given = [
+        "transcribe",
+        str(recordings.recording("two_cities")),
+        "--output",
+        "json",
+        "--output-dir",
+    ]
+    assert run([*given, str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "two_cities.json").read_text("utf-8"))
+    assert recordings.word_errors(found["text"], recordings.TEXTS["two_cities"]) <= 0.02
+    starts = [s["start"] for s in found["segments"]]
+    assert len(starts) >= 4 and starts == sorted(starts)
+    assert "44.4 s of audio" in capsys.readouterr().err
+    assert run(["transcribe", str(recordings.recording("beckett")), "--output", "pdf"]) != 0
+    assert "txt, srt, vtt, tsv, json" in capsys.readouterr().err
+
+
+def test_silence_and_noise_have_no_text() -> None:
+    pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en")
+    noise = np.random.default_rng(1).normal(size=16000 * 8).astype(np.float32) * 1e-3
+    for samples in (np.zeros(16000 * 5, np.float32), noise):
+        assert pipe(samples)["text"] == ""
+
+
+def test_what_it_cannot_do_is_named() -> None:
+    pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en")
+    with pytest.raises(ValueError, match="English only"):
+        pipe(np.zeros(16000, np.float32), language="de")
+    with pytest.raises(TypeError, match="a file, its bytes, samples"):
+        pipe(3)
