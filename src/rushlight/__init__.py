@@ -99,8 +99,9 @@ from rushlight.models import pipeline, quantize
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
-    nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
-    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
+    nn, nn.functional, nn.init, nn.modules, nn.modules.module, nn.parameter, nn.utils,
+    nn.utils.rnn, nn.utils.parametrize, nn.utils.parametrizations,
+    nn.utils.stateless, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
     autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
     special, linalg, fft, cuda, distributions, distributions.constraints, distributions.kl,
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
