@@ -67,7 +67,7 @@ class Module(Tree):
 
     def _fill(self, device: Place = None, dtype: Kind = None) -> None:
         """Give the parameters and buffers of this new layer memory and default values."""
-        where = _made_on.get() or HOST if device is None else _device(device)
+        where = _made_on.get() or _device(None) if device is None else _device(device)
         wanted = _floating(dtype)
         for _, tensor in self._own_parameters() + self._own_buffers():
             kind = wanted if wanted and tensor.dtype.is_floating_point else tensor.dtype
