@@ -42,6 +42,25 @@ static int map_direct(int kind, const rl_operand *x, int64_t step) {
     return step == 1 && x->dtype == (kind == FLOATS ? RL_F32 : kind == INTS ? RL_I64 : RL_BOOL);
 }
 
+// fn over n floats at any address: what is no whole vector goes through memory of its own.
+static RL_APART void map_floats(map_fn fn, uint8_t *out, int size, const uint8_t *a,
+                                const uint8_t *b, int64_t n) {
+    int64_t rest = n % VF, whole = n - rest;
+    float x[VF] = {0}, y[VF] = {0}, z[VF];
+    if (whole) fn(out, a, b, whole);
+    if (!rest) return;
+    rl_copy(x, a + whole * 4, (size_t)rest * 4);
+    if (b) rl_copy(y, b + whole * 4, (size_t)rest * 4);
+    fn(z, x, b ? y : NULL, VF);
+    rl_copy(out + whole * size, z, (size_t)(rest * size));
+}
+
+static RL_APART void map_piece(const map_job *job, void *out, const void *a, const void *b,
+                               int64_t n) {
+    if (job->in == FLOATS) map_floats(job->fn, out, job->out == FLOATS ? 4 : 1, a, b, n);
+    else job->fn(out, a, b, n);
+}
+
 static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
     map_buffer buffer[3];
     const rl_walk *w = &job->walk;
@@ -63,7 +82,7 @@ static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t star
         }
         int64_t at = p->at[0] + s * w->step[0];
         void *out = direct[0] ? (void *)(op[0].data + at * RL_SIZE[op[0].dtype]) : &buffer[0];
-        job->fn(out, in[1], in[2], n);
+        map_piece(job, out, in[1], in[2], n);
         if (!direct[0]) map_store(job->out, &op[0], out, at, w->step[0], n);
     }
 }
@@ -85,7 +104,7 @@ static void map_short(const map_job *job, int64_t first, int64_t last) {
             places[r] = p.at[0];
             walk_on(w, &p);
         }
-        job->fn(&buffer[0], &buffer[1], &buffer[2], start);
+        map_piece(job, &buffer[0], &buffer[1], w->n > 2 ? &buffer[2] : NULL, start);
         for (int64_t r = 0; r < count; r++)
             map_store(job->out, &op[0], (uint8_t *)&buffer[0] + r * w->inner * WIDTH[job->out],
                       places[r], w->step[0], w->inner);
@@ -128,6 +147,13 @@ static RL_ONCE int operands_of_one_shape(const rl_call *c, const rl_operand **x,
     return same_shapes(x, n);
 }
 
+static RL_APART vf load_rest(const float *p, int64_t n) {
+    return vload_part(p, n);
+}
+static RL_APART void store_rest(float *p, vf x, int64_t n) {
+    vstore_part(p, x, n);
+}
+
 static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, int truth) {
     const rl_operand *x[3];
     if (!operands_of_one_shape(c, x, arity + 1)) return RL_REFUSED;
@@ -151,25 +177,31 @@ static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, 
     return RL_OK;
 }
 
-static RL_APART vf load_rest(const float *p, int64_t n) {
-    return vload_part(p, n);
-}
-static RL_APART void store_rest(float *p, vf x, int64_t n) {
-    vstore_part(p, x, n);
-}
+#if defined(__clang__)
+#define RL_UNROLL _Pragma("clang loop unroll_count(2)")
+#else
+#define RL_UNROLL
+#endif
 
-#define VECTORS(name, expr)                                                                        \
+// Functions of floats run over whole vectors; `map_floats` does the rest of a piece.
+#define VECTORS(name, expr, loop)                                                                  \
     static void f_##name(void *out, const void *pa, const void *pb, int64_t n) {                   \
         float *o = out;                                                                            \
         const float *pu = pa, *pv = pb ? pb : pa;                                                  \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
-            int whole = i + VF <= n;                                                               \
-            vf a = whole ? vload(pu + i) : load_rest(pu + i, n - i);                               \
-            vf b = whole ? vload(pv + i) : load_rest(pv + i, n - i);                               \
-            vf y = expr;                                                                           \
+        loop for (int64_t i = 0; i < n; i += VF) {                                                 \
+            vf a = vload(pu + i), b = vload(pv + i);                                               \
             (void)b;                                                                               \
-            if (whole) vstore(o + i, y);                                                           \
-            else store_rest(o + i, y, n - i);                                                      \
+            vstore(o + i, expr);                                                                   \
+        }                                                                                          \
+    }
+#define MASKS(name, expr)                                                                          \
+    static void t_##name(void *out, const void *pa, const void *pb, int64_t n) {                   \
+        uint8_t *o = out;                                                                          \
+        const float *pu = pa, *pv = pb ? pb : pa;                                                  \
+        for (int64_t i = 0; i < n; i += VF) {                                                      \
+            vf a = vload(pu + i), b = vload(pv + i);                                               \
+            (void)b;                                                                               \
+            vbstore(o + i, __builtin_convertvector((vi)(expr) & 1, vbytes));                           \
         }                                                                                          \
     }
 #define EACH(prefix, name, in, out_type, expr)                                                     \
@@ -191,16 +223,19 @@ static RL_APART vf sine_of(vf x, int32_t quarter) { return vsincos(x, quarter); 
 
 // The kernel of each row of the table.
 #define FLOAT(name, arity, expr)                                                                   \
-    VECTORS(name, expr)                                                                            \
+    VECTORS(name, expr, )                                                                          \
     static int k_##name(const rl_call *c) { return map(c, arity, f_##name, NULL, 0); }
 #define BOTH(name, arity, expr, type, whole)                                                       \
-    VECTORS(name, expr)                                                                            \
+    VECTORS(name, expr, )                                                                          \
     EACH(i, name, type, int64_t, whole)                                                            \
     static int k_##name(const rl_call *c) { return map(c, arity, f_##name, i_##name, 0); }
 #define TRUTH(name, arity, expr)                                                                   \
-    EACH(t, name, float, uint8_t, expr)                                                            \
+    MASKS(name, expr)                                                                              \
     EACH(u, name, int64_t, uint8_t, expr)                                                          \
     static int k_##name(const rl_call *c) { return map(c, arity, t_##name, u_##name, 1); }
+#define KIND(name, arity, expr)                                                                    \
+    MASKS(name, expr)                                                                              \
+    static int k_##name(const rl_call *c) { return map(c, arity, t_##name, NULL, 1); }
 #define WHOLE(name, arity, whole)                                                                  \
     EACH(i, name, int64_t, int64_t, whole)                                                         \
     static int k_##name(const rl_call *c) { return map(c, arity, NULL, i_##name, 0); }

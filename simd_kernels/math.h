@@ -60,7 +60,7 @@ RL_INLINE vf vpower2(vi k) { return (vf)((k + 127) << 23); }
 // e ** x within 1 ulp; 0 or infinity out of range. e ** x = 2 ** k * e ** r, and
 // e ** r by a polynomial (minimax, as all here) on |r| <= log(2) / 2.
 RL_INLINE vf vexp(vf x) {
-    x = vselect(x > 89.0f, vsplat(89.0f), vselect(x < -104.5f, vsplat(-104.5f), x));
+    x = vmax(vsplat(-104.5f), vmin(vsplat(89.0f), x)); // NaN stays
     // Adding 1.5 * 2 ** 23 rounds to an integer, which is then in the low bits.
     vf shifted = vfma(x, vsplat(1.44269504f), vsplat(12582912.0f));
     vi k = (vi)((vu)shifted - 0x4b400000u);

@@ -1,7 +1,5 @@
 // Reductions over any dims, cumulative sums, argmax and argmin.
 
-enum { SUM, MAX, MIN };
-
 typedef struct {
     const rl_operand *out, *in;
     rl_walk kept, reduced; // over out and in; over in
@@ -30,32 +28,6 @@ static RL_APART const void *reduce_load(const reduce_job *job, int64_t at, int64
     if (map_direct(job->floats ? FLOATS : INTS, x, step)) return from;
     map_load(job->floats ? FLOATS : INTS, x, buffer, at, step, n);
     return buffer;
-}
-
-// The larger or the smaller one; NaN if either is NaN.
-RL_INLINE vf vextreme(vf a, vf b, int kind) {
-    vi wins = (kind == MAX ? (vi)(a > b) : (vi)(a < b)) | (vi)(a != a);
-    return vselect(wins & (vi)(b == b), a, b);
-}
-
-static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
-    vf found = vsplat(best), other = found, third = found, fourth = found;
-    int64_t i = 0;
-    for (; i + 4 * VF <= n; i += 4 * VF) {
-        found = vextreme(vload(x + i), found, kind);
-        other = vextreme(vload(x + i + VF), other, kind);
-        third = vextreme(vload(x + i + 2 * VF), third, kind);
-        fourth = vextreme(vload(x + i + 3 * VF), fourth, kind);
-    }
-    found = vextreme(vextreme(third, fourth, kind), found, kind);
-    for (; i < n; i += VF)
-        found = vextreme(vkeep(row_load(x + i, n - i), n - i, best), found, kind);
-    found = vextreme(other, found, kind);
-    for (int i = 1; i < VF; i++) {
-        float a = found[0], b = found[i];
-        if (b != b || (kind == MAX ? b > a : b < a)) found[0] = b;
-    }
-    return found[0];
 }
 
 #define BETTER(a, b) (kind == MAX ? (a) > (b) : (a) < (b))
@@ -98,7 +70,7 @@ static RL_APART void reduce_one(const reduce_job *job, int64_t to, int64_t start
             if (job->truth)
                 RL_SMALL_LOOP for (int64_t j = 0; j < n; j++)
                     whole = kind == MAX ? whole | i[j] : whole & i[j];
-            else if (job->floats && kind == SUM) sum += row_sum(x, n, 0, 1);
+            else if (job->floats && kind == SUM) sum += row_total(x, n);
             else if (job->floats)
                 best = extreme_of(x, n, kind, first ? fload(x) : best);
             else if (kind == SUM)
@@ -128,11 +100,7 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                 // Four rows at once.
                 int64_t step = w->step[0];
                 const float *r = (const float *)job->in->data + start + p.at[0] + s * step;
-                for (int64_t j = 0; j < n; j += VF, r += VF) {
-                    vf a = row_load(r, n - j) + row_load(r + step, n - j);
-                    vf b = row_load(r + 2 * step, n - j) + row_load(r + 3 * step, n - j);
-                    vstore(best.f + j, vload(best.f + j) + (a + b));
-                }
+                add_four_rows(best.f, r, step, n);
                 s += 3, count += 3;
                 continue;
             }
@@ -152,14 +120,18 @@ static RL_APART void reduce_columns(const reduce_job *job, int64_t to, int64_t s
                 for (int64_t j = 0; j < n; j++)
                     sum[j] += (double)best.f[j], best.f[j] = fload(f + j);
             } else
-                for (int64_t j = 0; j < n; j += VF) {
-                    vf a = row_load(f + j, n - j), b = vload(best.f + j);
-                    vstore(best.f + j, adds ? a + b : vextreme(a, b, kind));
-                }
+                combine_row(best.f, f, n, adds ? SUM : kind);
         }
     if (adds)
         for (int64_t j = 0; j < n; j++) best.f[j] = (float)(sum[j] + (double)best.f[j]);
     store_result(job->out, to, job->kept.step[0], job->floats, &best, n);
+}
+
+// Rows of floats that need no conversion, one after another, to elements one after another.
+static int plain_rows(const reduce_job *job) {
+    return job->floats && job->kept.outer == 1 && job->reduced.outer == 1 &&
+           map_direct(FLOATS, job->in, job->reduced.step[0]) &&
+           map_direct(FLOATS, job->out, job->kept.step[0]);
 }
 
 static RL_ONCE void reduce_item(void *ctx, int64_t item, int thread) {
@@ -173,6 +145,11 @@ static RL_ONCE void reduce_item(void *ctx, int64_t item, int thread) {
         return;
     }
     int64_t first = item * job->runs, last = rl_min(w->outer * w->inner, first + job->runs);
+    if (plain_rows(job)) {
+        reduce_rows((float *)job->out->data + first, (float *)job->in->data + first * w->step[1],
+                    w->step[1], last - first, job->reduced.inner, job->kind);
+        return;
+    }
     for (int64_t i = first; i < last; i++) {
         rl_place p = walk_to(w, i / w->inner);
         int64_t s = i % w->inner;

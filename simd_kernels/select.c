@@ -15,16 +15,27 @@ typedef struct {
         type *o = (type *)data[0], yes, no;                                                        \
         const type *a = (const type *)data[2], *b = (const type *)data[3];                         \
         const uint8_t *condition = data[1];                                                        \
-        if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 1)                 \
-            for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, i, i);                                \
-        else if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 0 && s[3] == 1)            \
-            for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, 0, i);                                \
-        else if (sizeof(type) == 4 && s[0] == 1 && s[1] == 1 && s[2] == 1 && s[3] == 0)            \
-            for (int64_t i = 0; i < n; i++) SELECT_ONE(i, i, i, 0);                                \
-        else                                                                                       \
-            RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                          \
-                SELECT_ONE(i * s[0], i * s[1], i * s[2], i * s[3]);                                \
+        RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                              \
+            SELECT_ONE(i * s[0], i * s[1], i * s[2], i * s[3]);                                \
     } while (0)
+
+// Words of 32 bits beside each other, or one word for all in place of the first or second choice.
+static RL_APART void select_words(uint8_t *const *data, const int64_t *s, int64_t n) {
+    uint32_t one[2];
+    rl_copy(&one[0], data[2], 4);
+    rl_copy(&one[1], data[3], 4);
+    vi yes = (vi)((vu){} + one[0]), no = (vi)((vu){} + one[1]);
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) {
+        if (s[2]) yes = viload(data[2] + i * 4);
+        if (s[3]) no = viload(data[3] + i * 4);
+        vistore(data[0] + i * 4, (vi)vselect(vtruth(data[1] + i), (vf)yes, (vf)no));
+    }
+    for (; i < n; i++) {
+        int which = data[1][i] ? 2 : 3;
+        rl_copy(data[0] + i * 4, data[which] + i * 4 * s[which], 4);
+    }
+}
 
 static void select_item(void *ctx, int64_t item, int thread) {
     (void)thread;
@@ -38,7 +49,9 @@ static void select_item(void *ctx, int64_t item, int thread) {
         uint8_t *data[4];
         for (int i = 0; i < 4; i++)
             data[i] = job->call->op[i].data + p.at[i] * (i == 1 ? 1 : size);
-        if (size == 4) SELECT_LOOP(uint32_t);
+        int words = size == 4 && s[0] == 1 && s[1] == 1 && s[2] >> 1 == 0 && s[3] >> 1 == 0;
+        if (words) select_words(data, s, n);
+        else if (size == 4) SELECT_LOOP(uint32_t);
         else if (size == 8) SELECT_LOOP(uint64_t);
         else if (size == 2) SELECT_LOOP(uint16_t);
         else SELECT_LOOP(uint8_t);

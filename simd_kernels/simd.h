@@ -15,6 +15,7 @@ typedef float vf __attribute__((vector_size(VF * 4)));
 typedef int32_t vi __attribute__((vector_size(VF * 4)));
 typedef uint32_t vu __attribute__((vector_size(VF * 4)));
 typedef uint16_t vh __attribute__((vector_size(VF * 2)));
+typedef uint8_t vbytes __attribute__((vector_size(VF)));
 typedef float v4 __attribute__((vector_size(16)));
 
 #define RL_INLINE static inline __attribute__((always_inline))
@@ -35,11 +36,25 @@ RL_LOAD(viload, vi)
 RL_STORE(vistore, vi)
 RL_LOAD(vhload, vh)
 RL_STORE(vhstore, vh)
+RL_LOAD(vbload, vbytes)
+RL_STORE(vbstore, vbytes)
 RL_LOAD(v4load, v4)
 RL_STORE(v4store, v4)
 RL_LOAD(fload, float)
 RL_STORE(fstore, float)
 RL_LOAD(load64, int64_t)
+
+// A mask of the lanes whose byte is not zero.
+RL_INLINE vi vtruth(const uint8_t *p) {
+#if VF == 4
+    // One word, in every lane: a load of four bytes as a vector becomes four loads in WebAssembly.
+    uint32_t word;
+    __builtin_memcpy(&word, p, 4);
+    return (vi)((((vu){} + word) & (vu){0xff, 0xff00, 0xff0000, 0xff000000u}) != 0);
+#else
+    return __builtin_convertvector(vbload(p), vi) != 0;
+#endif
+}
 RL_INLINE vf vsplat(float x) { return x - (vf){}; }
 RL_INLINE vi visplat(int32_t x) { return x - (vi){}; }
 RL_INLINE vf vselect(vi mask, vf yes, vf no) {

@@ -19,6 +19,7 @@ RARE_BEGIN
 RARE_END
 #include "elementwise.c"
 #include "norm.c"
+#include "rows.c"
 #include "move.c"
 RARE_BEGIN
 #include "reduce.c"

@@ -42,7 +42,12 @@ def _imports(functions: Functions, prefix: str = "") -> list[str]:
 
 def _exported(functions: Functions) -> list[str]:
     names = [f'"{name}"' for name in sorted(functions)]
-    return [*_imports(functions), "", _wrapped("__all__ = [", names, "]"), *_aliases(functions)]
+    # In-place forms are made by a loop: their module has no types for them.
+    looped = {n: fn for n, fn in functions.items() if fn.__module__.endswith("functional.inplace")}
+    functions = {n: fn for n, fn in functions.items() if n not in looped}
+    forms = [f"{name}: _Callable[..., _Tensor]" for name in sorted(looped)]
+    listed = _wrapped("__all__ = [", names, "]")
+    return [*_imports(functions), *forms, "", listed, *_aliases(functions)]
 
 
 def _aliases(functions: Functions) -> list[str]:
@@ -64,6 +69,8 @@ def declared() -> str:
     from rushlight.core.ops.declare import METHODS, PUBLIC
 
     lines = [f'"""Types of the public functions and of the methods. {NOTE}"""', ""]
+    lines += ["from collections.abc import Callable as _Callable", "",
+              "from rushlight.core.tensor.tensor import Tensor as _Tensor", ""]  # fmt: skip
     lines += [*_imports(METHODS, "_op_"), *_exported(PUBLIC)]
     lines += ["", "from rushlight.core.tensor.op import Meta", ""]
     lines += ["class Declared(Meta):", *_methods(METHODS)]

@@ -12,11 +12,13 @@ from rushlight.core.backends.registry import (
     device,
     device_async,
     devices,
+    get_default_device,
     get_linear_mode,
     get_num_threads,
     instantiated,
     linear_mode,
     manual_seed,
+    set_default_device,
     set_linear_mode,
     set_num_threads,
 )
@@ -24,6 +26,7 @@ from rushlight.core.backends.registry import (
 __all__ = [
     "HOST", "KINDS", "Backend", "Bytes", "CompletedReadback", "Device", "Executable", "Generator",
     "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async", "devices",
+    "get_default_device", "set_default_device",
     "get_linear_mode", "get_num_threads", "instantiated", "linear_mode", "manual_seed",
     "set_linear_mode", "set_num_threads",
 ]  # fmt: skip

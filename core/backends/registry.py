@@ -17,23 +17,36 @@ from rushlight.core.backends.protocol import Backend
 
 
 class Generator:
-    """State of the random numbers of a device: a 64-bit seed and an offset in blocks of four."""
+    """State of the random numbers of a device: a 64-bit seed and an offset in blocks of four.
 
-    def __init__(self, seed: int = 0) -> None:
+    device is for programs of torch and changes nothing: a generator serves every device.
+    """
+
+    def __init__(self, seed: int | str | Device = 0, device: str | Device = "cpu") -> None:
         self._lock = threading.Lock()
-        self.manual_seed(seed)
+        # torch's first argument is the device.
+        number, self.device = (seed, device) if isinstance(seed, int) else (0, seed)
+        self.manual_seed(number)
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed` (modulo 2**64)."""
-        self.seed, self.offset = seed % 2**64, 0
+        self.key, self.offset = seed % 2**64, 0
         return self
+
+    def initial_seed(self) -> int:
+        """The seed that it started from."""
+        return self.key
+
+    def seed(self) -> int:
+        """Restart from a seed of the operating system, which is returned."""
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).key
 
     def reserve(self, words: int) -> tuple[int, int]:
         """Seed and offset for `words` 32-bit random words; no other call gets the same ones."""
         with self._lock:
             offset = self.offset
             self.offset += -(-words // 4)
-            return self.seed, offset
+            return self.key, offset
 
 
 class Device:
@@ -102,6 +115,14 @@ class Device:
                 self._backend = None
                 self.constants.clear()
 
+    def __enter__(self) -> Device:
+        """Make what names no device on this one, until the block ends."""
+        _made_on.set((*_made_on.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _made_on.set(_made_on.get()[:-1])
+
     def __repr__(self) -> str:
         return f"device({str(self)!r})"
 
@@ -132,23 +153,30 @@ _activation_precision = ["exact"]  # of all threads
 _precision_here: ContextVar[str | None] = ContextVar("activation_precision", default=None)
 KINDS = ("cpu", "meta", "webgpu")
 _default_seed = [int.from_bytes(os.urandom(8), "little")]  # another in each process, as in torch
+# The devices of the blocks `with device(...)` around here; the last one is the default.
+_made_on: ContextVar[tuple[Device, ...]] = ContextVar("made_on", default=())
 _devices: dict[tuple[str, int], Device] = {}
 _devices_lock = threading.Lock()
 
 
-def device(name: str | Device) -> Device:
+def device(name: str | Device | None, index: int | None = None) -> Device:
     """The device `name` ("cpu", "webgpu", "webgpu:1", "meta"); a Device is returned as it is.
 
-    Raises ValueError with the supported devices.
+    None is the default device (`rl.set_default_device`). `with rl.device("webgpu"):` makes it the
+    default for what is made without one. Raises ValueError with the supported devices.
     """
     if isinstance(name, Device):
         return name
-    kind, _, index = str(name).partition(":")
-    wrong = kind not in KINDS or (":" in str(name) and not index.isdecimal())
-    if wrong or (kind != "webgpu" and int(index or 0) != 0):
+    if name is None:
+        made_on = _made_on.get()
+        return made_on[-1] if made_on else HOST
+    name = str(name) if index is None else f"{name}:{index}"
+    kind, _, number = name.partition(":")
+    wrong = kind not in KINDS or (":" in name and not number.isdecimal())
+    if wrong or (kind != "webgpu" and int(number or 0) != 0):
         hint = "; a GPU of any maker is 'webgpu'" if kind in ("cuda", "mps", "xpu") else ""
         raise ValueError(f"device {name!r} is not supported; supported: {', '.join(KINDS)}{hint}")
-    key = kind, int(index or 0)
+    key = kind, int(number or 0)
     if key not in _devices:
         with _devices_lock:
             if key not in _devices:
@@ -158,6 +186,16 @@ def device(name: str | Device) -> Device:
 
 # The device whose buffers are the process's memory: tensors from Python values are made there.
 HOST = device("cpu")
+
+
+def get_default_device() -> Device:
+    """The device of what is made without one: cpu at first."""
+    return device(None)
+
+
+def set_default_device(device_: str | Device | None) -> None:
+    """Make what names no device on this one, in this thread; None is cpu."""
+    _made_on.set((*_made_on.get()[:-1], HOST if device_ is None else device(device_)))
 
 
 async def device_async(name: str | Device) -> Device:

@@ -64,12 +64,15 @@ _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 def as_dtype(value: Any) -> DType:
     """The DType that `value` names: a DType, its name, a NumPy dtype, or bool, int or float.
 
-    Raises TypeError for anything else and names the supported dtypes.
+    None is the default dtype (`rl.set_default_dtype`). Raises TypeError for anything
+    else and names the supported dtypes.
     """
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
+    if value is None:
+        return _PYTHON[float]
     if value is float:  # as in torch and NumPy, though a Python float by itself gives float32
         return float64
     if isinstance(value, type) and value in _PYTHON:
@@ -86,9 +89,25 @@ copyreg.pickle(DType, lambda dtype: (as_dtype, (dtype.name,)))  # each row exist
 
 
 def of_scalar(value: bool | int | float | complex) -> DType:
-    """The default dtype of a Python or NumPy scalar: bool, int64, float32 or complex64."""
+    """The dtype of a Python or NumPy scalar: bool, int64, the default dtype or its complex one."""
     value = value.item() if isinstance(value, np.generic) else value
     return _PYTHON[next(t for t in (bool, int, float, complex) if isinstance(value, t))]
+
+
+def get_default_dtype() -> DType:
+    """The dtype of Python floats, and of what is made without a dtype: float32 at first."""
+    return _PYTHON[float]
+
+
+def set_default_dtype(d: DType | str) -> None:
+    """Make `d` the default: float16, bfloat16, float32 or float64. TypeError for other dtypes."""
+    found = as_dtype(d)
+    if found not in (float16, bfloat16, float32, float64):
+        raise TypeError(
+            f"set_default_dtype: {found.name} cannot be the default; "
+            "supported: float16, bfloat16, float32, float64"
+        )
+    _PYTHON[float], _PYTHON[complex] = found, complex_of(found)
 
 
 def complex_of(dtype: DType) -> DType:
@@ -145,9 +164,6 @@ def result_type(*operands: tuple[DType, int]) -> DType:
             result = other
         elif other.kind != "q" and result.kind != "q" and other.category > result.category:
             # A scalar that raises the category gives that category's default dtype.
-            if other.kind == "c" and (rank == 0 or result.kind == "f"):
-                result = complex_of(result)
-            else:
-                result = float32 if rank == 0 and other.kind == "f" else other
+            result = complex_of(result) if other.kind == "c" and result.kind == "f" else other
     assert result is not None, "result_type needs an operand"
     return result

@@ -11,7 +11,7 @@ from rushlight.core.distributions.continuous import uniform
 from rushlight.core.distributions.distribution import Distribution, Number, Shape, broadcast_all
 from rushlight.core.distributions.gamma import log_gamma_draw
 from rushlight.core.functional import declared as f
-from rushlight.core.functional.drawing import bernoulli
+from rushlight.core.functional.drawing import bernoulli, poisson
 from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import floor, sigmoid
 from rushlight.core.tensor.grad_mode import no_grad
@@ -290,7 +290,7 @@ class NegativeBinomial(ByProbs):
         """Draws."""
         with no_grad():
             logs = log_gamma_draw(self.total_count, self._shape(sample_shape))
-            return _poisson(f.exp(logs + self.logits))
+            return poisson(f.exp(logs + self.logits))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log probability."""
@@ -299,36 +299,6 @@ class NegativeBinomial(ByProbs):
         plain = n * nn.logsigmoid(-self.logits) + value * nn.logsigmoid(self.logits)
         ways = f.lgamma(n + value) - f.lgamma(1 + value) - f.lgamma(n)
         return plain + f.where(n + value == 0, 0.0, ways)
-
-
-_FEW = 10  # expected counts below it are drawn by the table of their probabilities
-_ROWS, _CANDIDATES = 48, 16
-
-
-def _poisson(rate: Tensor) -> Tensor:
-    """Counts of expected value `rate`.
-
-    A small one by its table of probabilities; a large one by Hörmann's transformed rejection
-    (PTRS, 1993): the first of a few candidates that is accepted, each by at least 0.85.
-    """
-    low = rate < _FEW
-    small, large = f.where(low, rate, 1.0), f.where(low, _FEW, rate)
-    k = f.arange(_ROWS, dtype=rate.dtype, device=rate.device)
-    logs = k * small.unsqueeze(-1).log() - small.unsqueeze(-1) - f.lgamma(k + 1)
-    drawn = uniform(rate.shape, rate).unsqueeze(-1)
-    few = (drawn > logs.exp().cumsum(-1)).sum(-1).to(rate.dtype)
-    few = f.where(rate == 0, 0.0, few)
-    many = (_CANDIDATES, *rate.shape)
-    u, v = uniform(many, rate) - 0.5, uniform(many, rate)
-    b = 0.931 + 2.53 * large.sqrt()
-    a, inverse = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4)
-    us = 0.5 - u.abs()
-    n = floor((2 * a / us + b) * u + large + 0.43)
-    found = n.clamp(min=0)
-    accept = f.log(v * inverse / (a / us.square() + b))
-    good = (n >= 0) & (accept <= found * large.log() - large - f.lgamma(found + 1))
-    first = good.to("int32").argmax(0, keepdim=True)
-    return f.where(low, few, found.gather(0, first).squeeze(0))
 
 
 class Poisson(Distribution):
@@ -359,7 +329,7 @@ class Poisson(Distribution):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws."""
         with no_grad():
-            return _poisson(self.rate.expand(*self._shape(sample_shape)))
+            return poisson(self.rate.expand(*self._shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log probability."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import Device
+from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, bool_, float32, float64, int64
 from rushlight.core.basis.errors import ShapeError
@@ -68,8 +69,8 @@ def linspace(
     end: float,
     steps: int,
     *,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` values evenly spaced from `start` to `end` (numbers, 0-d tensors), both included."""
@@ -84,7 +85,7 @@ def linspace(
     # As in torch, integers are truncated from float64, which not every device has, and narrow
     # floats are rounded once.
     if not found.is_floating_point:
-        return linspace(start, end, steps, dtype=float64).to(found).to(device)
+        return linspace(start, end, steps, dtype=float64).to(found).to(_device(device))
     wide = float64 if found is float64 else float32
     ramp = arange(steps, dtype=wide, device=device)
     # The upper half counts down from the end, so that both ends are exact.
@@ -97,14 +98,14 @@ def eye(
     n: int,
     m: int | None = None,
     *,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix of zeros; m defaults to n."""
     rows = arange(n, device=device).unsqueeze(1)
     cols = arange(n if m is None else m, device=device)
-    found = (rows == cols).to(dtype)
+    found = (rows == cols).to(as_dtype(dtype))
     return found.requires_grad_() if requires_grad else found
 
 
@@ -133,7 +134,7 @@ def _places(x: Tensor) -> tuple[Tensor, Tensor]:
     return rows.unsqueeze(1), columns
 
 
-def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str) -> Tensor:
+def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str | None) -> Tensor:
     """A tensor of nested lists or an array: bool, int64, or float32 unless `dtype` is float64."""
     values = np.asarray(data)
     wanted = None if dtype is None else as_dtype(dtype)
@@ -142,4 +143,4 @@ def of_data(data: Any, *, dtype: DType | str | None = None, device: Device | str
         kind = float64 if wanted is float64 else float32
     raw = np.array(values, kind.numpy, order="C")
     made: Tensor = type(empty(0)).from_buffer(raw.reshape(-1).view(np.uint8), kind, raw.shape)
-    return made.to(dtype=kind if wanted is None else wanted, device=device)
+    return made.to(dtype=kind if wanted is None else wanted, device=_device(device))

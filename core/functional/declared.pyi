@@ -1,5 +1,9 @@
 """Types of the public functions and of the methods. Written by tools/stubs.py (`make format`)."""
 
+from collections.abc import Callable as _Callable
+
+from rushlight.core.tensor.tensor import Tensor as _Tensor
+
 from rushlight.core.functional.array.diagonals import (
     diag as _op_diag, diag_embed as _op_diag_embed, diagflat as _op_diagflat, diagonal as
     _op_diagonal, diagonal_scatter as _op_diagonal_scatter, trace as _op_trace, vander as _op_vander
@@ -148,6 +152,14 @@ from rushlight.core.functional.pieces import (
     chunk as _op_chunk, repeat as _op_repeat, repeat_interleave as _op_repeat_interleave, roll as
     _op_roll, split as _op_split, unbind as _op_unbind
 )
+from rushlight.core.functional.queries import (
+    apply_ as _op_apply_, cuda as _op_cuda, data_ptr as _op_data_ptr, detach_ as _op_detach_,
+    element_size as _op_element_size, fill_diagonal_ as _op_fill_diagonal_, get_device as
+    _op_get_device, is_conj as _op_is_conj, is_floating_point as _op_is_floating_point, is_pinned as
+    _op_is_pinned, is_same_size as _op_is_same_size, is_signed as _op_is_signed, map_ as _op_map_,
+    ndimension as _op_ndimension, nelement as _op_nelement, pin_memory as _op_pin_memory,
+    share_memory_ as _op_share_memory_, to_dense as _op_to_dense, type as _op_type
+)
 from rushlight.core.functional.reductions import (
     logsumexp as _op_logsumexp, mean as _op_mean, norm as _op_norm, prod as _op_prod, std as
     _op_std, var as _op_var
@@ -242,9 +254,9 @@ from rushlight.core.functional.array.selecting import (
     select_scatter, slice_scatter, take, take_along_dim
 )
 from rushlight.core.functional.array.views import (
-    alias_copy, as_strided_copy, as_strided_scatter, detach_copy, diagonal_copy, empty_permuted,
-    empty_strided, expand_copy, narrow_copy, permute_copy, resize_as_, select_copy, slice,
-    slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy,
+    alias_copy, as_strided_, as_strided_copy, as_strided_scatter, detach_copy, diagonal_copy,
+    empty_permuted, empty_strided, expand_copy, narrow_copy, permute_copy, resize_as_, select_copy,
+    slice, slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy,
     unbind_copy, unfold_copy, unsqueeze_copy, view_copy
 )
 from rushlight.core.functional.clamping import (
@@ -257,7 +269,7 @@ from rushlight.core.functional.creation import (
     empty_like, eye, full_like, linspace, ones_like, tril, triu, zeros_like
 )
 from rushlight.core.functional.drawing import (
-    bernoulli, multinomial, normal, randint_like
+    bernoulli, multinomial, normal, poisson, randint_like
 )
 from rushlight.core.functional.fourier.parts import (
     angle, complex, is_complex, polar, real
@@ -308,7 +320,7 @@ from rushlight.core.functional.math.statistics import (
     nanmean, nanmedian, nanquantile, nansum, quantile, searchsorted, std_mean, var_mean
 )
 from rushlight.core.functional.network.activations import (
-    celu, cosine_similarity, pairwise_distance, prelu, selu, threshold
+    bilinear, celu, cosine_similarity, hardshrink, pairwise_distance, pdist, prelu, selu, threshold
 )
 from rushlight.core.functional.network.folding import (
     channel_shuffle, pixel_shuffle, pixel_unshuffle
@@ -331,6 +343,10 @@ from rushlight.core.functional.picking import (
 )
 from rushlight.core.functional.pieces import (
     chunk, repeat, repeat_interleave, roll, split, stack, unbind
+)
+from rushlight.core.functional.queries import (
+    detach, detach_, get_device, is_conj, is_floating_point, is_same_size, is_signed, is_tensor,
+    numel
 )
 from rushlight.core.functional.random import (
     dropout, rand_like, randn_like, randperm
@@ -407,66 +423,133 @@ from rushlight.core.ops.unary import (
     floor, gelu, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, neg, reciprocal,
     relu, round, rsqrt, sigmoid, sign, silu, sin, sinh, sqrt, square, tan, tanh, trunc
 )
+abs_: _Callable[..., _Tensor]
+acos_: _Callable[..., _Tensor]
+acosh_: _Callable[..., _Tensor]
+addmv_: _Callable[..., _Tensor]
+arccos_: _Callable[..., _Tensor]
+arccosh_: _Callable[..., _Tensor]
+arcsin_: _Callable[..., _Tensor]
+arcsinh_: _Callable[..., _Tensor]
+arctan_: _Callable[..., _Tensor]
+arctanh_: _Callable[..., _Tensor]
+asin_: _Callable[..., _Tensor]
+asinh_: _Callable[..., _Tensor]
+atan_: _Callable[..., _Tensor]
+atanh_: _Callable[..., _Tensor]
+ceil_: _Callable[..., _Tensor]
+clamp_max_: _Callable[..., _Tensor]
+clamp_min_: _Callable[..., _Tensor]
+clip_: _Callable[..., _Tensor]
+conj_physical_: _Callable[..., _Tensor]
+cos_: _Callable[..., _Tensor]
+cosh_: _Callable[..., _Tensor]
+deg2rad_: _Callable[..., _Tensor]
+erf_: _Callable[..., _Tensor]
+erfc_: _Callable[..., _Tensor]
+exp2_: _Callable[..., _Tensor]
+exp_: _Callable[..., _Tensor]
+expm1_: _Callable[..., _Tensor]
+fix_: _Callable[..., _Tensor]
+floor_: _Callable[..., _Tensor]
+frac_: _Callable[..., _Tensor]
+gcd_: _Callable[..., _Tensor]
+i0_: _Callable[..., _Tensor]
+index_put_: _Callable[..., _Tensor]
+lcm_: _Callable[..., _Tensor]
+ldexp_: _Callable[..., _Tensor]
+log10_: _Callable[..., _Tensor]
+log1p_: _Callable[..., _Tensor]
+log2_: _Callable[..., _Tensor]
+log_: _Callable[..., _Tensor]
+logit_: _Callable[..., _Tensor]
+nan_to_num_: _Callable[..., _Tensor]
+neg_: _Callable[..., _Tensor]
+negative_: _Callable[..., _Tensor]
+rad2deg_: _Callable[..., _Tensor]
+reciprocal_: _Callable[..., _Tensor]
+relu_: _Callable[..., _Tensor]
+round_: _Callable[..., _Tensor]
+rsqrt_: _Callable[..., _Tensor]
+sigmoid_: _Callable[..., _Tensor]
+sin_: _Callable[..., _Tensor]
+sinc_: _Callable[..., _Tensor]
+sinh_: _Callable[..., _Tensor]
+sqrt_: _Callable[..., _Tensor]
+square_: _Callable[..., _Tensor]
+tan_: _Callable[..., _Tensor]
+tanh_: _Callable[..., _Tensor]
+trunc_: _Callable[..., _Tensor]
+xlogy_: _Callable[..., _Tensor]
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "add_",
-    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "alias_copy", "all",
-    "allclose", "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin",
-    "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
-    "as_strided", "as_strided_copy", "as_strided_scatter", "asin", "asinh", "atan", "atan2",
-    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d", "avg_pool2d",
-    "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window",
-    "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize",
-    "cartesian_prod", "cast", "cat", "cdist", "ceil", "celu", "chain_matmul", "channel_shuffle",
-    "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_", "clamp_max",
-    "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "concat",
-    "concatenate", "conj", "conj_physical", "constant_pad_nd", "contiguous", "conv1d", "conv2d",
-    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copy_", "copysign",
-    "corrcoef", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov",
-    "cross", "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
-    "custom_op", "deg2rad", "det", "detach_copy", "diag", "diag_embed", "diagflat", "diagonal",
-    "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist", "div", "div_", "divide", "dot",
-    "dropout", "dsplit", "dstack", "einsum", "embedding", "embedding_bag", "empty", "empty_like",
-    "empty_permuted", "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",
-    "expand", "expand_copy", "expm1", "eye", "fill", "fill_", "fix", "flatten", "flip", "fliplr",
-    "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp",
-    "full", "full_like", "gather", "gcd", "ge", "gelu", "ger", "gradient", "greater",
-    "greater_equal", "gt", "hamming_window", "hann_window", "heaviside", "hinge_embedding_loss",
-    "histc", "histogram", "histogramdd", "householder_product", "hsplit", "hstack", "hypot", "i0",
-    "igamma", "igammac", "imag", "index_add", "index_copy", "index_fill", "index_put",
-    "index_reduce", "index_select", "inner", "inverse", "is_complex", "is_nonzero", "isclose",
-    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "istft",
-    "kaiser_window", "kl_div", "kron", "kthvalue", "layer_norm", "lcm", "ldexp", "le", "lerp",
-    "less", "less_equal", "lgamma", "linear", "linear_experts", "linspace", "log", "log10", "log1p",
-    "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "lu",
-    "lu_solve", "lu_unpack", "margin_ranking_loss", "masked_fill", "masked_scatter",
-    "masked_select", "masked_select_async", "matmul", "matrix_exp", "matrix_power", "max",
-    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min",
-    "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_", "multinomial",
-    "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
-    "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_async",
-    "nonzero_static", "norm", "normal", "not_equal", "ones", "ones_like", "ormqr", "outer", "pad",
-    "pairwise_distance", "permute", "permute_copy", "pinverse", "pixel_shuffle", "pixel_unshuffle",
+    "abs", "abs_", "absolute", "acos", "acos_", "acosh", "acosh_", "adaptive_avg_pool1d",
+    "adaptive_max_pool1d", "add", "add_", "addbmm", "addcdiv", "addcmul", "addmm", "addmv",
+    "addmv_", "addr", "adjoint", "alias_copy", "all", "allclose", "amax", "amin", "aminmax",
+    "angle", "any", "arange", "arccos", "arccos_", "arccosh", "arccosh_", "arcsin", "arcsin_",
+    "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan_", "arctanh", "arctanh_", "argmax",
+    "argmin", "argsort", "argwhere", "as_strided", "as_strided_", "as_strided_copy",
+    "as_strided_scatter", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan_", "atanh",
+    "atanh_", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "avg_pool1d", "avg_pool2d",
+    "baddbmm", "bartlett_window", "bernoulli", "bilinear", "bincount", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "blackman_window", "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to",
+    "bucketize", "cartesian_prod", "cast", "cat", "cdist", "ceil", "ceil_", "celu", "chain_matmul",
+    "channel_shuffle", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_",
+    "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "clone", "column_stack",
+    "combinations", "complex", "concat", "concatenate", "conj", "conj_physical", "conj_physical_",
+    "constant_pad_nd", "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "copy_", "copysign", "corrcoef", "cos", "cos_", "cosh",
+    "cosh_", "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross",
+    "ctc_loss", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "custom_op",
+    "deg2rad", "deg2rad_", "det", "detach", "detach_", "detach_copy", "diag", "diag_embed",
+    "diagflat", "diagonal", "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist", "div",
+    "div_", "divide", "dot", "dropout", "dsplit", "dstack", "einsum", "embedding", "embedding_bag",
+    "empty", "empty_like", "empty_permuted", "empty_strided", "eq", "equal", "erf", "erf_", "erfc",
+    "erfc_", "erfinv", "exp", "exp2", "exp2_", "exp_", "expand", "expand_copy", "expm1", "expm1_",
+    "eye", "fill", "fill_", "fix", "fix_", "flatten", "flip", "fliplr", "flipud", "float_power",
+    "floor", "floor_", "floor_divide", "fmax", "fmin", "fmod", "frac", "frac_", "frexp", "full",
+    "full_like", "gather", "gcd", "gcd_", "ge", "gelu", "ger", "get_device", "gradient", "greater",
+    "greater_equal", "gt", "hamming_window", "hann_window", "hardshrink", "heaviside",
+    "hinge_embedding_loss", "histc", "histogram", "histogramdd", "householder_product", "hsplit",
+    "hstack", "hypot", "i0", "i0_", "igamma", "igammac", "imag", "index_add", "index_copy",
+    "index_fill", "index_put", "index_put_", "index_reduce", "index_select", "inner", "inverse",
+    "is_complex", "is_conj", "is_distributed", "is_floating_point", "is_inference", "is_neg",
+    "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "istft", "kaiser_window", "kl_div", "kron",
+    "kthvalue", "layer_norm", "lcm", "lcm_", "ldexp", "ldexp_", "le", "lerp", "less", "less_equal",
+    "lgamma", "linear", "linear_experts", "linspace", "log", "log10", "log10_", "log1p", "log1p_",
+    "log2", "log2_", "log_", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logit_", "logspace",
+    "logsumexp", "lt", "lu", "lu_solve", "lu_unpack", "margin_ranking_loss", "masked_fill",
+    "masked_scatter", "masked_select", "masked_select_async", "matmul", "matrix_exp",
+    "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median",
+    "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "mul_",
+    "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nan_to_num_", "nanmean",
+    "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "neg_", "negative",
+    "negative_", "nextafter", "nonzero", "nonzero_async", "nonzero_static", "norm", "normal",
+    "not_equal", "numel", "ones", "ones_like", "ormqr", "outer", "pad", "pairwise_distance",
+    "pdist", "permute", "permute_copy", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson",
     "poisson_nll_loss", "polar", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr",
-    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "randperm", "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat",
-    "repeat_interleave", "reshape", "resize_as_", "resolve_conj", "resolve_neg", "rms_norm", "roll",
-    "rope", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "select", "select_copy", "select_scatter",
-    "selu", "sgn", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "slice",
-    "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy",
-    "split_with_sizes", "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy",
+    "quantile", "rad2deg", "rad2deg_", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "ravel", "real", "reciprocal", "reciprocal_", "relu", "relu_",
+    "remainder", "renorm", "repeat", "repeat_interleave", "reshape", "resize_as_", "resolve_conj",
+    "resolve_neg", "rms_norm", "roll", "rope", "rot90", "round", "round_", "row_stack", "rsqrt",
+    "rsqrt_", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
+    "select", "select_copy", "select_scatter", "selu", "sgn", "sigmoid", "sigmoid_", "sign",
+    "signbit", "silu", "sin", "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice", "slice_copy",
+    "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy", "split_with_sizes",
+    "split_with_sizes_copy", "sqrt", "sqrt_", "square", "square_", "squeeze", "squeeze_copy",
     "stack", "std", "std_mean", "stft", "sub", "sub_", "subtract", "sum", "svd", "swapaxes",
-    "swapdims", "t", "t_copy", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot",
-    "threshold", "tile", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz",
-    "triangular_solve", "tril", "tril_indices", "triplet_margin_loss", "triu", "triu_indices",
-    "true_divide", "trunc", "unbind", "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique",
-    "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split",
-    "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy", "vander", "var", "var_mean", "vdot",
-    "view", "view_as_complex", "view_as_real", "view_copy", "vsplit", "vstack", "where", "xlogy",
-    "zero_", "zeros", "zeros_like"
+    "swapdims", "t", "t_copy", "take", "take_along_dim", "tan", "tan_", "tanh", "tanh_",
+    "tensor_split", "tensordot", "threshold", "tile", "topk", "trace", "transpose",
+    "transpose_copy", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices",
+    "triplet_margin_loss", "triu", "triu_indices", "true_divide", "trunc", "trunc_", "unbind",
+    "unbind_copy", "unflatten", "unfold", "unfold_copy", "unique", "unique_consecutive",
+    "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze",
+    "unsqueeze_copy", "vander", "var", "var_mean", "vdot", "view", "view_as_complex",
+    "view_as_real", "view_copy", "vsplit", "vstack", "where", "xlogy", "xlogy_", "zero_", "zeros",
+    "zeros_like"
 ]
 absolute = abs
 arccos = acos
@@ -486,6 +569,9 @@ ger = outer
 greater = gt
 greater_equal = ge
 inverse = inv
+is_distributed = is_conj
+is_inference = is_conj
+is_neg = is_conj
 less = lt
 less_equal = le
 moveaxis = movedim
@@ -587,6 +673,7 @@ class Declared(Meta):
     aminmax = _op_aminmax
     angle = _op_angle
     any = _op_any
+    apply_ = _op_apply_
     arccos = _op_acos
     arccos_ = _op_arccos_
     arccosh = _op_acosh
@@ -668,15 +755,18 @@ class Declared(Meta):
     count_nonzero = _op_count_nonzero
     cov = _op_cov
     cross = _op_cross
+    cuda = _op_cuda
     cummax = _op_cummax
     cummin = _op_cummin
     cumprod = _op_cumprod
     cumprod_ = _op_cumprod_
     cumsum = _op_cumsum
     cumsum_ = _op_cumsum_
+    data_ptr = _op_data_ptr
     deg2rad = _op_deg2rad
     deg2rad_ = _op_deg2rad_
     det = _op_det
+    detach_ = _op_detach_
     diag = _op_diag
     diag_embed = _op_diag_embed
     diagflat = _op_diagflat
@@ -692,6 +782,7 @@ class Declared(Meta):
     divide_ = _op_divide_
     dot = _op_dot
     dsplit = _op_dsplit
+    element_size = _op_element_size
     eq = _op_eq
     eq_ = _op_eq_
     equal = _op_equal
@@ -712,6 +803,7 @@ class Declared(Meta):
     exponential_ = _op_exponential_
     fill = _op_fill
     fill_ = _op_fill_
+    fill_diagonal_ = _op_fill_diagonal_
     fix = _op_trunc
     fix_ = _op_fix_
     flatten = _op_flatten
@@ -740,6 +832,7 @@ class Declared(Meta):
     gelu = _op_gelu
     geometric_ = _op_geometric_
     ger = _op_outer
+    get_device = _op_get_device
     greater = _op_gt
     greater_ = _op_greater_
     greater_equal = _op_ge
@@ -772,8 +865,18 @@ class Declared(Meta):
     index_select = _op_index_select
     inner = _op_inner
     inverse = _op_inv
+    is_coalesced = _op_is_pinned
     is_complex = _op_is_complex
+    is_conj = _op_is_conj
+    is_distributed = _op_is_conj
+    is_floating_point = _op_is_floating_point
+    is_inference = _op_is_conj
+    is_neg = _op_is_conj
     is_nonzero = _op_is_nonzero
+    is_pinned = _op_is_pinned
+    is_same_size = _op_is_same_size
+    is_shared = _op_is_pinned
+    is_signed = _op_is_signed
     isclose = _op_isclose
     isfinite = _op_isfinite
     isinf = _op_isinf
@@ -827,6 +930,7 @@ class Declared(Meta):
     lt_ = _op_lt_
     lu = _op_lu
     lu_solve = _op_lu_solve
+    map_ = _op_map_
     masked_fill = _op_masked_fill
     masked_fill_ = _op_masked_fill_
     masked_scatter = _op_masked_scatter
@@ -863,12 +967,14 @@ class Declared(Meta):
     nansum = _op_nansum
     narrow = _op_narrow
     narrow_copy = _op_narrow_copy
+    ndimension = _op_ndimension
     ne = _op_ne
     ne_ = _op_ne_
     neg = _op_neg
     neg_ = _op_neg_
     negative = _op_neg
     negative_ = _op_negative_
+    nelement = _op_nelement
     new_empty = _op_new_empty
     new_empty_strided = _op_new_empty_strided
     new_full = _op_new_full
@@ -888,6 +994,7 @@ class Declared(Meta):
     ormqr = _op_ormqr
     outer = _op_outer
     permute = _op_permute
+    pin_memory = _op_pin_memory
     pinverse = _op_pinverse
     polygamma = _op_polygamma
     polygamma_ = _op_polygamma_
@@ -936,6 +1043,7 @@ class Declared(Meta):
     select_scatter = _op_select_scatter
     sgn = _op_sgn
     sgn_ = _op_sgn_
+    share_memory_ = _op_share_memory_
     sigmoid = _op_sigmoid
     sigmoid_ = _op_sigmoid_
     sign = _op_sign
@@ -984,6 +1092,7 @@ class Declared(Meta):
     tanh_ = _op_tanh_
     tensor_split = _op_tensor_split
     tile = _op_tile
+    to_dense = _op_to_dense
     topk = _op_topk
     trace = _op_trace
     transpose = _op_transpose
@@ -997,6 +1106,7 @@ class Declared(Meta):
     true_divide_ = _op_true_divide_
     trunc = _op_trunc
     trunc_ = _op_trunc_
+    type = _op_type
     type_as = _op_type_as
     unbind = _op_unbind
     unflatten = _op_unflatten

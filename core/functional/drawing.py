@@ -12,7 +12,9 @@ from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
 from rushlight.core.basis.errors import RangeError, TypeMismatch
 from rushlight.core.functional.math.statistics import searchsorted
 from rushlight.core.jit import capture
+from rushlight.core.ops.binary import where
 from rushlight.core.ops.common import is_tensor
+from rushlight.core.ops.creation import arange
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.random import rand, randint, randn
@@ -164,7 +166,7 @@ def multinomial(
 @public
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
-    dtype: DType | str = float32, device: Any = "cpu", requires_grad: bool = False,
+    dtype: DType | str | None = None, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Normal numbers with a mean and deviation that are numbers, then of `size`, or tensors."""
     like = next((v for v in (mean, std) if is_tensor(v)), None)
@@ -187,3 +189,40 @@ def randint_like(
     found = as_dtype(x.dtype if dtype is None else dtype)
     out = randint(low, high, x.shape, device=device or x.device, generator=generator).to(found)
     return out.requires_grad_() if requires_grad else out
+
+
+_FEW = 10  # expected counts below it are drawn by the table of their probabilities
+_ROWS, _CANDIDATES = 48, 16
+
+
+@public
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Counts of the expected values in `input`, of its shape and dtype; no gradient passes.
+
+    A small one by its table of probabilities; a large one by Hörmann's transformed rejection
+    (PTRS, 1993): the first of a few candidates that is accepted, each by at least 0.85.
+    """
+    rate = input.detach()
+
+    def uniform(shape: Any) -> Tensor:
+        return rand(shape, dtype=rate.dtype, device=rate.device, generator=generator)
+
+    low = rate < _FEW
+    small, large = where(low, rate, 1.0), where(low, _FEW, rate)
+    k = arange(_ROWS, dtype=rate.dtype, device=rate.device)
+    logs = k * small.unsqueeze(-1).log() - small.unsqueeze(-1) - (k + 1).lgamma()
+    drawn = uniform(rate.shape).unsqueeze(-1)
+    few = (drawn > logs.exp().cumsum(-1)).sum(-1).to(rate.dtype)
+    few = where(rate == 0, 0.0, few)
+    many = (_CANDIDATES, *rate.shape)
+    u, v = uniform(many) - 0.5, uniform(many)
+    b = 0.931 + 2.53 * large.sqrt()
+    a, inverse = -0.059 + 0.02483 * b, 1.1239 + 1.1328 / (b - 3.4)
+    us = 0.5 - u.abs()
+    n = ((2 * a / us + b) * u + large + 0.43).floor()
+    found = n.clamp(min=0)
+    accept = (v * inverse / (a / us.square() + b)).log()
+    good = (n >= 0) & (accept <= found * large.log() - large - (found + 1).lgamma())
+    first = good.to("int32").argmax(0, keepdim=True)
+    counts: Tensor = where(low, few, found.gather(0, first).squeeze(0))
+    return counts

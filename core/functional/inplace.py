@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
-from rushlight.core.ops.declare import METHODS, method
+from rushlight.core.ops.declare import METHODS, PUBLIC, method
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor.grad_mode import needs_gradient
 
@@ -66,6 +66,18 @@ def _inplace(name: str) -> Callable[..., Any]:
 for _name in NAMES.split():
     if f"{_name}_" not in METHODS:
         globals()[f"{_name}_"] = method(f"{_name}_")(_inplace(_name))
+
+
+# torch has these as functions too.
+FUNCTIONS = """
+    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan
+    atanh ceil clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1
+    fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative
+    rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
+"""
+for _name in FUNCTIONS.split():
+    if f"{_name}_" not in PUBLIC:
+        PUBLIC[f"{_name}_"] = METHODS[f"{_name}_"]
 
 
 def _operator(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @public
-def randperm(n: int, *, device: Device | str = "cpu", generator: Generator | None = None) -> Tensor:
+def randperm(
+    n: int, *, device: Device | str | None = None, generator: Generator | None = None
+) -> Tensor:
     """The numbers 0 to n - 1 (int64) in random order: the stable order of n random words."""
     words = randint(0, 2**32, (n,), dtype=uint32, device=device, generator=generator)
     return words.argsort()

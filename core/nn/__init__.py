@@ -3,7 +3,7 @@
 from typing import Any as _Any
 
 from rushlight.core.basis.errors import absent as _absent
-from rushlight.core.nn import functional, init, parameter, utils
+from rushlight.core.nn import functional, init, modules, parameter, utils
 from rushlight.core.nn.containers import (
     ModuleDict,
     ModuleList,
@@ -88,7 +88,8 @@ __all__ = [
     "ParameterDict", "ParameterList", "RMSNorm", "RNN", "RNNBase", "RNNCell", "RNNCellBase", "ReLU",
     "Sequential", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "SyncBatchNorm", "Tanh", "Transformer",
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "parameter", "utils",
+    "TransformerEncoderLayer", "Unflatten", "functional", "init", "layers_on", "modules",
+    "parameter", "utils",
     *_criteria, *_folding, *_nonlinear, *_output, *_pooling,
 ]  # fmt: skip
 

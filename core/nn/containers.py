@@ -117,11 +117,11 @@ class Sequential(_Numbered[Module]):
             else:
                 self.register_module(str(i), checked(self, module))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, input: Any) -> Any:
         """The last module's result."""
         for module in self:
-            x = module(x)
-        return x
+            input = module(input)
+        return input
 
 
 class ModuleDict(Module):

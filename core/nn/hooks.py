@@ -31,6 +31,23 @@ def _replace(module: Hooked, kind: str, hooks: Mapping[int, Any]) -> None:
     capture.child_replaced()  # captured functions did not call the hook
 
 
+def add_hook_of_all(kind: str, hook: Hook, **flags: bool) -> RemovableHandle:
+    """Add a hook that runs for every module, before the module's own ones of its kind."""
+    handle = RemovableHandle(partial(_remove_hook_of_all, kind))
+    _replace_of_all(kind, {**Hooked._of_all.get(kind, {}), handle.id: (hook, flags)})
+    return handle
+
+
+def _remove_hook_of_all(kind: str, number: int) -> None:
+    kept = {n: h for n, h in Hooked._of_all.get(kind, {}).items() if n != number}
+    _replace_of_all(kind, kept)
+
+
+def _replace_of_all(kind: str, hooks: Mapping[int, Any]) -> None:
+    Hooked._of_all = {k: v for k, v in {**Hooked._of_all, kind: hooks}.items() if v}
+    capture.child_replaced()
+
+
 def _unimplemented(self: Hooked, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__} has no forward method; define one")
 
@@ -40,9 +57,10 @@ class Hooked:
 
     forward: Callable[..., Any] = _unimplemented
     _hooks: _Table = MappingProxyType({})
+    _of_all: _Table = MappingProxyType({})  # those of every module, an attribute of the class
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooks:
+        if self._hooks or self._of_all:
             return self._hooked(args, kwargs)
         try:
             return self.forward(*args, **kwargs)
@@ -60,7 +78,15 @@ class Hooked:
         return handle
 
     def _each_hook(self, kind: str) -> Iterator[tuple[Hook, Mapping[str, bool]]]:
-        return iter(list(self._hooks.get(kind, {}).values()))
+        own, of_all = self._hooks.get(kind, {}), self._of_all.get(kind, {})
+        return iter([*of_all.values(), *own.values()])
+
+    def _registered(self, kind: str, name: str, value: Any) -> Any:
+        """What is registered: the value, or what a hook of all modules returns for it."""
+        for hook, _ in self._each_hook(kind):
+            given = hook(self, name, value)
+            value = value if given is None else given
+        return value
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
@@ -123,7 +149,8 @@ class Hooked:
                 args = _tuple(args if given is None else given)
         called: set[Hook] = set()
         try:
-            through = {"backward", "backward_pre"} & self._hooks.keys() and is_grad_enabled()
+            kinds = self._hooks.keys() | self._of_all.keys()
+            through = {"backward", "backward_pre"} & kinds and is_grad_enabled()
             out = (_differentiated if through else _plain)(self, args, kwargs)
             for hook, flags in self._each_hook("post"):
                 called.add(hook)

@@ -42,9 +42,9 @@ class Linear(_Affine):
         """Uniform in +-1 / sqrt(in_features)."""
         init.default_(self.weight, self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """(..., in_features) -> (..., out_features)."""
-        return ops.linear(x, self.weight, self.bias)
+        return ops.linear(input, self.weight, self.bias)
 
 
 class Bilinear(_Affine):

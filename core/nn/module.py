@@ -67,7 +67,7 @@ class Module(Tree):
 
     def _fill(self, device: Place = None, dtype: Kind = None) -> None:
         """Give the parameters and buffers of this new layer memory and default values."""
-        where = _made_on.get() or HOST if device is None else _device(device)
+        where = _made_on.get() or _device(None) if device is None else _device(device)
         wanted = _floating(dtype)
         for _, tensor in self._own_parameters() + self._own_buffers():
             kind = wanted if wanted and tensor.dtype.is_floating_point else tensor.dtype
@@ -77,6 +77,9 @@ class Module(Tree):
                 self.reset_parameters()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if self._of_all and isinstance(value, Parameter | Module):
+            kind = "new_parameter" if isinstance(value, Parameter) else "new_module"
+            value = self._registered(kind, name, value)
         if isinstance(value, Buffer) and name not in self._buffers:
             self.register_buffer(name, value, value.persistent)
             return
@@ -120,7 +123,7 @@ class Module(Tree):
         if name not in self._buffers and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} already has an attribute {name!r}")
         object.__setattr__(self, "_buffers", {**self._buffers, name: persistent})
-        setattr(self, name, tensor)
+        setattr(self, name, self._registered("new_buffer", name, tensor))
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """The same as assigning the attribute, for computed names."""

@@ -47,9 +47,9 @@ class LayerNorm(Module):
         """Weights one, biases zero."""
         _identity(self.weight, self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """(..., *normalized_shape) -> the same."""
-        return ops.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        return ops.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """Shape, eps, and whether there are weights."""
@@ -82,9 +82,9 @@ class RMSNorm(Module):
         """Weights one."""
         _identity(self.weight, None)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """(..., *normalized_shape) -> the same."""
-        return ops.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        return ops.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Shape, eps, and whether there are weights."""
@@ -119,10 +119,10 @@ class GroupNorm(Module):
         """Weights one, biases zero."""
         _identity(self.weight, self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """(n, num_channels, ...) -> the same."""
-        _check_channels("GroupNorm", x, self.num_channels)
-        return group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+        _check_channels("GroupNorm", input, self.num_channels)
+        return group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """Sizes, eps, and whether there are weights."""
@@ -172,12 +172,14 @@ class _BatchNorm(Module):
         if self.num_batches_tracked is not None:
             init.zeros_(self.num_batches_tracked)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """(n, num_features, ...) -> the same."""
-        if self.ranks and x.ndim not in self.ranks:
+        if self.ranks and input.ndim not in self.ranks:
             dims = " or ".join(map(str, self.ranks))
-            raise ValueError(f"{type(self).__name__}: x is {x.shape}; it must have {dims} dims")
-        _check_channels(type(self).__name__, x, self.num_features)
+            raise ValueError(
+                f"{type(self).__name__}: input is {input.shape}; it must have {dims} dims"
+            )
+        _check_channels(type(self).__name__, input, self.num_features)
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
@@ -185,7 +187,7 @@ class _BatchNorm(Module):
                 momentum = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
         batch = self.training or self.running_mean is None
         return batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, batch, momentum,
+            input, self.running_mean, self.running_var, self.weight, self.bias, batch, momentum,
             self.eps,
         )  # fmt: skip
 
@@ -254,16 +256,18 @@ class _InstanceNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
                          bias=bias)  # fmt: skip
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """(n, num_features, ...) -> the same; also without n."""
-        if x.ndim not in self.ranks:
+        if input.ndim not in self.ranks:
             dims = " or ".join(map(str, self.ranks))
-            raise ValueError(f"{type(self).__name__}: x is {x.shape}; it must have {dims} dims")
-        rows = x if x.ndim == max(self.ranks) else x.unsqueeze(0)
+            raise ValueError(
+                f"{type(self).__name__}: input is {input.shape}; it must have {dims} dims"
+            )
+        rows = input if input.ndim == max(self.ranks) else input.unsqueeze(0)
         own = self.training or self.running_mean is None
         out = instance_norm(rows, self.running_mean, self.running_var, self.weight, self.bias,
                             own, self.momentum or 0.0, self.eps)  # fmt: skip
-        return out if rows is x else out.squeeze(0)
+        return out if rows is input else out.squeeze(0)
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -9,10 +9,18 @@ import numpy as np
 
 from rushlight.core.backends import special
 from rushlight.core.backends.elementwise import elementwise
-from rushlight.core.basis.dtype import bool_, float32
+from rushlight.core.basis.dtype import bool_
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
-from rushlight.core.ops.common import TensorLike, converted, is_tensor, numbers, operands, promoted
+from rushlight.core.ops.common import (
+    TensorLike,
+    converted,
+    floating,
+    is_tensor,
+    numbers,
+    operands,
+    promoted,
+)
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import floor, log, square, trunc, turned
 from rushlight.core.tensor.autograd import needs_gradient
@@ -226,7 +234,7 @@ def sub(a: TensorLike, b: TensorLike, *, alpha: float = 1) -> Tensor:
 @public
 @method("div", "__truediv__")
 def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """a / b elementwise; integers give float32 unless rounding_mode is "floor" or "trunc"."""
+    """a / b; integers give the default dtype unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode == "floor":
         found = floor_divide(a, b)
         if not needs_gradient(*(v for v in (a, b) if is_tensor(v))):  # type: ignore[arg-type]
@@ -243,7 +251,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
     if x.dtype.kind in "fc":
         return DIV(x, y) if rounding_mode is None else trunc(DIV(x, y))
     if rounding_mode is None:
-        return DIV(x.to(float32), y.to(float32))
+        return DIV(floating("div", x), floating("div", y))
     below = (remainder(x, y) != 0) & ((x < 0) ^ (y < 0))
     return floor_divide(x, y) + below.to(x.dtype)
 

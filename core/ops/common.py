@@ -13,6 +13,7 @@ from rushlight.core.basis.dtype import (
     as_dtype,
     float32,
     float64,
+    get_default_dtype,
     of_scalar,
     promote_types,
     result_type,
@@ -202,7 +203,7 @@ def beside(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def floating(name: str, x: Tensor) -> Tensor:
-    """`x` as floating point: integers and booleans become float32, as in torch."""
+    """`x` as floating point: integers and booleans take the default dtype."""
     if x.dtype.kind == "q":
         raise TypeError(f"{name}: {x.dtype.name} is quantized; dequantize() it first")
-    return x if x.dtype.kind in "fc" else x.to("float32")
+    return x if x.dtype.kind in "fc" else x.to(get_default_dtype())

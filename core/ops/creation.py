@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as _device
-from rushlight.core.basis.dtype import DType, as_dtype, float32, int64, of_scalar
+from rushlight.core.basis.dtype import DType, as_dtype, get_default_dtype, int64, of_scalar
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Layout, as_shape
 from rushlight.core.ops.common import FULL, Scalar, fitted, is_tensor
@@ -43,7 +43,7 @@ def full(
     fill_value: Scalar,
     *,
     dtype: DType | str | None = None,
-    device: Device | str = "cpu",
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of shape `size` filled with one value; dtype: default: that of the value."""
@@ -58,37 +58,37 @@ def full(
 @public
 def zeros(
     *size: Any,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of shape `size` (ints, or one sequence of them)."""
     shape = sizes("zeros", size)
-    return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full(shape, 0, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
 @public
 def ones(
     *size: Any,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones of shape `size` (ints, or one sequence of them)."""
     shape = sizes("ones", size)
-    return full(shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full(shape, 1, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
 @public
 def empty(
     *size: Any,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of shape `size` to write to; it holds zeros, so old memory never shows."""
     shape = sizes("empty", size)
-    return full(shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full(shape, 0, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
 @public
@@ -98,13 +98,13 @@ def arange(
     step: float = 1,
     *,
     dtype: DType | str | None = None,
-    device: Device | str = "cpu",
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """start, start + step, ... below `end`; one bound alone is the end, and the start is zero.
 
-    int64 if all three are ints, else float32. ValueError for a step of zero or one that leads away
-    from `end`.
+    int64 if all three are ints, else the default dtype. ValueError for a step of zero or one that
+    leads away from `end`.
     """
     if end is None:
         start, end = 0, start
@@ -116,7 +116,7 @@ def arange(
     if step == 0 or (end - start) * step < 0 or not math.isfinite(end - start):
         raise ValueError(f"arange: step {step} does not lead from {start} to {end}")
     whole = all(isinstance(v, int) for v in (start, end, step))
-    found = (int64 if whole else float32) if found is None else found
+    found = (int64 if whole else get_default_dtype()) if found is None else found
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not found.is_floating_point:
         start, step = int(start), int(step)  # but for int64 torch counts first

@@ -9,7 +9,7 @@ import numpy as np
 from rushlight.core.backends import Device, Generator
 from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
-from rushlight.core.basis.dtype import DType, as_dtype, float32, int64
+from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import TypeMismatch
 from rushlight.core.basis.layout import Layout
 from rushlight.core.jit import capture
@@ -41,7 +41,7 @@ def _draw(
     shape: tuple[int, ...],
     words: int,
     dtype: DType,
-    device: Device | str,
+    device: Device | str | None,
     generator: Generator | None,
     **attrs: Any,
 ) -> Tensor:
@@ -60,7 +60,7 @@ def _draw(
     return op(device=found, shape=shape, dtype=dtype, seed=seed, offset=offset, **attrs)
 
 
-def _float(name: str, dtype: DType | str) -> DType:
+def _float(name: str, dtype: DType | str | None) -> DType:
     found = as_dtype(dtype)
     if not found.is_floating_point:
         raise TypeMismatch(f"{name}: {found.name} is not a floating dtype; use randint")
@@ -70,8 +70,8 @@ def _float(name: str, dtype: DType | str) -> DType:
 @public
 def rand(
     *size: Any,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     generator: Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -84,8 +84,8 @@ def rand(
 @public
 def randn(
     *size: Any,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     generator: Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
@@ -102,7 +102,7 @@ def randint(
     size: Any = None,
     *,
     dtype: DType | str = int64,
-    device: Device | str = "cpu",
+    device: Device | str | None = None,
     generator: Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:

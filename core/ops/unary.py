@@ -68,7 +68,7 @@ def unary(
 ) -> Unary:
     """Declare an op of one tensor: rl.NAME and Tensor.NAME, unless it is `private`.
 
-    wgsl: see `Elementwise`. cast: integers become float32 first. also: more names of the method.
+    wgsl: see `Elementwise`. cast: integers take the default dtype first. also: more method names.
     networks: declare rl.nn.functional.NAME too. boolean: what a bool becomes; else it is refused,
     unless `cast`. A row of simd_kernels/elementwise.def of the same
     name is its C kernel.
@@ -91,7 +91,7 @@ def unary(
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{doc} Elementwise; same shape" + (
-        "; integers become float32." if cast else " and dtype."
+        "; integers take the default dtype." if cast else " and dtype."
     )
     if networks:
         network(call)

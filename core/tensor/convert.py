@@ -12,15 +12,17 @@ from rushlight.core.backends import device as _device
 from rushlight.core.basis.dtype import (
     DType,
     as_dtype,
-    complex64,
-    float32,
+    complex_of,
     float64,
+    get_default_dtype,
     int64,
     of_scalar,
 )
 from rushlight.core.basis.errors import RangeError
+from rushlight.core.basis.layout import Size
 from rushlight.core.jit import capture
 from rushlight.core.ops.common import fitted
+from rushlight.core.ops.creation import empty
 from rushlight.core.tensor.exchange.dlpack import Source
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
@@ -55,13 +57,13 @@ def tensor(
     data: Any,
     *,
     dtype: DType | str | None = None,
-    device: Device | str = "cpu",
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor with a copy of `data`: a number, nested lists, a NumPy array or a tensor.
 
-    Python floats give float32, complex numbers complex64, ints int64, bools bool; arrays keep
-    their dtype.
+    Python floats give the default dtype (float32), complex numbers complex64, ints int64, bools
+    bool; arrays keep their dtype.
     """
     if isinstance(data, Tensor):
         out = data.detach().clone()
@@ -75,10 +77,10 @@ def tensor(
         if capture.active:
             capture.made_from_values(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
-            dtype = float32
+            dtype = get_default_dtype()
         if dtype is None and isinstance(_leaf(data), complex):
-            dtype = complex64
-    out = out.to(dtype=dtype, device=device).detach()
+            dtype = complex_of(get_default_dtype())
+    out = out.to(dtype=dtype, device=_device(device)).detach()
     return out.requires_grad_() if requires_grad else out
 
 
@@ -125,10 +127,65 @@ def _holds_float64(leaf: Any) -> bool:
     )
 
 
-def as_tensor(data: Any, *, dtype: Any = None, device: Device | str = "cpu") -> Tensor:
+def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """Like `tensor`, but shares memory with a tensor or NumPy array where nothing changes."""
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
         return from_numpy(data).to(dtype=dtype, device=device)
     return tensor(data, dtype=dtype, device=device)
+
+
+def asarray(
+    obj: Any, *, dtype: DType | str | None = None, device: Device | str | None = None,
+    copy: bool | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`obj` (tensor, array, DLPack object, lists) as a tensor, over its memory where it can be.
+
+    copy: True for new memory, False for ValueError where it would be needed.
+    """
+    given = obj
+    if not isinstance(obj, Tensor | np.ndarray) and hasattr(obj, "__dlpack__"):
+        given = from_dlpack(obj)
+    out = as_tensor(given, dtype=dtype, device=device)
+    shared = isinstance(given, Tensor | np.ndarray) and (
+        out is given or (out.device is HOST and np.shares_memory(out.detach().numpy(), given))
+    )
+    if copy is False and not shared:
+        raise ValueError(
+            "asarray: these values, dtype and device need a copy; copy=False forbids it"
+        )
+    if copy and shared:
+        out = out.detach().clone()
+    return out.detach().requires_grad_() if requires_grad else out
+
+
+def frombuffer(
+    buffer: Any, *, dtype: DType | str, count: int = -1, offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of one dim over a buffer's memory on cpu: `count` elements after `offset` bytes.
+
+    count: -1 for all that follow. ValueError where the buffer is too short, or leaves a rest.
+    """
+    found, data = as_dtype(dtype), np.frombuffer(buffer, np.uint8)
+    rest = data.size - offset
+    if offset < 0 or rest < 0:
+        raise ValueError(f"frombuffer: offset {offset} is outside the buffer of {data.size} bytes")
+    if count < 0:
+        if rest % found.itemsize:
+            raise ValueError(f"frombuffer: {rest} bytes are no whole number of {found.name}")
+        count = rest // found.itemsize
+    if count * found.itemsize > rest:
+        need = count * found.itemsize
+        raise ValueError(f"frombuffer: {count} {found.name} take {need} bytes, {rest} are there")
+    out = Tensor.from_buffer(data[offset : offset + count * found.itemsize], found, (count,))
+    return out.requires_grad_() if requires_grad else out
+
+
+def of_sizes_or_values(dtype: DType, values: tuple[Any, ...]) -> Tensor:
+    """A tensor of these sizes, or of a sequence, array or tensor of values, on cpu."""
+    if len(values) == 1 and not isinstance(values[0], int | Size):
+        return tensor(values[0], dtype=dtype, device="cpu")
+    shape = values[0] if values and isinstance(values[0], Size) else values or (0,)
+    return empty(shape, dtype=dtype, device="cpu")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import ops
+from rushlight.core.backends import HOST
 from rushlight.core.basis import dtype as _d
 from rushlight.core.basis.layout import Size
 from rushlight.core.functional.declared import Declared
@@ -37,6 +38,11 @@ def _cpu(x: Tensor) -> Tensor:
     return x.to("cpu")
 
 
+def _dequantized(x: Tensor) -> Tensor:
+    """Quantized blocks as float32; other dtypes give the tensor itself."""
+    return ops.cast(x, _d.float32) if x.dtype.kind == "q" else x
+
+
 def _as(dtype: _d.DType) -> Callable[[Tensor], Tensor]:
     def call(x: Tensor, memory_format: Any = None) -> Tensor:
         return x.to(dtype)
@@ -55,7 +61,12 @@ class Methods(Declared):
         """Sizes of the dims."""
         return Size(self.layout.shape)
 
-    cpu = _cpu
+    @property
+    def nbytes(self) -> builtins.int:
+        """Bytes that the elements take."""
+        return self.dtype.nbytes(self.numel())
+
+    cpu, dequantize = _cpu, _dequantized
     T, mT = property(_reversed), property(_swapped)
     mH = H = property(lambda x: turned(_swapped(x)))
     real, imag = property(real), property(imag)
@@ -66,6 +77,15 @@ class Methods(Declared):
     float, int, bool = _as(_d.float32), _as(_d.int32), _as(_d.bool_)
     cfloat, cdouble = _as(_d.complex64), _as(_d.complex128)
     byte, char = _as(_d.uint8), _as(_d.int8)
+
+    # What programs ask of the device and the layout.
+    is_cpu = property(lambda x: x.device is HOST, doc="Whether the device is cpu.")
+    is_meta = property(lambda x: x.device.type == "meta", doc="Whether it has no memory.")
+    is_cuda = is_mps = is_xpu = is_sparse = is_nested = is_mkldnn = property(
+        lambda x: False, doc="False: no tensor is."
+    )
+    is_quantized = property(lambda x: x.dtype.kind == "q", doc="Whether it holds GGUF's blocks.")
+    itemsize = property(lambda x: x.dtype.itemsize, doc="Bytes of an element.")
 
     def dim(self) -> builtins.int:
         """Number of dims."""

@@ -13,7 +13,14 @@ from rushlight.core import ops
 from rushlight.core.backends import HOST, KINDS, Device
 from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
-from rushlight.core.basis.dtype import DType, as_dtype, bool_, complex64, float32, int64
+from rushlight.core.basis.dtype import (
+    DType,
+    as_dtype,
+    bool_,
+    complex64,
+    get_default_dtype,
+    int64,
+)
 from rushlight.core.basis.errors import (
     BlockingReadError,
     CaptureError,
@@ -34,8 +41,9 @@ from rushlight.core.tensor.storage import Storage
 class Tensor(History):
     """An array of one dtype on one device; views share its Storage.
 
-    Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like. Operators and methods are
-    the functions of the same name, with the tensor as first argument.
+    Make one with `rl.tensor`, `rl.zeros`, `rl.from_numpy` and the like; `Tensor(2, 3)` has these
+    sizes, `Tensor([1, 2])` these values, both in the default dtype on cpu. Operators and methods
+    are the functions of the same name, with the tensor as first argument.
     """
 
     __slots__ = ("storage", "__weakref__")
@@ -43,7 +51,15 @@ class Tensor(History):
     __hash__ = object.__hash__
     __array_priority__ = 1000  # `array * tensor` calls our operator, not NumPy's
 
-    def __init__(self, storage: Storage, dtype: DType, layout: Layout) -> None:
+    def __init__(
+        self, storage: Any = None, dtype: Any = None, layout: Any = None, *more: int
+    ) -> None:  # fmt: skip
+        if layout.__class__ is not Layout:  # torch's constructor: sizes, or values
+            from rushlight.core.tensor.convert import of_sizes_or_values  # it imports this module
+
+            given = tuple(v for v in (storage, dtype, layout, *more) if v is not None)
+            like = of_sizes_or_values(get_default_dtype(), given)
+            storage, dtype, layout = like.storage, like.dtype, like.layout
         super().__init__(dtype, layout)
         self.storage = storage
         self.needs_grad = False
@@ -187,7 +203,7 @@ class Tensor(History):
     def __repr__(self) -> str:
         notes = []
         # An empty tensor shows no number, so its dtype is named.
-        if self.dtype is not float32 and not (
+        if self.dtype is not get_default_dtype() and not (
             self.dtype in (int64, bool_, complex64) and self.numel()
         ):
             notes.append(f"dtype={self.dtype!r}")
@@ -207,11 +223,6 @@ class Tensor(History):
         return format_tensor(values, self.shape, notes)
 
     # Dtype, device and memory.
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the elements take."""
-        return self.dtype.nbytes(self.numel())
 
     def to(
         self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
@@ -262,10 +273,6 @@ class Tensor(History):
             return self.detach()
         data = np.ascontiguousarray(await self._stored_async()).reshape(-1).view(np.uint8)
         return Tensor.from_buffer(data.copy(), self.dtype, self.shape)
-
-    def dequantize(self) -> Tensor:
-        """Quantized blocks as float32; other dtypes give the tensor itself."""
-        return ops.cast(self, float32) if self.dtype.kind == "q" else self
 
     def set_(self, source: Tensor) -> Tensor:
         """Take over the memory, shape and dtype of `source`; for leaves such as parameters."""

@@ -84,12 +84,12 @@ _States = list[tuple[Any, int, int]]
 
 
 def _states() -> _States:
-    return [(g, g.seed, g.offset) for g in (d.generator for d in instantiated())]
+    return [(g, g.key, g.offset) for g in (d.generator for d in instantiated())]
 
 
 def _restore(states: _States) -> None:
     for generator, seed, offset in states:
-        generator.seed, generator.offset = seed, offset
+        generator.key, generator.offset = seed, offset
 
 
 def checkpoint(

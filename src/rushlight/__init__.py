@@ -17,7 +17,6 @@ from rushlight import models
 from rushlight.core import (
     array_api,
     autograd,
-    cuda,
     distributions,
     fft,
     func,
@@ -35,10 +34,11 @@ from rushlight.core.backends import (
     device,
     device_async,
     devices,
+    get_default_device,
     get_linear_mode,
     get_num_threads,
     linear_mode,
-    manual_seed,
+    set_default_device,
     set_linear_mode,
     set_num_threads,
 )
@@ -55,11 +55,13 @@ from rushlight.core.basis.dtype import (
     float16,
     float32,
     float64,
+    get_default_dtype,
     int8,
     int16,
     int32,
     int64,
     promote_types,
+    set_default_dtype,
     uint8,
     uint32,
 )  # fmt: skip
@@ -83,7 +85,13 @@ from rushlight.core.io import load, save, save_gguf
 from rushlight.core.jit.function import jit, set_executable_memory
 from rushlight.core.jit.function import jit as compile
 from rushlight.core.ops.common import promoted as result_type
-from rushlight.core.tensor.convert import as_tensor, from_dlpack, tensor
+from rushlight.core.settings import *  # noqa: F403
+from rushlight.core.settings import __all__ as _settings
+from rushlight.core.settings.random import *  # noqa: F403
+from rushlight.core.settings.random import __all__ as _random
+from rushlight.core.settings.types import *  # noqa: F403
+from rushlight.core.settings.types import __all__ as _legacy
+from rushlight.core.tensor.convert import as_tensor, asarray, from_dlpack, frombuffer, tensor
 from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
@@ -99,32 +107,39 @@ from rushlight.models import audio, pipeline, quantize
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
-    nn, nn.functional, nn.init, nn.parameter, nn.utils, nn.utils.rnn, nn.utils.parametrize,
-    nn.utils.parametrizations, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
+    nn, nn.functional, nn.init, nn.modules, nn.modules.module, nn.parameter, nn.utils,
+    nn.utils.rnn, nn.utils.parametrize, nn.utils.parametrizations,
+    nn.utils.stateless, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
     autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
-    special, linalg, fft, cuda, distributions, distributions.constraints, distributions.kl,
+    special, linalg, fft, distributions, distributions.constraints, distributions.kl,
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
+for _module in (backends, cuda, mps, random):  # noqa: F405
+    _sys.modules[f"rushlight.{_module.__name__.rpartition('.')[2]}"] = _module
+for _name in ("cudnn", "mkl", "mkldnn", "openmp"):  # `import rushlight.backends.cudnn as cudnn`
+    _sys.modules[f"rushlight.backends.{_name}"] = getattr(backends, _name)  # noqa: F405
+
+dtype = DType  # torch's name of the type
+newaxis = None
 
 __all__ = [
-    "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator", "LoadError",
-    "Size", "Tensor", "array_api", "as_tensor", "audio", "autograd", "bfloat16", "bool", "can_cast",
-    "cdouble", "cfloat", "compile", "complex64", "complex128", "cuda", "debug", "device",
-    "device_async", "devices", "distributions", "double", "e", "enable_grad", "errors", "fft",
-    "finfo", "float", "float16",
-    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "func",
-    "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "inf",
-    "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
-    "manual_seed", "models", "nan",
-    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types", "quantize",
-    "result_type", "save",
-    "save_gguf", "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
-    "set_printoptions",
-    "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8", "utils", "vmap",
+    "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
+    "LoadError", "Size", "Tensor", "array_api", "as_tensor", "asarray", "audio", "autograd", "bfloat16",
+    "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128", "complex64", "debug",
+    "device", "device_async", "devices", "distributions", "double", "dtype", "e", "enable_grad",
+    "errors", "fft", "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn",
+    "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func", "get_default_device",
+    "get_default_dtype", "get_linear_mode", "get_num_threads", "get_printoptions", "half",
+    "iinfo", "inf", "inference_mode", "int", "int16", "int32", "int64", "int8",
+    "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long", "models", "nan",
+    "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types",
+    "quantize", "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
+    "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
+    "set_printoptions", "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8",
+    "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
-    *_declared,
+    *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip
 
 if not _TYPE_CHECKING:

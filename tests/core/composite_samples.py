@@ -133,6 +133,12 @@ ELSEWHERE = {
     **dict.fromkeys(("gated_delta_rule", "wkv"), "ops/test_recurrence.py"),
     **dict.fromkeys(("float_power", "float_power_"), "test_torch_names.py"),
     **dict.fromkeys(
+        """apply_ cuda data_ptr detach_ element_size fill_diagonal_ get_device is_conj
+        is_floating_point is_pinned is_same_size is_signed is_tensor map_ ndimension nelement
+        pin_memory poisson share_memory_ to_dense type""".split(),
+        "test_settings.py",
+    ),
+    **dict.fromkeys(
         (
             "bernoulli",
             "bernoulli_",

@@ -16,6 +16,7 @@ import rushlight as rl
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("nn nn.functional nn.init nn.parameter nn.utils nn.utils.parametrizations "
+           "nn.modules nn.modules.module nn.utils.stateless "
            "nn.utils.parametrize nn.utils.rnn optim optim.lr_scheduler utils utils.data autograd "
            "utils.checkpoint autograd.function autograd.functional autograd.graph special linalg "
            "fft cuda func distributions distributions.constraints distributions.kl "

@@ -116,7 +116,12 @@ def diagonal_scatter(
 
 
 def _triangle(
-    row: int, col: int, offset: int, upper: bool, dtype: DType | str, device: Device | str
+    row: int,
+    col: int,
+    offset: int,
+    upper: bool,
+    dtype: DType | str | None,
+    device: Device | str | None,
 ) -> Tensor:
     found = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
     if not found[0].size:
@@ -127,7 +132,7 @@ def _triangle(
 @public
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
-    device: Device | str = "cpu",
+    device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
     """Rows and columns (2, count) of the elements on and below a diagonal."""
     return _triangle(row, col, offset, False, dtype, device)
@@ -136,7 +141,7 @@ def tril_indices(
 @public
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | str = int64,
-    device: Device | str = "cpu",
+    device: Device | str | None = None,
 ) -> Tensor:  # fmt: skip
     """Rows and columns (2, count) of the elements on and above a diagonal."""
     return _triangle(row, col, offset, True, dtype, device)

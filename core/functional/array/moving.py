@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
-from rushlight.core.basis.dtype import DType, as_dtype, float32, float64
+from rushlight.core.basis.dtype import DType, as_dtype, float64
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import broadcast_shapes as _broadcast
 from rushlight.core.basis.layout import normalize_dim
@@ -191,18 +192,18 @@ def new_tensor(
 def scalar_tensor(
     s: float,
     *,
-    dtype: DType | str = float32,
-    device: Device | str = "cpu",
+    dtype: DType | str | None = None,
+    device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A 0-d tensor of a number."""
-    return full((), s, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full((), s, dtype=as_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
 @public
 def logspace(
-    start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | str = float32,
-    device: Device | str = "cpu", requires_grad: bool = False,
+    start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """base ** linspace(start, end, steps), as torch rounds it for integers."""
     found = as_dtype(dtype)
@@ -211,5 +212,9 @@ def logspace(
         start, end = int(start), int(end)
     wide = found if found.is_floating_point else float64
     there = device if found.is_floating_point else "cpu"
-    out = (base ** linspace(start, end, steps, dtype=wide, device=there)).to(found).to(device)
+    out = (
+        (base ** linspace(start, end, steps, dtype=wide, device=there))
+        .to(found)
+        .to(_device(device))
+    )
     return out.requires_grad_() if requires_grad else out

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.dtype import DType, as_dtype, float32
+from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import Layout
 from rushlight.core.functional.array.diagonals import diagonal
@@ -155,7 +155,9 @@ def resize_as_(x: Tensor, the_template: Tensor, *, memory_format: Any = None) ->
 PUBLIC["resize_as_"] = resize_as_
 
 
-def _strided(size: Sequence[int], stride: Sequence[int], dtype: DType | str, device: Any) -> Tensor:
+def _strided(
+    size: Sequence[int], stride: Sequence[int], dtype: DType | str | None, device: Any
+) -> Tensor:
     layout = Layout(tuple(size), tuple(stride), 0)
     memory = empty(max(layout.extent[1], 1), dtype=as_dtype(dtype), device=device)
     return as_strided(memory, size, stride)
@@ -163,8 +165,8 @@ def _strided(size: Sequence[int], stride: Sequence[int], dtype: DType | str, dev
 
 @public
 def empty_strided(
-    size: Sequence[int], stride: Sequence[int], *, dtype: DType | str = float32,
-    device: Device | str = "cpu", requires_grad: bool = False,
+    size: Sequence[int], stride: Sequence[int], *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor to write to, with these strides; it holds zeros."""
     out = _strided(size, stride, dtype, device)
@@ -183,8 +185,8 @@ def new_empty_strided(
 
 @public
 def empty_permuted(
-    size: Sequence[int], physical_layout: Sequence[int], *, dtype: DType | str = float32,
-    device: Device | str = "cpu", requires_grad: bool = False,
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor to write to, whose dims lie in memory in the order given; it holds zeros."""
     memory = empty([size[d] for d in physical_layout], dtype=dtype, device=device)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.basis.dtype import DType, as_dtype, float32
+from rushlight.core.backends import device as _device
+from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.functional.creation import of_data
 from rushlight.core.functional.fourier.parts import real
@@ -131,7 +132,8 @@ def istft(
 
 
 def _made(
-    values: Callable[[Any, int], Any], n: int, periodic: bool, dtype: DType | str, device: Any,
+    values: Callable[[Any, int], Any], n: int, periodic: bool, dtype: DType | str | None,
+    device: Any,
     requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     if n < 0:
@@ -139,7 +141,7 @@ def _made(
     last = n if periodic else n - 1
     # One element is 1 whatever the formula, as in torch.
     found = np.ones(n) if n < 2 else values(np.arange(n), last)
-    out = of_data(found, dtype="float64", device="cpu").to(as_dtype(dtype)).to(device)
+    out = of_data(found, dtype="float64", device="cpu").to(as_dtype(dtype)).to(_device(device))
     return out.requires_grad_() if requires_grad else out
 
 
@@ -153,8 +155,8 @@ def _cosines(*weights: float) -> Callable[[Any, int], Any]:
 
 @public
 def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | str = float32,
-    device: Device | str = "cpu", requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """0.5 - 0.5 cos(2 pi k / n), with n - 1 for n where not `periodic`."""
     return _made(_cosines(0.5, 0.5), window_length, periodic, dtype, device, requires_grad)
@@ -163,7 +165,8 @@ def hann_window(
 @public
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
-    dtype: DType | str = float32, device: Device | str = "cpu", requires_grad: bool = False,
+    dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """alpha - beta cos(2 pi k / n), with n - 1 for n where not `periodic`."""
     return _made(_cosines(alpha, beta), window_length, periodic, dtype, device, requires_grad)
@@ -171,8 +174,8 @@ def hamming_window(
 
 @public
 def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | str = float32,
-    device: Device | str = "cpu", requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n); n - 1 for n where not `periodic`."""
     given = _cosines(0.42, 0.5, 0.08)
@@ -181,8 +184,8 @@ def blackman_window(
 
 @public
 def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | str = float32,
-    device: Device | str = "cpu", requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: DType | str | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A triangle from 0 over 1 in the middle, at n / 2, or (n - 1) / 2 where not `periodic`."""
     return _made(lambda k, last: 1 - np.abs(2 * k / last - 1), window_length, periodic, dtype,
@@ -192,7 +195,8 @@ def bartlett_window(
 @public
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *,
-    dtype: DType | str = float32, device: Device | str = "cpu", requires_grad: bool = False,
+    dtype: DType | str | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta), with n - 1 for n where not `periodic`."""
     return _made(

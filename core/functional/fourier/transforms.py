@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.basis.dtype import DType, complex_of, float32
+from rushlight.core.basis.dtype import DType, complex_of
 from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.fourier.parts import real
@@ -235,7 +235,7 @@ def ihfft2(x: Tensor, s: Dims = None, dim: Any = (-2, -1), norm: str | None = No
 
 @declared()
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: DType | str = float32, device: Device | str = "cpu"
+    n: int, d: float = 1.0, *, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """The frequencies of `fft` of n elements with distance d: 0, 1, ..., -1 over n * d."""
     found = arange(n, device=device)
@@ -244,7 +244,7 @@ def fftfreq(
 
 @declared()
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: DType | str = float32, device: Device | str = "cpu"
+    n: int, d: float = 1.0, *, dtype: DType | str | None = None, device: Device | str | None = None
 ) -> Tensor:
     """The frequencies of `rfft` of n elements: 0 to n // 2 over n * d."""
     return arange(n // 2 + 1, device=device).to(dtype) * (1 / (n * d))

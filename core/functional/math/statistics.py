@@ -11,7 +11,7 @@ from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.picking import sort
 from rushlight.core.functional.reductions import mean, std, var
 from rushlight.core.ops.binary import where
-from rushlight.core.ops.common import TensorLike, is_tensor
+from rushlight.core.ops.common import TensorLike, floating, is_tensor
 from rushlight.core.ops.creation import full, zeros
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.reduce import Dims, ValuesIndices, amax, amin, sum
@@ -230,7 +230,7 @@ def cov(
     """Covariances of the rows of x (variables, observations)."""
     if x.ndim > 2:
         raise ShapeError(f"cov: x is {x.shape}; it must have at most 2 dims")
-    x = x if x.dtype.is_floating_point else x.to("float32")
+    x = floating("cov", x)
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None and given.shape != rows.shape[1:]:

@@ -172,6 +172,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, zero))
 
 
+@public
 @network
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and zero where |x| <= lambd."""
@@ -240,6 +241,7 @@ def pairwise_distance(
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
+@public
 @network
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1 W_k x2 + b_k for each k: (..., n), (..., m), (k, n, m) -> (..., k)."""
@@ -286,6 +288,7 @@ def scaled_dot_product_attention(
     return (dropout(weights, dropout_p) if dropout_p else weights) @ value
 
 
+@public
 @network
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances of all pairs of rows i < j of (n, m): (n (n - 1) / 2,)."""

@@ -95,8 +95,8 @@ def _is_plain(x: Tensor, rows: list[tuple[int, ...]]) -> bool:
 
 
 def _maxima(x: Tensor, rows: list[tuple[int, ...]]) -> Tensor:
-    """The largest of each window, dim by dim, over views of x."""
-    for dim, (k, s, _, d, out, _) in reversed(list(enumerate(rows, x.ndim - len(rows)))):
+    """The largest of each window, dim by dim, over views of x; the last dim last, by strides."""
+    for dim, (k, s, _, d, out, _) in enumerate(rows, x.ndim - len(rows)):
         lead = (slice(None),) * dim
         parts = [x[(*lead, slice(t * d, t * d + (out - 1) * s + 1, s))] for t in range(k)]
         x = reduce(maximum, parts)

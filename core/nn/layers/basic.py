@@ -24,9 +24,9 @@ class _Inplace(Module):
 class ReLU(_Inplace):
     """max(x, 0)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return done(x, ops.relu(x), self.inplace)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input."""
+        return done(input, ops.relu(input), self.inplace)
 
 
 class GELU(Module):
@@ -35,9 +35,9 @@ class GELU(Module):
     def __init__(self, approximate: str = "none") -> None:
         self.approximate = approximate
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return ops.gelu(x, self.approximate)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input."""
+        return ops.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
         """The formula."""
@@ -47,25 +47,25 @@ class GELU(Module):
 class SiLU(_Inplace):
     """x * sigmoid(x)."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return done(x, ops.silu(x), self.inplace)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input."""
+        return done(input, ops.silu(input), self.inplace)
 
 
 class Tanh(Module):
     """Hyperbolic tangent."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return ops.tanh(x)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input."""
+        return ops.tanh(input)
 
 
 class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return ops.sigmoid(x)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input."""
+        return ops.sigmoid(input)
 
 
 class Softmax(Module):
@@ -74,9 +74,9 @@ class Softmax(Module):
     def __init__(self, dim: int | None = None) -> None:
         self.dim = dim
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x."""
-        return ops.softmax(x, self.dim)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input."""
+        return ops.softmax(input, self.dim)
 
     def extra_repr(self) -> str:
         """The dim."""
@@ -91,9 +91,9 @@ class Dropout(Module):
             raise ValueError(f"Dropout: p is {p}; it must be from 0 to 1")
         self.p, self.inplace = p, inplace
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Same shape as x; x itself in eval mode."""
-        return done(x, dropout(x, self.p, self.training), self.inplace)
+    def forward(self, input: Tensor) -> Tensor:
+        """Same shape as input; input itself in eval mode."""
+        return done(input, dropout(input, self.p, self.training), self.inplace)
 
     def extra_repr(self) -> str:
         """The probability."""
@@ -106,9 +106,9 @@ class Identity(Module):
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x itself."""
-        return x
+    def forward(self, input: Tensor) -> Tensor:
+        """input itself."""
+        return input
 
 
 class Flatten(Module):
@@ -117,9 +117,9 @@ class Flatten(Module):
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
 
-    def forward(self, x: Tensor) -> Tensor:
-        """A view of x if its layout allows, else a copy."""
-        return flatten(x, self.start_dim, self.end_dim)
+    def forward(self, input: Tensor) -> Tensor:
+        """A view of input if its layout allows, else a copy."""
+        return flatten(input, self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         """The dims."""

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.functional.pieces import stack
 from rushlight.core.nn.module import Module, layers_on
-from rushlight.core.nn.utils import parametrizations, parametrize, prune, rnn
+from rushlight.core.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from rushlight.core.nn.utils.fusion import (
     fuse_conv_bn_eval,
     fuse_conv_bn_weights,
@@ -30,7 +30,7 @@ __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
     "get_total_norm", "parameters_to_vector", "parametrizations", "parametrize", "prune",
     "remove_spectral_norm",
-    "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "vector_to_parameters",
+    "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.core.nn.modules import module as every
 from rushlight.core.tools.testing import assert_close
 
 
@@ -135,3 +136,75 @@ def test_embedding_options(device: str) -> None:
     assert_close(table.weight.grad.sum(1), [0, 3, 3, 0, 0], "several")
     fixed = nn.Embedding.from_pretrained(rl.ones(2, 3, device=device))
     assert not fixed.weight.requires_grad and fixed.weight.tolist() == [[1.0] * 3] * 2
+
+
+def test_hooks_of_all_modules_run_before_each_ones_own(device: str) -> None:
+    seen: list[str] = []
+    net = nn.Sequential(nn.Linear(2, 3, device=device), nn.ReLU())
+    net[0].register_forward_hook(lambda m, args, out: seen.append("own"))
+    x = rl.ones(4, 2, device=device)
+    note = lambda m, *rest: seen.append(type(m).__name__)  # noqa: E731
+    with every.register_module_forward_hook(note):
+        net(x)
+    assert seen == ["Linear", "own", "ReLU", "Sequential"]
+    seen.clear()
+    plain = net[1](x).detach()
+    with every.register_module_forward_pre_hook(lambda m, args: (args[0] + 1,)):
+        assert_close(net[1](x), (plain + 1).numpy())
+    assert_close(net[1](x), plain.numpy())
+    with every.register_module_forward_hook(lambda m, a, kw, out: kw, with_kwargs=True):
+        assert net[1](input=x) == {"input": x}
+
+
+def test_backward_hooks_of_all_modules(device: str) -> None:
+    seen: list[str] = []
+    net = nn.Sequential(nn.Linear(2, 3, device=device), nn.ReLU())
+    first = every.register_module_full_backward_pre_hook(
+        lambda m, grads: seen.append(f"before {type(m).__name__}")
+    )
+    second = every.register_module_full_backward_hook(
+        lambda m, inputs, outputs: seen.append(type(m).__name__)
+    )
+    x = rl.ones(4, 2, device=device).requires_grad_()
+    net(x).sum().backward()
+    assert seen == ["before Sequential", "before ReLU", "ReLU", "before Linear", "Linear",
+                    "Sequential"]  # fmt: skip
+    first.remove()
+    second.remove()
+    net(x).sum().backward()
+    assert len(seen) == 6
+
+
+def test_hooks_of_all_modules_see_what_is_registered() -> None:
+    seen: list[str] = []
+    note = lambda m, name, value: seen.append(f"{type(m).__name__}.{name}")  # noqa: E731
+    kinds = ("parameter", "buffer", "module")
+    names = [f"register_module_{kind}_registration_hook" for kind in kinds]
+    handles = [getattr(every, name)(note) for name in names]
+    nn.Sequential(nn.BatchNorm1d(2))
+    for handle in handles:
+        handle.remove()
+    nn.Sequential(nn.BatchNorm1d(2))
+    assert seen == [f"BatchNorm1d.{n}" for n in
+                    ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+                    ] + ["Sequential.0"]  # fmt: skip
+    with every.register_module_parameter_registration_hook(lambda m, n, p: nn.Parameter(p * 0)):
+        layer = nn.Linear(1, 1)
+        layer.weight = nn.Parameter(rl.ones(1, 1))
+    assert layer.weight.item() == 0
+
+
+def test_a_captured_function_calls_a_hook_that_came_later(device: str) -> None:
+    layer = nn.Linear(2, 2, device=device)
+    calls: list[nn.Module] = []
+
+    def doubled(module: nn.Module, args: Any, out: rl.Tensor) -> rl.Tensor:
+        calls.append(module)
+        return out * 2
+
+    run, x = rl.jit(layer), rl.ones(1, 2, device=device)
+    plain = run(x).detach().numpy()
+    with every.register_module_forward_hook(doubled):
+        assert_close(run(x).detach(), plain * 2)
+    assert calls and calls[0] is layer
+    assert_close(run(x).detach(), plain)

@@ -137,7 +137,7 @@ def test_a_class_out_of_range_is_named(device: str) -> None:
         ("F.group_norm(x, 2)", r"2 groups do not divide dim 1 of \(2, 3\)"),
         ("nn.GroupNorm(2, 3)", r"2 groups do not divide 3"),
         ("nn.GroupNorm(2, 4)(x)", r"x is \(2, 3\); it must have 4 channels"),
-        ("nn.BatchNorm2d(3)(x)", r"BatchNorm2d: x is \(2, 3\); it must have 4 dims"),
+        ("nn.BatchNorm2d(3)(x)", r"BatchNorm2d: input is \(2, 3\); it must have 4 dims"),
         ("nn.BatchNorm1d(4)(x)", r"BatchNorm1d: x is \(2, 3\); it must have 4 channels"),
         ("F.batch_norm(x[:1], None, None, training=True)", r"\(1, 3\) gives one value per channel"),
         ("F.batch_norm(x, None, None)", r"running values are missing"),

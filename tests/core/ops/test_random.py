@@ -82,7 +82,7 @@ def test_the_offset_advances_by_whole_blocks(device: str, draw, blocks: int) -> 
     rl.manual_seed(0)
     generator = rl.device(device).generator
     draw(device)
-    assert (generator.seed, generator.offset) == (0, blocks)
+    assert (generator.key, generator.offset) == (0, blocks)
 
 
 def test_seeds(device: str) -> None:
@@ -94,7 +94,7 @@ def test_seeds(device: str) -> None:
     rl.manual_seed(4)
     assert rl.rand(8, device=device).tolist() != a.tolist()
     rl.manual_seed(-1)
-    assert rl.device(device).generator.seed == 2**64 - 1
+    assert rl.device(device).generator.key == 2**64 - 1
     own = rl.Generator(3)
     assert rl.rand(8, device=device, generator=own).tolist() == a.tolist()
     assert rl.rand(8, device=device, generator=own).tolist() == b.tolist()

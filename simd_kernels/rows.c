@@ -1,0 +1,74 @@
+// The inner loops of reductions: sums and extremes of rows, and of columns row by row.
+
+enum { SUM, MAX, MIN };
+
+// The larger or the smaller one; NaN if either is NaN.
+RL_INLINE vf vextreme(vf a, vf b, int kind) {
+    vi wins = (kind == MAX ? (vi)(a > b) : (vi)(a < b)) | (vi)(a != a);
+    return vselect(wins & (vi)(b == b), a, b);
+}
+
+static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
+    vf found = vsplat(best), other = found, third = found, fourth = found;
+    int64_t i = 0;
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        found = vextreme(vload(x + i), found, kind);
+        other = vextreme(vload(x + i + VF), other, kind);
+        third = vextreme(vload(x + i + 2 * VF), third, kind);
+        fourth = vextreme(vload(x + i + 3 * VF), fourth, kind);
+    }
+    found = vextreme(vextreme(third, fourth, kind), found, kind);
+    for (; i < n; i += VF)
+        found = vextreme(vkeep(row_load(x + i, n - i), n - i, best), found, kind);
+    found = vextreme(other, found, kind);
+    for (int i = 1; i < VF; i++) {
+        float a = found[0], b = found[i];
+        if (b != b || (kind == MAX ? b > a : b < a)) found[0] = b;
+    }
+    return found[0];
+}
+
+// The sum of n floats: blocks in float, their sums in double.
+static RL_APART double row_total(const float *x, int64_t n) {
+    double total = 0;
+    for (int64_t s = 0; s < n; s += BLOCK) {
+        vf sum[4] = {{0}};
+        int64_t stop = rl_min(n, s + BLOCK), i = s;
+        for (; i + 4 * VF <= stop; i += 4 * VF)
+            for (int k = 0; k < 4; k++) sum[k] += vload(x + i + k * VF);
+        for (; i < stop; i += VF) sum[0] += row_load(x + i, stop - i);
+        total += vsum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    }
+    return total;
+}
+
+// best[j] = best[j] combined with x[j]; best has room for whole vectors.
+static RL_APART void combine_row(float *best, const float *x, int64_t n, int kind) {
+    int64_t j = 0;
+    if (kind == SUM)
+        for (; j + VF <= n; j += VF) vstore(best + j, vload(best + j) + vload(x + j));
+    for (; j < n; j += VF) {
+        vf a = row_load(x + j, n - j), b = vload(best + j);
+        vstore(best + j, kind == SUM ? a + b : vextreme(a, b, kind));
+    }
+}
+
+// best[j] plus four rows, `step` apart, at j.
+static RL_APART void add_four_rows(float *best, const float *r, int64_t step, int64_t n) {
+    int64_t j = 0;
+    for (; j + VF <= n; j += VF) {
+        vf a = vload(r + j) + vload(r + step + j);
+        vf b = vload(r + 2 * step + j) + vload(r + 3 * step + j);
+        vstore(best + j, vload(best + j) + (a + b));
+    }
+    for (; j < n; j++)
+        best[j] += (fload(r + j) + fload(r + step + j)) +
+                   (fload(r + 2 * step + j) + fload(r + 3 * step + j));
+}
+
+// The sum or extreme of each of `rows` rows, `step` apart, of n floats.
+static RL_APART void reduce_rows(float *out, const float *x, int64_t step, int64_t rows, int64_t n,
+                                 int kind) {
+    for (int64_t i = 0; i < rows; i++, x += step)
+        fstore(out + i, kind == SUM ? (float)row_total(x, n) : extreme_of(x, n, kind, fload(x)));
+}
