@@ -201,7 +201,7 @@ static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, 
         for (int64_t i = 0; i < n; i += VF) {                                                      \
             vf a = vload(pu + i), b = vload(pv + i);                                               \
             (void)b;                                                                               \
-            vbstore(o + i, __builtin_convertvector((vi)(expr) & 1, vbytes));                           \
+            vbstore(o + i, __builtin_convertvector((vi)(expr) & 1, vbytes));                       \
         }                                                                                          \
     }
 #define EACH(prefix, name, in, out_type, expr)                                                     \

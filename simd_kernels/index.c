@@ -201,7 +201,8 @@ static int k_index_add(const rl_call *c) {
             for (int64_t run = 0; run < w.outer; run++, walk_on(&w, &p)) {
                 float *o = to + p.at[0];
                 const float *f = from + p.at[1];
-                if (w.step[0] == 1 && w.step[1] == 1) map_floats(f_add, (uint8_t *)o, 4, (uint8_t *)o, (uint8_t *)f, w.inner);
+                if (w.step[0] == 1 && w.step[1] == 1)
+                    map_floats(f_add, (uint8_t *)o, 4, (uint8_t *)o, (uint8_t *)f, w.inner);
                 else
                     RL_SMALL_LOOP for (int64_t i = 0; i < w.inner; i++)
                         add_one(o + i * w.step[0], f + i * w.step[1]);

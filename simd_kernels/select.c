@@ -16,7 +16,7 @@ typedef struct {
         const type *a = (const type *)data[2], *b = (const type *)data[3];                         \
         const uint8_t *condition = data[1];                                                        \
         RL_SMALL_LOOP for (int64_t i = 0; i < n; i++)                                              \
-            SELECT_ONE(i * s[0], i * s[1], i * s[2], i * s[3]);                                \
+            SELECT_ONE(i * s[0], i * s[1], i * s[2], i * s[3]);                                    \
     } while (0)
 
 // Words of 32 bits beside each other, or one word for all in place of the first or second choice.

@@ -92,17 +92,18 @@ def _samples(head: bytes, body: memoryview, name: str) -> tuple[npt.NDArray[Any]
         )
     count = len(body) // block  # a file that ends early holds fewer
     data = bytes(body[: count * block])
+    values: npt.NDArray[Any]
     if code == _FLOAT:
         values = np.frombuffer(data, f"<f{width}").astype(np.float32)
     elif bits == 8:
-        values = (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
+        values = (np.frombuffer(data, np.uint8).astype(np.float32) - np.float32(128)) / 128
     elif bits == 24:
         three = np.frombuffer(data, np.uint8).reshape(-1, 3)
         wide = np.zeros((len(three), 4), np.uint8)
         wide[:, 1:] = three
         values = wide.view("<i4")[:, 0].astype(np.float32) / 2**31
     else:
-        values = np.frombuffer(data, f"<i{width}").astype(np.float32) / 2.0 ** (bits - 1)
+        values = np.frombuffer(data, f"<i{width}").astype(np.float32) / np.float32(2 ** (bits - 1))
     return values.reshape(count, channels), rate
 
 

@@ -27,8 +27,8 @@ def mel_filters(count: int, n_fft: int, rate: int) -> npt.NDArray[np.float64]:
     at = np.linspace(0, rate / 2, n_fft // 2 + 1)
     low, top, high = hz[:-2, None], hz[1:-1, None], hz[2:, None]
     rising, falling = (at - low) / (top - low), (high - at) / (high - top)
-    found: npt.NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling))
-    return found * 2 / (high - low)
+    found: npt.NDArray[np.float64] = np.maximum(0, np.minimum(rising, falling)) * 2 / (high - low)
+    return found
 
 
 class LogMel:
@@ -58,11 +58,11 @@ class LogMel:
                 f"LogMel: samples are {samples.shape}; they must be one dim of more than "
                 f"{self.n_fft // 2}"
             )
-        held = self._held.get(samples.device)
-        if held is None:
-            held = tuple(tensor(a, device=samples.device) for a in (self._waves, self._filters))  # type: ignore[assignment]
-            self._held[samples.device] = held  # type: ignore[assignment]
-        waves, filters = held  # type: ignore[misc]
+        device = samples.device
+        if device not in self._held:
+            waves, filters = (tensor(a, device=device) for a in (self._waves, self._filters))
+            self._held[device] = waves, filters
+        waves, filters = self._held[device]
         half = self.n_fft // 2
         padded = pad(samples.reshape(1, 1, -1), (half, half), "reflect").reshape(-1)
         frames = padded.unfold(0, self.n_fft, self.hop)[: len(samples) // self.hop]
@@ -71,4 +71,5 @@ class LogMel:
         powers = parts[:, :bins] + parts[:, bins:]
         logs = (powers @ filters).clamp(min=1e-10).log10()
         logs = logs.maximum(logs.max() - 8.0)
-        return ((logs + 4.0) / 4.0).T.contiguous()
+        found: Tensor = ((logs + 4.0) / 4.0).T.contiguous()
+        return found

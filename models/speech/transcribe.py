@@ -12,6 +12,7 @@ from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.audio.mel import LogMel
+from rushlight.models.generation.search.run import Draw
 from rushlight.models.generation.steps import Token
 from rushlight.models.speech import words as timing
 from rushlight.models.speech.rules import Rules
@@ -35,7 +36,7 @@ class Transcriber:
         self.mel = LogMel(model.mels)
         self.decoder = Decoder(model)
         self.rules = Rules(model.tokens)
-        self.draw = np.random.default_rng(options["seed"])
+        self.draw = Draw(options["seed"])
         self.language: str | None = options["language"]
 
     def run(self, samples: npt.NDArray[np.float32]) -> Run:
@@ -61,7 +62,7 @@ class Transcriber:
                 text += one.pop("tokens")
                 one.pop("logs")
                 segments.append(one)
-                yield Token(-1, one["text"], one["probability"], None)
+                yield Token(-1, one["text"], one["probability"])
             at += max(ahead, 1)
             yield Progress("transcribe", min(at, total), total)
         return {
@@ -179,12 +180,12 @@ class Transcriber:
         for word in found:
             word["start"] += at / 100
             word["end"] += at / 100
-        rest = iter(found)
+        rest = list(found)
         for one in segments:
-            held = ""
-            while len(held) < len(one["text"]) and (word := next(rest, None)):
-                one["words"].append(word)
-                held += word["word"]
+            held = 0
+            while held < len(one["text"]) and rest:
+                one["words"].append(rest.pop(0))
+                held += len(one["words"][-1]["word"])
             if one["words"]:
                 one["start"] = one["words"][0]["start"]
                 one["end"] = max(one["words"][-1]["end"], one["start"] + STEP)

@@ -11,6 +11,7 @@ import numpy as np
 
 from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.search.run import Draw
 from rushlight.models.speech.rules import Rules
 from rushlight.models.tasks.record import Run
 
@@ -45,7 +46,7 @@ class Decoder:
 
     def run(
         self, states: Tensor, before: Sequence[int], prompt: Sequence[int], rules: Rules,
-        temperature: float, draw: np.random.Generator, most: int,
+        temperature: float, draw: Draw, most: int,
     ) -> Run:  # fmt: skip
         """Steps of decoding; returns `Decoded`. Tokens are drawn where temperature is not 0.
 
@@ -60,13 +61,16 @@ class Decoder:
         if t.nospeech is not None:
             shifted = np.exp(first[0] - first[0].max())
             quiet = float(shifted[t.nospeech] / shifted.sum())
-        row, tokens, logs = first[1], [], []
+        row = first[1]
+        tokens: list[int] = []
+        logs: list[float] = []
         most = min(most, model.context_length - len(ids) - 1)
         while True:
             allowed = rules.allowed(row, tokens)
             if temperature > 0:
                 scaled = np.exp((allowed - allowed.max()) / temperature)
-                token = int(draw.choice(len(scaled), p=scaled / scaled.sum()))
+                sums = np.cumsum(scaled)
+                token = int(np.searchsorted(sums, draw.uniform(1, 1)[0, 0] * sums[-1], "right"))
             else:
                 token = int(allowed.argmax())
             logs.append(float(allowed[token]))

@@ -58,7 +58,7 @@ def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptio
     pad = o.pad_token_id or 0
     try:
         session.begin(model, rows, pad, o.linear)
-        draw = _Draw(o.seed or 0)
+        draw = Draw(o.seed or 0)
         if o.num_beams > 1:
             return (yield from _by_beams(model, session, len(rows), first, rules, draw))
         found = yield from _one_by_one(model, session, first, rules, draw, pad)
@@ -68,7 +68,7 @@ def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptio
             model._decoding = session
 
 
-class _Draw:
+class Draw:
     """Random numbers of a seed, made on the host."""
 
     def __init__(self, seed: int) -> None:
@@ -88,7 +88,7 @@ class _Draw:
 
 def _by_beams(
     model: Seq2SeqLM, session: DecodingSession, batch: int, first: list[int], rules: Rules,
-    draw: _Draw,
+    draw: Draw,
 ) -> SearchSteps:  # fmt: skip
     o = rules.o
     beams = Beams(batch, first, rules.limit, o, draw.gumbel if o.do_sample else None)
@@ -104,7 +104,7 @@ def _by_beams(
 
 
 def _one_by_one(
-    model: Seq2SeqLM, session: DecodingSession, first: list[int], rules: Rules, draw: _Draw,
+    model: Seq2SeqLM, session: DecodingSession, first: list[int], rules: Rules, draw: Draw,
     pad: int,
 ) -> Steps[Token | Readback[Any], Any, list[Found]]:  # fmt: skip
     o, count = rules.o, len(rules.sources)
