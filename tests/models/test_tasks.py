@@ -153,7 +153,7 @@ def test_arguments_of_pipelines(encoder: Any, writer: Any) -> None:
         (lambda e, w: rl.pipeline("feature-extraction", w), ValueError,
          "^llama serves text-generation, chat; feature-extraction is not supported$"),
         (lambda e, w: rl.pipeline("txt-generation", w), ValueError,
-         "'txt-generation' is not supported; did you mean 'text-generation'[?] supported: automatic"),
+         "'txt-generation' is not supported; did you mean 'text-generation'[?] supported: auto"),
         (lambda e, w: rl.pipeline(), ValueError, "model is missing"),
         (lambda e, w: rl.pipeline(model=e, device="cpu"), ValueError, "not to a loaded model"),
         (lambda e, w: rl.pipeline(model=e, batchsize=2), TypeError,
