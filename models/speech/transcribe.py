@@ -38,6 +38,7 @@ class Transcriber:
         self.rules = Rules(model.tokens)
         self.draw = Draw(options["seed"])
         self.language: str | None = options["language"]
+        self.spoken = 0.0  # until when there was speech
 
     def run(self, samples: npt.NDArray[np.float32]) -> Run:
         """Steps over samples (n,) at 16 kHz: progress, a token per segment; the result at the end.
@@ -174,9 +175,8 @@ class Transcriber:
                 0, :, len(lead) - 1 : -1
             ]
         values = np.asarray((yield weights.readback()))
-        found = timing.bounded(timing.timed(
-            self.model.tokenizer, tokens, logs, values, size // 2, self.language
-        ))  # fmt: skip
+        single = timing.timed(self.model.tokenizer, tokens, logs, values, size // 2, self.language)
+        usual, found = timing.usual_length(single), timing.joined(single)
         for word in found:
             word["start"] += at / 100
             word["end"] += at / 100
@@ -187,8 +187,9 @@ class Transcriber:
                 one["words"].append(rest.pop(0))
                 held += len(one["words"][-1]["word"])
             if one["words"]:
-                one["start"] = one["words"][0]["start"]
-                one["end"] = max(one["words"][-1]["end"], one["start"] + STEP)
+                timing.fit(one, usual, self.spoken)
+                one["end"] = max(one["end"], one["start"] + STEP)
+                self.spoken = one["end"]
         if ahead < size and found and found[-1]["end"] > at / 100:
             return min(size, max(1, round(found[-1]["end"] * 100) - at))
         return ahead

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float64]
 FRAME = 0.02  # seconds of an encoder's frame
+_ENDS = ".。!！?？"
 _BEFORE, _AFTER = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"
 _SPACELESS = {"zh", "ja", "th", "lo", "my", "yue"}
 
@@ -97,7 +99,7 @@ def timed(
     """Words with start, end (seconds) and probability, of text tokens and their attention.
 
     weights: (heads, tokens + 1, all frames), the last row that of the end. Marks of punctuation
-    belong to the words beside them.
+    are words here: `joined` makes them part of the words beside them.
     """
     if not tokens or frames < 1:
         return []
@@ -113,10 +115,10 @@ def timed(
             "probability": float(np.exp(np.mean(np.asarray(logs[at:stop])))),
         })  # fmt: skip
         at = stop
-    return _joined(found)
+    return bounded(found)
 
 
-def _joined(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def joined(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Marks joined to the next word or to the one before, without their times."""
     out: list[dict[str, Any]] = []
     lead = ""
@@ -134,15 +136,46 @@ def _joined(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def bounded(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Words whose lengths are at most twice the median (0.7 s at most): pauses are no speech."""
+def usual_length(words: Sequence[Mapping[str, Any]]) -> float:
+    """The median length of words, at most 0.7 s; 0 without any."""
     lengths = [w["end"] - w["start"] for w in words if w["end"] > w["start"]]
-    most = 2 * min(0.7, float(np.median(lengths))) if lengths else 0.0
-    for i, word in enumerate(words):
+    return min(0.7, float(np.median(lengths))) if lengths else 0.0
+
+
+def bounded(words: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Marks that end a sentence, and words after one, last at most twice the usual: not a pause."""
+    most = 2 * usual_length(words)
+    for before, word in pairwise(words):
         if word["end"] - word["start"] <= most:
             continue
-        if i and word["word"].rstrip()[-1:] not in ".。!！?？":
-            word["start"] = max(word["start"], word["end"] - most)
-        else:
+        if word["word"] in _ENDS:
             word["end"] = word["start"] + most
+        elif before["word"] in _ENDS:
+            word["start"] = word["end"] - most
     return words
+
+
+def fit(segment: dict[str, Any], usual: float, spoken: float) -> None:
+    """Let a segment and its words agree on where it begins and ends, after speech until `spoken`.
+
+    A first word that reaches back into a pause is shortened. A timestamp that the model wrote
+    overrules the words where they differ by over half a second.
+    """
+    words, most = segment["words"], 2 * usual
+    first, last = words[0], words[-1]
+    long = first["end"] - first["start"] > most or (
+        len(words) > 1 and words[1]["end"] - first["start"] > 2 * most
+    )
+    if first["end"] - spoken > 4 * usual and long:
+        if len(words) > 1 and words[1]["end"] - words[1]["start"] > most:
+            edge = max(words[1]["end"] / 2, words[1]["end"] - most)
+            first["end"] = words[1]["start"] = edge
+        first["start"] = max(0.0, first["end"] - most)
+    if first["start"] + 0.5 < segment["start"] < first["end"]:
+        first["start"] = max(0.0, min(first["end"] - usual, segment["start"]))
+    else:
+        segment["start"] = first["start"]
+    if last["start"] < segment["end"] < last["end"] - 0.5:
+        last["end"] = max(last["start"] + usual, segment["end"])
+    else:
+        segment["end"] = last["end"]

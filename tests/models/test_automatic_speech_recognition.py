@@ -99,6 +99,7 @@ def test_words_have_the_times_of_their_attention() -> None:
     for row in range(len(tokens) + 1):
         weights[:, row, 6 * row : 6 * row + 6] = 1
     found = words.timed(Letters(), tokens, [-0.1] * 7, weights, 48, "en")
+    found = words.joined(found)
     assert [w["word"] for w in found] == [" ab,", " c", " (d)"]
     starts = [0.0, 18 * 0.02, 24 * 0.02]
     np.testing.assert_allclose([w["start"] for w in found], starts, atol=0.03)
@@ -107,16 +108,30 @@ def test_words_have_the_times_of_their_attention() -> None:
     assert words.split(Letters(), [0, 1, 7, 8], "zh") == [[0], [1], [7, 8]]
 
 
-def test_a_word_does_not_last_through_a_pause() -> None:
-    given = [
-        {"word": " a", "start": 0.0, "end": 0.2},
-        {"word": " b", "start": 0.2, "end": 0.4},
-        {"word": " c", "start": 0.4, "end": 5.0},
-        {"word": " d.", "start": 5.0, "end": 9.0},
-    ]
-    found = words.bounded([dict(w) for w in given])  # the median is 0.2 or 4.0: 0.7 s at most
-    assert all(w["end"] - w["start"] <= 1.4 + 1e-9 for w in found)
-    np.testing.assert_allclose([found[2]["start"], found[3]["end"]], [3.6, 6.4])
+def word(text: str, start: float, end: float) -> dict[str, Any]:
+    return {"word": text, "start": start, "end": end}
+
+
+def test_marks_and_the_words_after_them_do_not_last_through_a_pause() -> None:
+    given = [word(" a", 0, 0.2), word(" b", 0.2, 1.4), word(".", 1.4, 4), word(" c", 4, 6),
+             word(" d", 6, 6.2)]  # fmt: skip
+    assert words.usual_length(given) == 0.7  # the median is 1.2
+    assert words.usual_length([]) == 0
+    found = words.bounded([dict(w) for w in given])
+    np.testing.assert_allclose([(w["start"], w["end"]) for w in found],
+                               [(0, 0.2), (0.2, 1.4), (1.4, 2.8), (4.6, 6), (6, 6.2)])  # fmt: skip
+
+
+def test_segments_and_their_words_agree() -> None:
+    one = {"start": 0.0, "end": 9.0, "words": [word(" a", 3, 8), word(" b", 8, 8.4)]}
+    words.fit(one, 0.3, 1.0)  # the first word begins in the pause before
+    np.testing.assert_allclose(
+        [one["start"], one["words"][0]["start"], one["end"]], [7.4, 7.4, 8.4]
+    )
+    one = {"start": 5.0, "end": 7.0, "words": [word(" a", 4, 5.4), word(" b", 6, 8)]}
+    words.fit(one, 0.5, 4.0)  # the model's own timestamps are over half a second off
+    np.testing.assert_allclose([one["words"][0]["start"], one["words"][1]["end"]], [4.9, 7.0])
+    assert (one["start"], one["end"]) == (5.0, 7.0)
 
 
 RESULT: dict[str, Any] = {
