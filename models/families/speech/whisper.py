@@ -41,7 +41,6 @@ class Config:
     is_encoder_decoder: bool = True
     scale_embedding: bool = False  # which transformers does not multiply by either
     # Of training, of classification, and of what follows the model.
-    init_std: float = 0.02
     apply_spec_augment: bool = False
     mask_time_prob: float = 0.0
     mask_time_length: int = 10
