@@ -22,7 +22,8 @@ from rushlight.models.tasks.record import Progress, Run
 RATE, HOP, WINDOW = 16000, 160, 3000  # samples a second; samples of a frame; frames of a window
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 STEP = timing.FRAME
-SILENT = 0.9  # a window whose probability of no speech is larger has no text
+# A window whose probability of no speech is over this has no text that is less likely than that.
+SILENT, DOUBTFUL = 0.9, -0.5
 
 
 class Transcriber:
@@ -60,8 +61,10 @@ class Transcriber:
             if not self.options["condition"] or decoded.temperature > 0.5:
                 text = []
             for one in found:
-                text += one.pop("tokens")
-                one.pop("logs")
+                text += one.pop("context")  # with its timestamps, or later windows have none
+                del one["tokens"], one["logs"]
+                for part in (one, *one["words"]):
+                    part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
                 segments.append(one)
                 yield Token(-1, one["text"], one["probability"])
             at += max(ahead, 1)
@@ -109,23 +112,26 @@ class Transcriber:
         o = self.options
         prompt = self.tokens.prompt(self.language, o["task"])
         given = o["temperature"]
-        found: Decoded | None = None
+        tried: list[Decoded] = []
         for temperature in TEMPERATURES if given is None else (given,):
             found = yield from self.decoder.run(
                 states, before, prompt, self.rules, temperature, self.draw,
                 self.model.context_length // 2,
             )  # fmt: skip
+            tried.append(found)
             silent = found.no_speech > o["no_speech_threshold"]
             unlikely = found.average < o["logprob_threshold"]
             if found.compression <= o["compression_threshold"] and (silent or not unlikely):
-                break
-        return found
+                return found
+        # None is to be believed: the likeliest that does not repeat itself.
+        plain = [d for d in tried if d.compression <= o["compression_threshold"]]
+        return max(plain or tried, key=lambda d: d.average)
 
     def _cut(self, d: Decoded, at: int, size: int) -> tuple[list[dict[str, Any]], int]:
         """The segments of a window, and how many frames later the next one begins."""
         o, begin = self.options, self.tokens.timestamp_begin
-        unlikely = d.average < o["logprob_threshold"]
-        if d.no_speech > SILENT or (d.no_speech > o["no_speech_threshold"] and unlikely):
+        quiet = d.no_speech > o["no_speech_threshold"] and d.average < o["logprob_threshold"]
+        if quiet or (d.no_speech > SILENT and d.average < DOUBTFUL):
             return [], size
         if d.compression > o["compression_threshold"] and d.temperature:
             return [], size  # it repeats itself at every temperature
@@ -159,7 +165,8 @@ class Transcriber:
         segments.append({
             "start": at / 100 + low, "end": at / 100 + high, "text": text,
             "probability": float(np.exp(d.average)), "no_speech": d.no_speech, "words": [],
-            "tokens": [d.tokens[i] for i in kept], "logs": [d.logs[i] for i in kept],
+            "context": d.tokens[start:stop], "tokens": [d.tokens[i] for i in kept],
+            "logs": [d.logs[i] for i in kept],
         })  # fmt: skip
 
     def _words(
@@ -171,11 +178,12 @@ class Transcriber:
         lead = self.tokens.prompt(self.language, self.options["task"], timestamps=False)
         ids = [*lead, *tokens, self.tokens.endoftext]
         with no_grad():
-            weights = self.model.cross_attention(states, tensor([ids], device=self.model.device))[
-                0, :, len(lead) - 1 : -1
-            ]
+            given = tensor([ids], device=self.model.device)
+            weights = self.model.cross_attention(states, given)[0]
         values = np.asarray((yield weights.readback()))
-        single = timing.timed(self.model.tokenizer, tokens, logs, values, size // 2, self.language)
+        single = timing.timed(
+            self.model.tokenizer, tokens, logs, values, len(lead) - 1, size // 2, self.language
+        )
         usual, found = timing.usual_length(single), timing.joined(single)
         for word in found:
             word["start"] += at / 100

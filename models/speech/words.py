@@ -16,11 +16,12 @@ _BEFORE, _AFTER = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"
 _SPACELESS = {"zh", "ja", "th", "lo", "my", "yue"}
 
 
-def align(weights: npt.NDArray[np.floating], frames: int) -> tuple[Matrix, Matrix]:
+def align(weights: npt.NDArray[np.floating], lead: int, frames: int) -> tuple[Matrix, Matrix]:
     """Rows and columns of the cheapest path through attention (heads, tokens, frames).
 
-    The weights of the first `frames` are normalized over tokens, smoothed by a median over 7
-    frames and averaged over heads (openai/whisper, 2022); their negatives are the costs.
+    The weights of the first `frames` are normalized over all tokens, smoothed by a median over 7
+    frames and averaged over heads (openai/whisper, 2022); their negatives are the costs. The path
+    leaves out the first `lead` tokens and the last one.
     """
     w = np.asarray(weights, np.float64)[:, :, :frames]
     w = w / np.maximum(w.sum(-1, keepdims=True), 1e-30)
@@ -28,7 +29,7 @@ def align(weights: npt.NDArray[np.floating], frames: int) -> tuple[Matrix, Matri
     wide = np.pad(w, ((0, 0), (0, 0), (3, 3)), "reflect") if frames > 3 else w
     if frames > 3:
         w = np.median(np.lib.stride_tricks.sliding_window_view(wide, 7, -1), -1)
-    return warp(-w.mean(0))
+    return warp(-w.mean(0)[lead:-1])
 
 
 def warp(cost: Matrix) -> tuple[Matrix, Matrix]:
@@ -93,17 +94,19 @@ def timed(
     tokens: Sequence[int],
     logs: Sequence[float],
     weights: npt.NDArray[np.floating],
+    lead: int,
     frames: int,
     language: str | None,
 ) -> list[dict[str, Any]]:
     """Words with start, end (seconds) and probability, of text tokens and their attention.
 
-    weights: (heads, tokens + 1, all frames), the last row that of the end. Marks of punctuation
+    weights: (heads, lead + tokens + 2, all frames): of the tokens before, of the one that precedes
+    the text, and of the end, too. Marks of punctuation
     are words here: `joined` makes them part of the words beside them.
     """
     if not tokens or frames < 1:
         return []
-    rows, columns = align(weights, frames)
+    rows, columns = align(weights, lead, frames)
     first = np.flatnonzero(np.diff(rows, prepend=-1))  # where the path goes on to each token
     starts = columns[first] * FRAME
     found: list[dict[str, Any]] = []

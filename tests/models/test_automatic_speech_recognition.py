@@ -95,10 +95,10 @@ class Letters:
 
 def test_words_have_the_times_of_their_attention() -> None:
     tokens = [0, 1, 2, 3, 4, 5, 6]
-    weights = np.full((2, len(tokens) + 1, 60), 1e-3)
+    weights = np.full((2, 1 + len(tokens) + 2, 60), 1e-3)
     for row in range(len(tokens) + 1):
-        weights[:, row, 6 * row : 6 * row + 6] = 1
-    found = words.timed(Letters(), tokens, [-0.1] * 7, weights, 48, "en")
+        weights[:, row + 1, 6 * row : 6 * row + 6] = 1
+    found = words.timed(Letters(), tokens, [-0.1] * 7, weights, 1, 48, "en")
     found = words.joined(found)
     assert [w["word"] for w in found] == [" ab,", " c", " (d)"]
     starts = [0.0, 18 * 0.02, 24 * 0.02]
