@@ -207,7 +207,10 @@ def test_a_pipeline_gives_what_the_model_gives(shared_page: Any, native: Any) ->
     [
         ("rl.pipeline('chat', model)", "sentence-similarity; chat is not supported"),
         ("rl.pipeline('chat', '/models/tiny/')", "bert serves feature-extraction, sentence-"),
-        ("rl.pipeline('chatter', '/models/none/')", "did you mean 'chat'? supported: chat, "),
+        (
+            "rl.pipeline('chatter', '/models/none/')",
+            "did you mean 'chat'? supported: automatic-speech-recognition, chat, ",
+        ),
         ("(await rl.pipeline('feature-extraction', model)).stream('a')", "does not stream"),
     ],
 )
