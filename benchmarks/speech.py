@@ -27,11 +27,11 @@ MOST_ERRORS = 0.03
 
 def native(chosen: argparse.Namespace) -> dict[str, Any]:
     """Processes that take turns, for each number of threads and precision."""
-    from rushlight.core.io.hub.fetch import cache_dir
+    from rushlight.core.io.hub.names import resolve
 
     results: list[dict[str, Any]] = []
     versions: dict[str, Any] = {}
-    folder = str(cache_dir() / "models" / MODEL)
+    folder = str(resolve(MODEL))
     for threads in map(int, chosen.threads.split(",")):
         own, env = python_side("python.py", threads)
         other, paths = python_side("python.py", threads, pypi(FASTER_WHISPER))

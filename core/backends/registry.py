@@ -39,7 +39,7 @@ class Generator:
 
     def seed(self) -> int:
         """Restart from a seed of the operating system, which is returned."""
-        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).key
+        return self.manual_seed(fresh_seed()).key
 
     def reserve(self, words: int) -> tuple[int, int]:
         """Seed and offset for `words` 32-bit random words; no other call gets the same ones."""
@@ -47,6 +47,11 @@ class Generator:
             offset = self.offset
             self.offset += -(-words // 4)
             return self.key, offset
+
+
+def fresh_seed() -> int:
+    """A seed of the operating system."""
+    return int.from_bytes(os.urandom(8), "little")
 
 
 class Device:
@@ -152,7 +157,7 @@ _PRECISIONS = ("exact", "fast")
 _activation_precision = ["exact"]  # of all threads
 _precision_here: ContextVar[str | None] = ContextVar("activation_precision", default=None)
 KINDS = ("cpu", "meta", "webgpu")
-_default_seed = [int.from_bytes(os.urandom(8), "little")]  # another in each process, as in torch
+_default_seed = [fresh_seed()]  # another in each process, as in torch
 # The devices of the blocks `with device(...)` around here; the last one is the default.
 _made_on: ContextVar[tuple[Device, ...]] = ContextVar("made_on", default=())
 _devices: dict[tuple[str, int], Device] = {}
@@ -220,6 +225,17 @@ def manual_seed(seed: int) -> None:
         _default_seed[0] = seed
         for dev in _devices.values():
             dev.generator.manual_seed(seed)
+
+
+def generator_states() -> list[tuple[Generator, int, int]]:
+    """Where the random numbers of every device that was named are, for `restore_generators`."""
+    return [(g, g.key, g.offset) for g in (d.generator for d in instantiated())]
+
+
+def restore_generators(states: list[tuple[Generator, int, int]]) -> None:
+    """Go on from where `generator_states` was called."""
+    for generator, key, offset in states:
+        generator.key, generator.offset = key, offset
 
 
 def instantiated() -> list[Device]:

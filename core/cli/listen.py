@@ -26,11 +26,13 @@ def listen(task: Task, given: Mapping[str, Any], ready: Callable[[], Pipeline]) 
         )
     if missing := [str(f) for f in files if not f.is_file()]:
         raise FileNotFoundError(f"{', '.join(missing)}: no such file")
+    if folder is not None and len({f.stem for f in files}) < len(files):
+        raise typer.BadParameter("--output-dir: two recordings have one name; name one folder each")
     pipe = ready()
     for file in files:
         shown = folder is None and form == "txt"
         began = time.perf_counter()
-        with show.bar(file.name, unit="s", least=3001) as progress:
+        with show.bar(file.name, unit="s", least=31) as progress:
             part = (lambda token: print(token.text.strip(), flush=True)) if shown else None
             result = pipe.run(file, {}, part=part, progress=progress)
         spent = time.perf_counter() - began

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rushlight.core.backends import HOST, Generator, instantiated, manual_seed
+from rushlight.core.backends import (
+    HOST,
+    Generator,
+    fresh_seed,
+    generator_states,
+    manual_seed,
+    restore_generators,
+)
 from rushlight.core.ops.common import is_tensor
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -21,7 +28,7 @@ default_generator: Generator = HOST.generator
 
 def seed() -> int:
     """Restart the numbers of every device from a seed of the system, which is returned."""
-    found = Generator().seed()
+    found = fresh_seed()
     manual_seed(found)
     return found
 
@@ -61,10 +68,9 @@ def restore(generator: Generator, state: Tensor) -> None:
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
     """Within this block numbers are drawn as they would be; after it they go on as if before."""
-    before = [(d.generator, d.generator.key, d.generator.offset) for d in instantiated()]
+    before = generator_states()
     try:
         yield
     finally:
         if enabled:
-            for generator, key, offset in before:
-                generator.key, generator.offset = key, offset
+            restore_generators(before)

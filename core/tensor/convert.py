@@ -132,7 +132,7 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Device | str | None = Non
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and all(s >= 0 for s in data.strides):
-        return from_numpy(data).to(dtype=dtype, device=device)
+        return from_numpy(data).to(dtype=dtype, device=_device(device))
     return tensor(data, dtype=dtype, device=device)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from rushlight.core.backends import instantiated
+from rushlight.core.backends import generator_states, restore_generators
 from rushlight.core.jit import capture
 from rushlight.core.tensor.grad_mode import enable_grad, is_grad_enabled
 from rushlight.core.tensor.saving import saved_tensors_hooks
@@ -36,7 +36,7 @@ class _Frame:
     def __init__(self, run: Callable[[], Any], preserve: bool, early_stop: bool) -> None:
         self.run, self.early_stop = run, early_stop
         self.holders: list[weakref.ref[_Holder]] = []
-        self.states = _states() if preserve else []
+        self.states = generator_states() if preserve else []
 
     def pack(self, x: Tensor) -> _Holder:
         holder = _Holder()
@@ -68,8 +68,8 @@ class _Frame:
                 raise _Done
             return x
 
-        now = _states()
-        _restore(self.states)
+        now = generator_states()
+        restore_generators(self.states)
         try:
             with enable_grad(), saved_tensors_hooks(pack, lambda x: x):
                 self.run()
@@ -77,19 +77,7 @@ class _Frame:
             pass
         finally:
             if self.states:
-                _restore(now)
-
-
-_States = list[tuple[Any, int, int]]
-
-
-def _states() -> _States:
-    return [(g, g.key, g.offset) for g in (d.generator for d in instantiated())]
-
-
-def _restore(states: _States) -> None:
-    for generator, seed, offset in states:
-        generator.key, generator.offset = seed, offset
+                restore_generators(now)
 
 
 def checkpoint(
@@ -121,7 +109,7 @@ def checkpoint(
     frame = _Frame(run, preserve_rng_state, early_stop)
     with saved_tensors_hooks(frame.pack, frame.unpack), first:
         out = function(*args, **kwargs)
-    if capture.active and frame.states != _states()[: len(frame.states)]:
+    if capture.active and frame.states != generator_states()[: len(frame.states)]:
         capture.refuse("a checkpoint draws random numbers, which a replay cannot repeat")
     return out
 

@@ -14,6 +14,7 @@ from rushlight.core.basis.errors import FormatError
 
 # A file may say that it holds more than memory does: this many bytes are read at most.
 MOST = 2**31
+_MOST_CHUNKS = 10_000
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
 
@@ -61,7 +62,9 @@ def _read(path: Path) -> bytes:
 def _wav(raw: bytes, name: str) -> tuple[npt.NDArray[Any], int]:
     """The samples (n, channels) of a RIFF file (Microsoft, 1991), and their rate."""
     at, head = 12, None
-    while at + 8 <= len(raw):
+    for _ in range(_MOST_CHUNKS):
+        if at + 8 > len(raw):
+            break
         kind, size = raw[at : at + 4], int.from_bytes(raw[at + 4 : at + 8], "little")
         body = memoryview(raw)[at + 8 : at + 8 + size]
         if kind == b"fmt ":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
 ZEROS = 16  # of the sinc on either side
+MOST_PHASES = 1000
 ROLLOFF = 0.945  # the share of the lower rate's band that is kept
 
 
@@ -38,12 +40,17 @@ def resample(x: Tensor, old_rate: int, new_rate: int) -> Tensor:
         raise ValueError(f"resample: rates {old_rate} and {new_rate} must be at least 1")
     if old_rate == new_rate:
         return x
-    common = math.gcd(old_rate, new_rate)
-    old, new = old_rate // common, new_rate // common
+    ratio = Fraction(new_rate, old_rate)
+    # Rates with few common divisors would need millions of taps: the nearest ratio of small
+    # numbers is off by less than 1 in 50,000.
+    most = max(math.ceil(1 / ratio), int(MOST_PHASES * min(1.0, float(1 / ratio))))
+    found = ratio.limit_denominator(most)
+    old, new = found.denominator, found.numerator
     kernel, reach = _kernel(old, new)
     rows = x.reshape(-1, 1, x.shape[-1])
-    count = -(-x.shape[-1] * new // old)
-    padded = pad(rows, (reach, reach + old))
-    found = conv1d(padded, tensor(kernel, device=x.device), stride=old)
+    count = -(-x.shape[-1] * new_rate // old_rate)
+    # Enough for `count` samples, whose ratio may be rounded.
+    padded = pad(rows, (reach, reach + old * (2 + count // (1000 * new))))
+    made = conv1d(padded, tensor(kernel, device=x.device), stride=old)
     # (batch, new, steps) -> (batch, steps new)
-    return found.transpose(1, 2).reshape(*x.shape[:-1], -1)[..., :count]
+    return made.transpose(1, 2).reshape(*x.shape[:-1], -1)[..., :count]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,12 @@ class Rules:
     of them together are likelier than any text.
     """
 
-    def __init__(
-        self, tokens: SpeechTokens, timestamps: bool = True, suppress: Collection[int] = ()
-    ) -> None:
-        self.tokens, self.begin = tokens, tokens.timestamp_begin if timestamps else None
+    def __init__(self, tokens: SpeechTokens) -> None:
+        self.tokens = tokens
         # The tokens between the end and the timestamps are instructions, not text.
         end, last = tokens.endoftext, tokens.notimestamps
         special = range(end + 1, last + 1) if end is not None and last is not None else ()
-        self._never = sorted({*tokens.suppress, *suppress, *special})
+        self._never = sorted({*tokens.suppress, *special})
         self._first = list(tokens.begin_suppress)
 
     def allowed(self, logits: npt.NDArray[np.floating], written: Sequence[int]) -> Row:
@@ -36,17 +34,15 @@ class Rules:
         row[self._never] = -np.inf
         if not written:
             row[self._first] = -np.inf
-        begin = self.begin
-        if begin is None:
-            row[self.tokens.timestamp_begin or len(row) :] = -np.inf
-            return _log_softmax(row)
-        end = self.tokens.endoftext
+        begin, end = self.tokens.timestamp_begin, self.tokens.endoftext
+        if begin is None or end is None:
+            raise ValueError("the vocabulary has no timestamps, which transcription needs")
         times = [t for t in written if t >= begin]
         last = bool(written) and written[-1] >= begin
         before = len(written) < 2 or written[-2] >= begin
         if last and before:
             row[begin:] = -np.inf  # a pair, or the first one: text follows
-        elif last and end is not None:
+        elif last:
             row[:end] = -np.inf  # the pair's other half, or the end
         if times:
             least = times[-1] if last and not before else times[-1] + 1

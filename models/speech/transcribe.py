@@ -68,7 +68,7 @@ class Transcriber:
                 segments.append(one)
                 yield Token(-1, one["text"], one["probability"])
             at += max(ahead, 1)
-            yield Progress("transcribe", min(at, total), total)
+            yield Progress("transcribe", min(at, total) // 100, -(-total // 100))  # seconds
         return {
             "text": "".join(s["text"] for s in segments).strip(),
             "language": self.language or "en",
@@ -133,7 +133,7 @@ class Transcriber:
         quiet = d.no_speech > o["no_speech_threshold"] and d.average < o["logprob_threshold"]
         if quiet or (d.no_speech > SILENT and d.average < DOUBTFUL):
             return [], size
-        if d.compression > o["compression_threshold"] and d.temperature:
+        if d.compression > o["compression_threshold"] and o["temperature"] is None:
             return [], size  # it repeats itself at every temperature
         tokens = d.tokens
         is_time = [t >= begin for t in tokens]

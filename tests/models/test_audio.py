@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 import sys
 from pathlib import Path
@@ -140,6 +141,31 @@ def test_audio_of_callers() -> None:
         samples_of(np.zeros((2, 3), np.float32), 16000)
     with pytest.raises(ValueError, match="rate is 0"):
         samples_of({"samples": x, "rate": 0}, 16000)
+
+
+@pytest.mark.parametrize("old", [44101, 999_983, 11_117])
+def test_rates_without_common_divisors_need_few_filters(
+    old: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("rushlight.models.audio.resample")
+    made, sizes = module._kernel, []
+
+    def noted(*rates: int) -> Any:
+        sizes.append(made(*rates)[0].size)
+        return made(*rates)
+
+    monkeypatch.setattr(module, "_kernel", noted)
+    tone = np.sin(2 * np.pi * 440 * np.arange(old) / old)
+    found = rl.audio.resample(rl.tensor(tone, dtype=rl.float32), old, 16000)
+    expected = np.sin(2 * np.pi * 440 * np.arange(16000) / 16000)
+    assert found.shape == (16000,) and np.abs(found.numpy() - expected)[200:-200].max() < 0.06
+    assert sizes and max(sizes) < 3_000_000
+
+
+def test_files_of_endless_chunks_are_refused() -> None:
+    raw = b"RIFF" + bytes(4) + b"WAVE" + (b"junk" + bytes(4)) * 200_000
+    with pytest.raises(FormatError, match="without samples"):
+        rl.audio.load(raw)
 
 
 def test_parts_of_long_audio_join() -> None:

@@ -49,10 +49,9 @@ def test_a_timestamp_is_written_where_all_are_likelier_than_any_text() -> None:
     assert 1 in allowed([TIME, 5], [1])
 
 
-def test_without_timestamps_there_is_text_alone() -> None:
-    row = Rules(TOKENS, timestamps=False, suppress=(2,)).allowed(np.zeros(120), [5])
-    assert set(np.flatnonzero(np.isfinite(row))) == set(range(11)) - {2, 3}
-    np.testing.assert_allclose(np.exp(row).sum(), 1)
+def test_a_vocabulary_without_timestamps_is_named() -> None:
+    with pytest.raises(ValueError, match="no timestamps"):
+        Rules(SpeechTokens({"endoftext": 10}, 20)).allowed(np.zeros(20), [])
 
 
 def cheapest(cost: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from rushlight.core.basis.dtype import DType, bfloat16, float16, float32, int8, 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.basis.quantized import q8_0
+from rushlight.core.io.weights.llamas.ggml import Reader
 from rushlight.core.io.weights.load_schedule import destination_for, load_schedule, run_schedule
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
@@ -27,23 +28,8 @@ _TYPES: tuple[DType, ...] = (float32, int8, int16, int32, float16, bfloat16)
 _SCALE = "_scale"
 
 
-class _Reader:
-    """Reads a source from front to back."""
-
-    def __init__(self, source: Source) -> None:
-        self.source, self.at = source, 0
-
-    def take(self, n: int) -> bytes:
-        """The next `n` bytes."""
-        raw = bytes(self.source.read(self.at, n)) if n <= self.source.size - self.at else b""
-        if len(raw) != n:
-            raise FormatError(
-                f"{self.source.name}: {n} bytes at {self.at} lie past the end of a file of "
-                f"{self.source.size}",
-                hint="the end of the file is missing; download it again",
-            )
-        self.at += n
-        return raw
+class _Reader(Reader):
+    """Numbers of any width, and texts."""
 
     def number(self, n: int) -> int:
         """The next number, of `n` bytes."""

@@ -41,6 +41,29 @@ class StackContext:
     seen: dict[int, Tensor] = field(default_factory=dict)
 
 
+def check_length(model: Any, ids: Tensor, held: int) -> None:
+    """Raise ValueError where ids (batch, length) do not fit the context after `held` tokens."""
+    if ids.ndim != 2 or held + ids.shape[1] > model.context_length:
+        raise ValueError(
+            f"{model.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
+            f"must be (batch, length), {model.context_length} tokens in all"
+        )
+
+
+def begin_decoding(
+    model: Any, ids: Tensor, cache: Cache | None, mask: Tensor | None
+) -> tuple[dict[str, Any], Tensor | int]:
+    """The options of a decoder's attention for ids (batch, length), and where the first one stands.
+
+    Makes room in the cache. mask (batch, length), without a cache: false or zero for padding.
+    """
+    check_length(model, ids, 0 if cache is None else cache.longest)
+    if cache is not None:
+        cache.reserve(ids.shape[1])
+        return {"causal": True, "q_offset": cache.lengths}, cache.lengths
+    return {"causal": True, **({} if mask is None else {"mask": (mask != 0)[:, None, None, :]})}, 0
+
+
 class Layer(nn.Module):
     """Self-attention, attention to the memory in a decoder, and a feed-forward part."""
 
@@ -171,7 +194,7 @@ class Seq2Seq(Seq2SeqLM):
 
     def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The encoder's hidden states (batch, length, width) of ids (batch, length)."""
-        self._check(ids, 0)
+        check_length(self, ids, 0)
         mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
         return self._run(self.spec.encoder, ids, 0, StackContext({"mask": mask}))
 
@@ -197,14 +220,7 @@ class Seq2Seq(Seq2SeqLM):
         length), without a cache: false or zero for padding. logits_to_keep: only those of that
         many last tokens; 0 keeps all.
         """
-        self._check(ids, 0 if cache is None else cache.longest)
-        options: dict[str, Any] = {"causal": True}
-        offset: Tensor | int = 0
-        if cache is not None:
-            cache.reserve(ids.shape[1])
-            offset = options["q_offset"] = cache.lengths
-        elif mask is not None:
-            options["mask"] = (mask != 0)[:, None, None, :]
+        options, offset = begin_decoding(self, ids, cache, mask)
         context = StackContext(options, cache, memory)
         x = self._run(self.spec.decoder, ids, offset, context)
         if cache is not None:
@@ -225,13 +241,6 @@ class Seq2Seq(Seq2SeqLM):
 
     def _layers(self, stack: StackSpec) -> Any:
         return self.get_submodule(f"{stack.names.base}.{stack.names.layers}")
-
-    def _check(self, ids: Tensor, held: int) -> None:
-        if ids.ndim != 2 or held + ids.shape[1] > self.context_length:
-            raise ValueError(
-                f"{self.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
-                f"must be (batch, length), {self.context_length} tokens in all"
-            )
 
     def _run(
         self, stack: StackSpec, ids: Tensor, offset: Tensor | int, context: StackContext

@@ -22,7 +22,7 @@ from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
-from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext
+from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext, begin_decoding
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.speech.state import SpeechState
 from rushlight.models.layers.speech.tokens import SpeechTokens, stored_tokens
@@ -144,20 +144,10 @@ class SpeechModel(Model):
         cache: false or zero for padding. logits_to_keep: only those of that many last tokens.
         watched: the heads of each layer whose weights of the memory are noted in `seen`.
         """
-        held = 0 if cache is None else cache.longest
-        if ids.ndim != 2 or held + ids.shape[1] > self.context_length:
-            raise ValueError(
-                f"{self.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
-                f"must be (batch, length), {self.context_length} tokens in all"
-            )
-        options: dict[str, Any] = {"causal": True}
+        options, offset = begin_decoding(self, ids, cache, mask)
         at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
-        if cache is not None:
-            cache.reserve(ids.shape[1])
-            options["q_offset"] = cache.lengths
-            at = at + cache.lengths.unsqueeze(1)
-        elif mask is not None:
-            options["mask"] = (mask != 0)[:, None, None, :]
+        if isinstance(offset, Tensor):
+            at = at + offset.unsqueeze(1)
         x = self.get_submodule(TABLE)(ids).to(float32)
         x = x + self.get_submodule("model.decoder.embed_positions")(at).to(float32)
         context = StackContext(options, cache, memory, watched or {}, {} if seen is None else seen)
