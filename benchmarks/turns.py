@@ -96,6 +96,17 @@ def python_side(script: str, threads: int, path: Path | None = None) -> Any:
     return [sys.executable, str(HERE / "sides" / script), count], env
 
 
+def measured(
+    at: Mapping[str, Side], sample: Callable[[str, int], dict[str, float]], rounds: int,
+    what: str, threads: int, count: int = 1,
+) -> dict[str, Any]:  # fmt: skip
+    """A row of a table: samples of all contenders in turns, per `count`, and their memory."""
+    samples = alternate(list(at), sample, rounds)
+    peaks = {name: side.peak_mb for name, side in at.items()}
+    return {"what": what, "threads": threads, **compared(samples, count), "samples": samples,
+            "peak_mb": peaks}  # fmt: skip
+
+
 def page_process(page: Any) -> int:
     """The renderer process of a page, by the browser's own word; other renderers are spare.
 
