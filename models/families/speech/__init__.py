@@ -1,0 +1,1 @@
+"""Families that hear: features of audio to text."""
