@@ -19,6 +19,9 @@ State = tuple[Tensor, Tensor, Tensor]
 class SileroVAD(nn.Module):
     """The network of silero-vad's silero_vad_16k.safetensors, with its names of tensors.
 
+    That file of release 6.2.3 has other weights than the release's .onnx files, so its
+    probabilities differ from the package's.
+
     A chunk of 512 samples follows the 64 before it. Magnitudes of 129 frequencies go through four
     convolutions, which see one chunk and so take many at once; an LSTM carries the state.
     """
