@@ -4,7 +4,7 @@
 // A part is at most one window of Whisper, so memory does not depend on the length, what was done
 // stays when it is stopped, and progress is the share of the audio that is done.
 
-import { quietest, silent } from "./peaks.js";
+import { SILENCE, quietest, sounding } from "./peaks.js";
 
 /**
  * @typedef {import("./recording.js").Recording} Recording
@@ -17,10 +17,9 @@ import { quietest, silent } from "./peaks.js";
 const WINDOW = 29.5; // seconds of a part; Whisper's window is 30
 const FRESH = 1; // seconds of new audio that are worth another look at a growing recording
 const SETTLED = 12; // seconds after which a growing window moves to the end of a sentence
-const PROMPT = 200; // characters of earlier text that the model is told
-const SURE = 0.4; // below it earlier text is not told, as errors would go on
 const PAUSE = 1; // seconds between words that part two segments
 const LONG = 8; // seconds of a segment that end it at the next comma
+const FAINT = 0.1; // of the loudest of a window: what stays below it for a second is a pause
 
 /** What was heard of a recording. */
 export class Heard {
@@ -33,20 +32,11 @@ export class Heard {
     this.said = 0; // seconds: words before it are in the segments already
     /** @type {string | null} */
     this.language = null;
-    this.parts = 0; // calls of the model
   }
 
   /** The text of the segments. */
   get text() {
     return this.segments.map(({ text }) => text.trim()).join(" ");
-  }
-
-  /** The end of the text, which the model is told before it goes on. */
-  get prompt() {
-    const last = this.segments.at(-1);
-    if (!last || last.probability < SURE || this.until - last.end > WINDOW) return "";
-    const text = this.segments.slice(-8).map((one) => one.text.trim()).join(" ");
-    return text.slice(-PROMPT).replace(/^\S*\s/, "");
   }
 }
 
@@ -131,24 +121,26 @@ export async function hear(pipe, recording, heard, options, signal, { changed, g
   heard.tentative = [];
   changed(recording.seconds);
 
-  /** The words of a span, without those that are in the segments already.
-   *  @param {Float32Array} samples @param {number} from */
+  /** The words of a span, without those that are in the segments already. Silence at its ends is
+   *  cut off: models write words there, or give it to the first word. Earlier text is not told, as
+   *  small models then leave out what comes next.
+   *  @param {Float32Array} samples @param {number} from @returns {Promise<Word[][]>} by segment */
   async function words(samples, from) {
-    const { task } = options;
+    const { rate } = recording;
+    const { begin, end } = sounding(samples, rate);
+    if (begin === end) return [];
     const language = options.language ?? heard.language;
-    const given = { words: true, language, task, prompt: heard.prompt, signal };
-    const result = await pipe({ samples, rate: recording.rate }, given);
+    const given = { words: true, language, task: options.task, signal };
+    const result = await pipe({ samples: samples.slice(begin, end), rate }, given);
     signal.throwIfAborted();
-    heard.parts += 1;
     heard.language ??= result.language;
-    const shift = (/** @type {Word} */ word) => ({
-      ...word,
-      start: word.start + from,
-      end: word.end + from,
-    });
+    const shift = from + begin / rate;
     return /** @type {Segment[]} */ (result.segments)
-      .map((segment) => wordsOf(segment).map(shift))
-      .map((list) => list.filter(({ start, end }) => (start + end) / 2 > heard.said))
+      .map((segment) =>
+        wordsOf(segment)
+          .map((word) => ({ ...word, start: word.start + shift, end: word.end + shift }))
+          .filter((word) => (word.start + word.end) / 2 > heard.said),
+      )
       .filter((list) => list.length);
   }
 
@@ -168,7 +160,7 @@ export async function hear(pipe, recording, heard, options, signal, { changed, g
     }
     const last = !recording.live && from + WINDOW >= recording.seconds;
     if (!last) samples = samples.slice(0, quietest(samples, recording.rate));
-    if (!silent(samples)) add((await words(samples, from)).map(segmentOf));
+    add((await words(samples, from)).map(segmentOf));
     heard.tentative = [];
     heard.until = last ? recording.seconds : from + samples.length / recording.rate;
     changed(heard.until);
@@ -179,17 +171,15 @@ export async function hear(pipe, recording, heard, options, signal, { changed, g
   async function look(to) {
     const from = heard.until;
     const samples = await recording.read(from, to);
-    if (silent(samples)) {
-      heard.tentative = [];
-      heard.until = Math.max(from, to - 0.5); // the beginning of a word may be silent
-      return changed(to);
-    }
     const found = (await words(samples, from)).flat();
     const count = agreed(heard.tentative, found);
     const segments = grouped([...open(), ...found.slice(0, count)]);
     add(segments);
     heard.tentative = found.slice(count);
-    settle(to - from);
+    const { peaks } = recording;
+    const hush = Math.max(SILENCE, FAINT * peaks.between(from, to));
+    if (!heard.tentative.length && peaks.between(to - 1, to) < hush) heard.until = to - 0.5;
+    else settle(to - from);
     changed(to);
   }
 

@@ -58,7 +58,9 @@ export async function listen({ grown, ended }) {
   /** @type {MediaStream | undefined} */
   let stream;
   try {
-    stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+    // As it sounds: the models learned from plain recordings, and nothing here plays beside it.
+    const plain = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
+    stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, ...plain } });
     const { context, source } = await contextOf(stream);
     await context.audioWorklet.addModule(new URL("./capture.js", import.meta.url));
     const node = new AudioWorkletNode(context, "capture", { numberOfOutputs: 0 });

@@ -45,9 +45,11 @@ function body(segment) {
   }
   const line = make("p");
   for (const word of segment.words) {
-    const span = make("span", { class: "word", role: "button", tabindex: "-1" }, word.word);
+    const text = word.word.trim();
+    const span = make("span", { class: "word", role: "button", tabindex: "-1" }, text);
     span.dataset.start = String(word.start);
     if (word.probability < 0.5) span.classList.add("unsure");
+    if (word.word.startsWith(" ")) line.append(" "); // outside of what lights
     line.append(span);
   }
   return line;
@@ -140,7 +142,7 @@ export function light(seconds, follow) {
   let high = words.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (words[middle].start <= seconds) low = middle + 1;
+    if (words[middle].start <= seconds + 0.02) low = middle + 1;
     else high = middle;
   }
   const word = words[low - 1];

@@ -344,7 +344,8 @@ job.start({
   loaded: showLanguages,
   stopped() {
     byId("status").hidden = true;
-    say(recording && !microphone && !done() ? "Stopped. What was heard stays." : "");
+    void microphone?.stop().then(over);
+    say(recording && !done() ? "Stopped. What was heard stays; Resume goes on." : "");
   },
 });
 new MutationObserver(showLanguages).observe(byId("model-note"), { childList: true });
