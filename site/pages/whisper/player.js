@@ -39,7 +39,9 @@ export function jump(seconds) {
 
 /** Goes to a place, and plays if it was playing. @param {number} seconds */
 function seek(seconds) {
-  if (audio.src) audio.currentTime = seconds;
+  if (!audio.src) return;
+  audio.currentTime = seconds;
+  wave.show({ at: seconds }); // keys that follow quickly go on from here
 }
 
 function toggle() {

@@ -13,7 +13,7 @@ import * as player from "./player.js";
 import { openFile, readPeaks } from "./recording.js";
 import * as transcript from "./transcript.js";
 import * as wave from "./wave.js";
-import { WRITERS } from "./writers.js";
+import { WRITERS, written } from "./writers.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 
@@ -267,7 +267,7 @@ function saveText(ending) {
   const { type, write } = WRITERS[ending];
   const about = { language: heard.language, duration: recording?.seconds ?? 0 };
   const stem = (recording?.name ?? "text").replace(/\.[^.]*$/, "");
-  save(`${stem}.${ending}`, type, write(heard.segments, about));
+  save(`${stem}.${ending}`, type, write(written(heard.segments), about));
 }
 
 // --- wiring --------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ const clicks = {
   go: () => void transcribe(),
   edit: toggleEdit,
   async copy() {
-    await navigator.clipboard.writeText(WRITERS.txt.write(heard.segments));
+    await navigator.clipboard.writeText(WRITERS.txt.write(written(heard.segments)));
     say("Copied.");
   },
 };

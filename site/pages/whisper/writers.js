@@ -39,6 +39,9 @@ function json(segments, about) {
   return `${JSON.stringify({ text, ...about, segments }, null, 2)}\n`;
 }
 
+/** Segments whose text was not deleted. @param {Segment[]} segments */
+export const written = (segments) => segments.filter(({ text }) => text.trim() !== "");
+
 /** By ending: the media type, and what writes the file. */
 export const WRITERS = {
   txt: { type: "text/plain", write: txt },
