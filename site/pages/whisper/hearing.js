@@ -9,7 +9,8 @@ import { SILENCE, quietest, sounding } from "./peaks.js";
 /**
  * @typedef {import("./recording.js").Recording} Recording
  * @typedef {{ word: string, start: number, end: number, probability: number }} Word
- * @typedef {{ start: number, end: number, text: string, probability: number, words: Word[] }} Segment
+ * @typedef {{ start: number, end: number, text: string, probability: number,
+ *   words: Word[] }} Segment
  * @typedef {{ task: string, language: string | null }} Options
  * @typedef {(audio: { samples: Float32Array, rate: number }, options: object) => Promise<any>} Pipe
  */

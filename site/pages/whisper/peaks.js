@@ -73,7 +73,7 @@ export function sounding(samples, rate) {
 }
 
 /**
- * Where to cut samples so that no word is cut: the middle of the quietest 0.3 s of their last third.
+ * Where to cut samples so that no word is cut: the middle of the quietest 0.3 s of the last third.
  * @param {Float32Array} samples @param {number} rate @returns {number} a number of samples
  */
 export function quietest(samples, rate) {

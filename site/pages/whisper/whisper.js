@@ -66,6 +66,7 @@ function showControls() {
   for (const button of document.querySelectorAll("#edit, #copy, .save")) {
     /** @type {HTMLButtonElement} */ (button).disabled = !some;
   }
+  if (on) pick("edit", HTMLButtonElement).disabled = true; // the last line may still change
   work.inProgress = some || on;
 }
 

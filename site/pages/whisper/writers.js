@@ -26,7 +26,8 @@ function srt(segments) {
 
 /** WebVTT (W3C, 2019). @param {Segment[]} segments */
 function vtt(segments) {
-  const safe = (/** @type {string} */ text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const safe = (/** @type {string} */ text) =>
+    text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const cue = (/** @type {Segment} */ { start, end, text }) =>
     `${clock(start, ".")} --> ${clock(end, ".")}\n${safe(line(text))}\n`;
   return `WEBVTT\n\n${segments.map(cue).join("\n")}`;
