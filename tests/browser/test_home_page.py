@@ -39,6 +39,8 @@ def test_home_says_what_the_machine_can_do(
         )
     )
     assert facts["Computes on"] == "CPU" and facts["JSPI"] == "Yes"
+    needs = page.locator(".needs[data-task='feature-extraction']")
+    assert "Downloads tiny (2." in needs.inner_text(), "a card says what its page downloads"
     assert facts["WebAssembly SIMD"] == facts["Relaxed SIMD"] == "Yes"
     assert "swiftshader" in facts["WebGPU"].lower()
     measure(page)

@@ -120,6 +120,18 @@ async function showKept() {
   byId("kept").replaceChildren(make("div", { class: "card scroll" }, table));
 }
 
+/** Says on each card which models of this site its page downloads when they are asked for. */
+async function showNeeds() {
+  const answer = await fetch("./models/index.json").catch(() => null);
+  /** @type {{ name: string, tasks: string[], bytes: number }[]} */
+  const models = answer?.ok ? await answer.json() : [];
+  for (const card of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".needs"))) {
+    const found = models.filter(({ tasks }) => tasks.includes(card.dataset.task ?? ""));
+    const each = found.map(({ name, bytes }) => `${name} (${size(bytes)})`).join(" or ");
+    card.textContent = each ? `Downloads ${each}, once.` : "Give it a model of your own.";
+  }
+}
+
 byId("measure").addEventListener("click", measure);
 byId("copy").addEventListener("click", async () => {
   try {
@@ -131,3 +143,4 @@ byId("copy").addEventListener("click", async () => {
 });
 void showFacts().then(() => (document.documentElement.dataset.facts = "shown"));
 void showKept();
+void showNeeds();
