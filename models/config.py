@@ -36,6 +36,7 @@ HARMLESS = frozenset(
     auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout cls_dropout
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
+    num_labels
     label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
     sbert_ce_default_activation_function sentence_transformers
     sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript

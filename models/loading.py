@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 import re
@@ -15,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
-from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.functional.pieces import stack
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
+from rushlight.core.ops.creation import zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import LAYERS, parse_object
+from rushlight.models.configuration import completed, configuration, require_config
 from rushlight.models.families import families, family_of
 from rushlight.models.parts import parted
 from rushlight.models.prequantized import dequantized, named_dtype
@@ -100,33 +101,6 @@ def tells_itself(folder: Path) -> bool:
 
     file, known = folder / "model.safetensors", families("TENSORS")
     return file.is_file() and any(n in known for _, t in open_tables(file) for n in t.entries)
-
-
-def require_config(files: Mapping[str, bytes], where: str = "") -> None:
-    """Raise LoadError if config.json is missing; `where` begins its message."""
-    if "config.json" not in files:
-        raise LoadError(
-            f"{where}the model's files lack config.json",
-            hint="choose a folder in the layout of the Hugging Face hub",
-        )
-
-
-def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """config.json, or what a family reads from the tensors if one of them tells the family."""
-    told = {told: module for told, module in families("TENSORS").items() if told in tensors}
-    if told and "config.json" not in files:
-        family = importlib.import_module(next(iter(told.values())))
-        config: dict[str, Any] = family.config_of(tensors)
-        return config
-    require_config(files)
-    return parse_object("config.json", files["config.json"])
-
-
-def completed(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> Mapping[str, bytes]:
-    """The files, and those that a family makes of the tensors of another tool's format."""
-    told = next((m for name, m in families("TENSORS").items() if name in tensors), None)
-    made = None if told is None else getattr(importlib.import_module(told), "files_of", None)
-    return files if made is None else ChainMap(made(tensors, files), files)  # type: ignore[arg-type]
 
 
 def from_gguf(
@@ -281,6 +255,9 @@ def adapt(tensors: Mapping[str, Tensor], model: Model, prefix: str) -> dict[str,
     for name, parts in experts.items():
         log.info("stacked %d experts as %s", len(parts), name)
         found[name] = stack([parts[number] for number in sorted(parts)])
+    for name in wanted - found.keys():
+        if name.endswith(".num_batches_tracked"):  # older files have none; training counts on
+            found[name] = zeros((), dtype=int64)
     return found
 
 

@@ -30,12 +30,13 @@ from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import parse_object
+from rushlight.models.configuration import require_config
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
 from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
 from rushlight.models.gguf.weights import Weight, adopted, file_weights, parted_weights
-from rushlight.models.loading import COMPUTED, EXPERT, require_config, small_json
+from rushlight.models.loading import COMPUTED, EXPERT, small_json
 from rushlight.models.model import Model
 
 

@@ -58,7 +58,7 @@ def encoder_builder(
         """The model of a checkpoint with these tensor names, on the meta device."""
         head = head_of(config, architectures) if heads is not None else ""
         if head:  # the classes' names and number are the head's
-            kept = {n: v for n, v in config.items() if n not in ("architectures", "num_labels")}
+            kept = {n: v for n, v in config.items() if n != "architectures"}
             known: Any = read_config(kind, kept)
         else:
             known = read_config(kind, config, architectures)

@@ -16,10 +16,11 @@ from rushlight.core.basis.layout import Layout
 from rushlight.core.io.weights.table import Entry
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.configuration import configuration
 from rushlight.models.families import family_of
 from rushlight.models.generation.cache_spec import CacheSpec, State
 from rushlight.models.gguf.names import as_checkpoint
-from rushlight.models.loading import adapt, configuration
+from rushlight.models.loading import adapt
 
 # The one tensor of a GGUF file whose values its configuration needs.
 FREQUENCIES = "rope_freqs.weight"

@@ -1,0 +1,56 @@
+"""config.json of a checkpoint, or what a family makes of its tensors or of timm's."""
+
+from __future__ import annotations
+
+import importlib
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import parse_object
+from rushlight.models.families import families, family_of
+
+
+def require_config(files: Mapping[str, bytes], where: str = "") -> None:
+    """Raise LoadError if config.json is missing; `where` begins its message."""
+    if "config.json" not in files:
+        raise LoadError(
+            f"{where}the model's files lack config.json",
+            hint="choose a folder in the layout of the Hugging Face hub",
+        )
+
+
+def configuration(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """config.json, or what a family reads from the tensors if one of them tells the family."""
+    told = {told: module for told, module in families("TENSORS").items() if told in tensors}
+    if told and "config.json" not in files:
+        family = importlib.import_module(next(iter(told.values())))
+        config: dict[str, Any] = family.config_of(tensors)
+        return config
+    require_config(files)
+    config = parse_object("config.json", files["config.json"])
+    if "model_type" in config or not isinstance(config.get("architecture"), str):
+        return config
+    return timm_config(config, tensors)
+
+
+def timm_config(config: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json that a family makes of timm's, which names an architecture.
+
+    LoadError for an architecture that no family reads.
+    """
+    name, known = config["architecture"], families("TIMM")
+    begins = [start for start in known if name.startswith(start)]
+    found = max(begins, key=len) if begins else name
+    family = family_of(found, "config.json: timm's architecture", "TIMM")
+    made: dict[str, Any] = family.timm_config(config, tensors)
+    return made
+
+
+def completed(files: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> Mapping[str, bytes]:
+    """The files, and those that a family makes of the tensors of another tool's format."""
+    told = next((m for name, m in families("TENSORS").items() if name in tensors), None)
+    made = None if told is None else getattr(importlib.import_module(told), "files_of", None)
+    return files if made is None else ChainMap(made(tensors, files), files)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Image families: classification, features, detection, segmentation and depth."""

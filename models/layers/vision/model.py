@@ -1,0 +1,69 @@
+"""ImageModel: the base class of image families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.heads import labels_of
+from rushlight.models.model import Model
+
+HEAD = "ForImageClassification"
+MOST_CLASSES = 1 << 20
+
+
+class ImageModel(Model):
+    """Pixels (batch, channels, height, width), normalized -> logits (batch, classes).
+
+    Without a head `forward` gives the last hidden state: (batch, tokens, width) of a transformer,
+    (batch, channels, height, width) of a convolutional net. labels: the names of the classes, ()
+    without a head. image_size: (height, width) where other sizes are refused, else None.
+    """
+
+    labels: tuple[str, ...] = ()
+    image_size: tuple[int, int] | None = None
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """One vector for each image (batch, n): what a head would classify."""
+        raise NotImplementedError
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """The last hidden state of pixels."""
+        raise NotImplementedError
+
+    def checked(self, pixels: Tensor, channels: int = 3) -> Tensor:
+        """The pixels; ValueError where their shape is not the model's."""
+        fits = pixels.ndim == 4 and pixels.shape[1] == channels and min(pixels.shape) > 0
+        size = self.image_size
+        if not fits or (size is not None and pixels.shape[2:] != size):
+            height, width = size or ("height", "width")
+            raise ValueError(
+                f"{self.config.model_type}: pixels are {pixels.shape}; they must be (batch, "
+                f"{channels}, {height}, {width})"
+            )
+        return pixels
+
+
+def classes_of(config: Mapping[str, Any], base: str) -> tuple[str, ...]:
+    """The names of the classes of BASEForImageClassification; () where config.json names BASEModel.
+
+    LoadError for another architecture.
+    """
+    named = config.get("architectures") or [f"{base}{HEAD}"]
+    if named == [f"{base}{HEAD}"]:
+        return labels_of(config)
+    if named in ([f"{base}Model"], [f"{base}Backbone"]):
+        return ()
+    raise LoadError(
+        f"config.json: architecture {brief(named)} is not supported; supported: {base}{HEAD}, "
+        f"{base}Model"
+    )
+
+
+def numbered_classes(count: int, what: str) -> tuple[str, ...]:
+    """Names of `count` classes without names; FormatError, which names `what`, for a bad count."""
+    if not 0 <= count <= MOST_CLASSES:
+        raise FormatError(f"{what} is {count}; there are 0 to {MOST_CLASSES} classes")
+    return tuple(f"LABEL_{i}" for i in range(count))

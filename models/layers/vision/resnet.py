@@ -1,0 +1,76 @@
+"""ResNet's stages of basic or bottleneck layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.pooling import max_pool2d
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.conv import ConvNorm, activation
+from rushlight.models.layers.vision.model import ImageModel
+
+
+class Layer(nn.Module):
+    """Two convolutions of 3, or three of 1, 3 and 1 with a quarter of the width; and a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, c: Any) -> None:
+        deep = c.layer_type == "bottleneck"
+        inner = outputs // 4 if deep else outputs
+        early = deep and c.downsample_in_bottleneck  # the stride is in the first convolution
+        if deep:
+            parts = [
+                ConvNorm(inputs, inner, 1, stride if early else 1),
+                ConvNorm(inner, inner, 3, 1 if early else stride),
+                ConvNorm(inner, outputs, 1, act=""),
+            ]
+        else:
+            parts = [ConvNorm(inputs, inner, 3, stride), ConvNorm(inner, inner, act="")]
+        self.layer = nn.Sequential(*parts)
+        plain = inputs == outputs and stride == 1
+        self.shortcut = nn.Identity() if plain else ConvNorm(inputs, outputs, 1, stride, act="")
+        self.act = activation(c.hidden_act)  # of the sum; inside it is relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.act(self.layer(x) + self.shortcut(x))
+
+
+class ResNet(ImageModel):
+    """ResNet (He et al., 2015) under transformers' names."""
+
+    def __init__(self, c: Any, labels: tuple[str, ...]) -> None:
+        if len(c.hidden_sizes) != len(c.depths) or not c.depths:
+            raise FormatError(
+                f"config.json: depths {c.depths} and hidden_sizes {c.hidden_sizes} differ in length"
+            )
+        self.config, self.labels = c, labels
+        stem = ConvNorm(c.num_channels, c.embedding_size, 7, 2, act=c.hidden_act)
+        put(self, "resnet.embedder.embedder", stem)
+        before, first = c.embedding_size, 2 if c.downsample_in_first_stage else 1
+        for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
+            layers = []
+            for j in range(depth):
+                layers.append(Layer(before, width, (2 if i else first) if j == 0 else 1, c))
+                before = width
+            put(self, f"resnet.encoder.stages.{i}.layers", nn.Sequential(*layers))
+        if labels:
+            put(self, "classifier.1", nn.Linear(before, len(labels)))
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """(batch, channels, height, width) after the last stage."""
+        x = self.checked(pixels, self.config.num_channels)
+        x = max_pool2d(self.resnet.embedder.embedder(x), 3, 2, 1)
+        for stage in self.resnet.encoder.stages.children():
+            x = stage.layers(x)
+        return x
+
+    def features(self, pixels: Tensor) -> Tensor:
+        return self.hidden(pixels).mean((2, 3))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        if not self.labels:
+            return self.hidden(pixels)
+        logits: Tensor = getattr(self.classifier, "1")(self.features(pixels))
+        return logits

@@ -1,0 +1,71 @@
+"""Every image family of the table: its goldens, its names, its ops, and pixels that do not fit."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "vision"
+_spec = importlib.util.spec_from_file_location("vision", HERE / "vision.py")
+assert _spec is not None and _spec.loader is not None
+table = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(table)
+CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}
+
+
+def model(row: str, device: str = "cpu") -> Any:
+    path = DATA / f"{row}.safetensors"
+    found = open_tables(path)[0][1].metadata
+    config, names = json.loads(found["config"]), json.loads(found["names"])
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    stored = load_safetensors(path)
+    tensors |= {n.removeprefix("given:"): t for n, t in stored.items() if n.startswith("given:")}
+    files = {"config.json": json.dumps(config).encode()} if config else {}
+    return rl.models.assemble(files, tensors, device=device)
+
+
+def run(m: Any, method: str, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    with rl.no_grad():
+        found: npt.NDArray[np.float32] = getattr(m, method)(
+            rl.tensor(pixels, device=m.device)
+        ).numpy()
+    return found
+
+
+@pytest.mark.parametrize("name", table.ROWS)
+def test_logits_and_features_agree(name: str) -> None:
+    m, golden = model(name), load_safetensors(DATA / f"{name}.safetensors")
+    size = table.ROWS[name][3]
+    pixels = table.pixels_of(size, getattr(m.config, "num_channels", 3))
+    np.testing.assert_allclose(run(m, "forward", pixels), golden["out"].numpy(), **CLOSE)
+    if "features" in golden:
+        np.testing.assert_allclose(run(m, "features", pixels), golden["features"].numpy(), **CLOSE)
+    one = run(m, "forward", pixels[1:])  # a batch is its pictures
+    np.testing.assert_allclose(one, golden["out"].numpy()[1:], **CLOSE)
+
+
+def test_goldens_are_small_and_all_there() -> None:
+    files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
+    assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10
+
+
+@pytest.mark.parametrize("name", ["resnet"])
+def test_rows_on_devices(name: str, device: str) -> None:
+    m, golden = model(name, device), load_safetensors(DATA / f"{name}.safetensors")
+    found = run(m, "forward", table.pixels_of(table.ROWS[name][3]))
+    np.testing.assert_allclose(found, golden["out"].numpy(), rtol=1e-3, atol=2e-4)
+
+
+def test_pixels_of_another_shape_are_named() -> None:
+    with pytest.raises(ValueError, match=r"resnet: pixels are \(2, 1, 8, 8\)"):
+        model("resnet")(rl.zeros(2, 1, 8, 8))

@@ -1,0 +1,107 @@
+"""Make the goldens of image families with the published implementation, from their table.
+
+    python tests/parity/make_vision_goldens.py [ROW ...]
+
+Needs torch, transformers, timm, torchvision and safetensors. Writes
+tests/models/data/vision/ROW.safetensors for each row of tests/models/vision.py: "out", logits or
+the last hidden state of its pixels; "features", the pooled vector, where the model has one; tensors
+of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+HERE = Path(__file__).parent
+MODELS = HERE.parent / "models"
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _fill(model: Any, table: Any) -> tuple[dict[str, list[int]], dict[str, Any]]:
+    """Give the model the table's values: names and shapes, and its tensors of integers."""
+    names, given = {}, {}
+    for name, t in model.state_dict().items():
+        if t.is_floating_point() or name.endswith("num_batches_tracked"):
+            names[name] = list(t.shape)
+            values = torch.from_numpy(table.values_of(name, tuple(t.shape)))
+            with torch.no_grad():
+                t.copy_(values)
+        else:
+            given[f"given:{name}"] = t.clone().contiguous()
+    return names, given
+
+
+def _of_transformers(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    import transformers
+
+    cls = getattr(transformers, kind)
+    config = cls.config_class(**settings, architectures=[kind])
+    return cls._from_config(config, attn_implementation="eager").eval(), json.loads(
+        config.to_json_string(use_diff=False)
+    )
+
+
+def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    import timm
+
+    model = timm.create_model(kind, **settings).eval()
+    cfg = {k: v for k, v in model.pretrained_cfg.items() if isinstance(v, str | int | float | list)}
+    config = {"architecture": kind, "num_classes": model.num_classes,
+              "num_features": model.num_features, "pretrained_cfg": cfg}  # fmt: skip
+    arguments = {k: v for k, v in settings.items() if k != "num_classes"}
+    return model, config | ({"model_args": arguments} if arguments else {})
+
+
+def _run(source: str, model: Any, pixels: Any) -> dict[str, Any]:
+    if source == "transformers":
+        found = model(pixels)
+        pooled = getattr(found, "pooler_output", None)
+        out = found.logits if "logits" in found else found.last_hidden_state
+        made = {"out": out}
+        return made if pooled is None else made | {"features": pooled.flatten(1)}
+    made = {"out": model(pixels)}
+    if source == "timm":
+        seen = model.forward_features(pixels)
+        made["features"] = model.forward_head(seen, pre_logits=True)
+    return made
+
+
+def main(rows: list[str]) -> None:
+    table = _module(MODELS / "vision.py")
+    torch.set_num_threads(1)
+    for row in rows or list(table.ROWS):
+        source, kind, settings, size = table.ROWS[row]
+        if source == "torchvision":
+            model = getattr(importlib.import_module("torchvision.models"), kind)(**settings).eval()
+            config: dict[str, Any] = {}
+        else:
+            model, config = (_of_timm if source == "timm" else _of_transformers)(kind, settings)
+        names, given = _fill(model, table)
+        pixels = torch.from_numpy(table.pixels_of(size, config.get("num_channels", 3)))
+        with torch.no_grad():
+            made = _run(source, model, pixels)
+        place = MODELS / "data" / "vision" / f"{row}.safetensors"
+        place.parent.mkdir(exist_ok=True)
+        tensors = {n: t.contiguous() for n, t in (made | given).items()}
+        metadata = {"config": json.dumps(config), "names": json.dumps(names)}
+        save_file(tensors, place, metadata=metadata)
+        print(row, place.stat().st_size, "bytes", float(made["out"].std()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
