@@ -30,7 +30,7 @@ def listen(task: Task, given: Mapping[str, Any], ready: Callable[[], Pipeline]) 
         raise typer.BadParameter("--output-dir: two recordings have one name; name one folder each")
     pipe = ready()
     for file in files:
-        shown = folder is None and form == "txt"
+        shown = task.streams and folder is None and form == "txt"
         began = time.perf_counter()
         with show.bar(file.name, unit="s", least=31) as progress:
             part = (lambda token: print(token.text.strip(), flush=True)) if shown else None

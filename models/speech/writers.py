@@ -20,15 +20,23 @@ def _line(text: str) -> str:
     return " ".join(text.split()).replace("-->", "->")
 
 
+def _said(segment: Mapping[str, Any]) -> str:
+    """The text of a segment; one of voice activity has none."""
+    return _line(segment.get("text", "speech"))
+
+
 def txt(result: Mapping[str, Any]) -> str:
-    """A line per segment."""
-    return "".join(f"{_line(s['text'])}\n" for s in result["segments"])
+    """A line per segment: its text, or its start and end in seconds where it has none."""
+    return "".join(
+        f"{_said(s) if 'text' in s else '{start:.3f} {end:.3f}'.format_map(s)}\n"
+        for s in result["segments"]
+    )
 
 
 def srt(result: Mapping[str, Any]) -> str:
     """SubRip subtitles."""
     return "\n".join(
-        f"{i}\n{_clock(s['start'], ',')} --> {_clock(s['end'], ',')}\n{_line(s['text'])}\n"
+        f"{i}\n{_clock(s['start'], ',')} --> {_clock(s['end'], ',')}\n{_said(s)}\n"
         for i, s in enumerate(result["segments"], 1)
     )
 
@@ -40,7 +48,7 @@ def vtt(result: Mapping[str, Any]) -> str:
         return line.replace("&", "&amp;").replace("<", "&lt;")
 
     cues = (
-        f"{_clock(s['start'], '.')} --> {_clock(s['end'], '.')}\n{text(_line(s['text']))}\n"
+        f"{_clock(s['start'], '.')} --> {_clock(s['end'], '.')}\n{text(_said(s))}\n"
         for s in result["segments"]
     )
     return "WEBVTT\n\n" + "\n".join(cues)
@@ -49,7 +57,7 @@ def vtt(result: Mapping[str, Any]) -> str:
 def tsv(result: Mapping[str, Any]) -> str:
     """Start and end in milliseconds, and the text."""
     rows = (
-        f"{round(s['start'] * 1000)}\t{round(s['end'] * 1000)}\t{_line(s['text'])}\n"
+        f"{round(s['start'] * 1000)}\t{round(s['end'] * 1000)}\t{_said(s)}\n"
         for s in result["segments"]
     )
     return "start\tend\ttext\n" + "".join(rows)

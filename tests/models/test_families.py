@@ -28,6 +28,7 @@ Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
 # float32 sums in another order; the goldens are float32 too.
 CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}
+ELSEWHERE = "rushlight.models.families.speech.silero_vad"
 
 
 def metadata(row: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
@@ -69,7 +70,9 @@ def golden(row: str) -> tuple[Array, Array]:
 def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     rows = {metadata(row)[0]["model_type"] for row in table.ROWS}
     modules = {module for kind, module in families().items() if kind in rows}
-    assert modules == set(families().values())
+    # Image families and voice activity have tables of their own.
+    elsewhere = ("rushlight.models.families.vision.", ELSEWHERE)
+    assert modules == {m for m in families().values() if not m.startswith(elsewhere)}
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
     assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10
 

@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.families import families
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "vision"
@@ -52,6 +53,13 @@ def test_logits_and_features_agree(name: str) -> None:
         np.testing.assert_allclose(run(m, "features", pixels), golden["features"].numpy(), **CLOSE)
     one = run(m, "forward", pixels[1:])  # a batch is its pictures
     np.testing.assert_allclose(one, golden["out"].numpy()[1:], **CLOSE)
+
+
+def test_every_family_has_a_row() -> None:
+    room = "rushlight.models.families.vision."
+    modules = {kind: m for kind, m in families().items() if m.startswith(room)}
+    rows = {model(name).config.model_type for name in table.ROWS}
+    assert {m for kind, m in modules.items() if kind in rows} == set(modules.values())
 
 
 def test_goldens_are_small_and_all_there() -> None:

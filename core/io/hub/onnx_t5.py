@@ -1,88 +1,23 @@
 """A T5 out of the ONNX graphs of its encoder and decoder, made when it is fetched.
 
 The graphs' matrices are integers with one scale and one zero point each; they become float32. A
-matrix that has lost its name is named by the node that multiplies with it. The files are protocol
-buffers, described by onnx.proto.
-"""
+matrix that has lost its name is named by the node that multiplies with it."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
-from rushlight.core.io.text.vocabularies.sentencepiece import fields
+from rushlight.core.io.hub.onnx_graph import Array, read_graph
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
-Array = npt.NDArray[Any]
-_NUMBERS = {1: np.float32, 2: np.uint8, 3: np.int8, 7: np.int64}  # TensorProto.DataType
 _QUANTIZED, _SCALE, _ZERO = "_quantized", "_scale", "_zero_point"
 _PREFIXES = {"enc": "encoder", "m": ""}
-
-
-def read_graph(data: bytes, what: str) -> tuple[dict[str, Array], dict[str, str]]:
-    """The initializers of a graph, and the node that each is first an input of.
-
-    FormatError, which names `what`, for bytes that are not such a graph.
-    """
-    tensors: dict[str, Array] = {}
-    users: dict[str, str] = {}
-    for number, graph in fields(data, what):
-        if number != 7 or not isinstance(graph, memoryview):
-            continue
-        for kind, value in fields(graph, what):
-            if kind == 5 and isinstance(value, memoryview):
-                name, tensors[name] = _tensor(value, what)
-            elif kind == 1 and isinstance(value, memoryview):
-                parts = list(fields(value, what))
-                texts = [(n, bytes(v).decode("utf-8", "replace")) for n, v in parts if n in (1, 3)]
-                node = next((text for n, text in texts if n == 3), "")
-                for n, text in texts:
-                    if n == 1:
-                        users.setdefault(text, node)
-    return tensors, users
-
-
-def _tensor(view: memoryview, what: str) -> tuple[str, Array]:
-    dims: list[int] = []
-    kind, name, raw = 0, "", b""
-    whole: list[int] = []
-    for number, value in fields(view, what):
-        if number == 1:
-            dims += [value] if isinstance(value, int) else []
-        elif number == 2:
-            kind = value
-        elif number == 8:
-            name = bytes(value).decode("utf-8", "replace")
-        elif number in (4, 9):  # single numbers lie in fields of their own
-            raw = bytes(value)
-        elif number == 5:
-            whole += [value] if isinstance(value, int) else _varints(value)
-    dtype = np.dtype(_NUMBERS.get(kind, np.void))
-    if whole:
-        raw = np.array(whole, np.uint64).astype(dtype).tobytes()
-    fits = count_elements(tuple(dims)) <= MOST_ELEMENTS and kind in _NUMBERS
-    if not fits or math.prod(dims) * dtype.itemsize != len(raw):
-        raise FormatError(f"{what}: tensor {name!r:.100} of type {kind} has {len(raw)} bytes")
-    return name, np.frombuffer(raw, dtype).reshape(dims)
-
-
-def _varints(view: memoryview) -> list[int]:
-    found, value, shift = [], 0, 0
-    for byte in view:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128 or shift > 63:
-            found.append(value & (2**64 - 1))
-            value = shift = 0
-    return found
 
 
 def checkpoint(graphs: Mapping[str, bytes]) -> dict[str, Array]:

@@ -34,7 +34,8 @@ class Layer(nn.Module):
         self.act = activation(c.hidden_act)  # of the sum; inside it is relu
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.act(self.layer(x) + self.shortcut(x))
+        found: Tensor = self.act(self.layer(x) + self.shortcut(x))
+        return found
 
 
 class ResNet(ImageModel):
@@ -60,14 +61,15 @@ class ResNet(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, channels, height, width) after the last stage."""
-        x = self.checked(pixels, self.config.num_channels)
+        x: Tensor = self.checked(pixels, self.config.num_channels)
         x = max_pool2d(self.resnet.embedder.embedder(x), 3, 2, 1)
         for stage in self.resnet.encoder.stages.children():
             x = stage.layers(x)
         return x
 
     def features(self, pixels: Tensor) -> Tensor:
-        return self.hidden(pixels).mean((2, 3))
+        found: Tensor = self.hidden(pixels).mean((2, 3))
+        return found
 
     def forward(self, pixels: Tensor) -> Tensor:
         if not self.labels:
