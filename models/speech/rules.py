@@ -20,12 +20,18 @@ class Rules:
     of them together are likelier than any text.
     """
 
-    def __init__(self, tokens: SpeechTokens) -> None:
+    def __init__(self, tokens: SpeechTokens, suppress: Sequence[int] | None = None) -> None:
+        """suppress: tokens that are never written, in place of the checkpoint's own."""
         self.tokens = tokens
+        never = tokens.suppress if suppress is None else [t for t in suppress if t >= 0]
+        if any(t >= tokens.vocab for t in never):
+            raise ValueError(
+                f"suppress_tokens has {max(never)}, but the vocabulary has {tokens.vocab} tokens"
+            )
         # The tokens between the end and the timestamps are instructions, not text.
         end, last = tokens.endoftext, tokens.notimestamps
         special = range(end + 1, last + 1) if end is not None and last is not None else ()
-        self._never = sorted({*tokens.suppress, *special})
+        self._never = sorted({*never, *special})
         self._first = list(tokens.begin_suppress)
 
     def allowed(self, logits: npt.NDArray[np.floating], written: Sequence[int]) -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -15,6 +16,7 @@ from rushlight.models.audio.mel import LogMel
 from rushlight.models.generation.search.run import Draw
 from rushlight.models.generation.steps import Token
 from rushlight.models.speech import words as timing
+from rushlight.models.speech.clips import bounded, joined, speech_of
 from rushlight.models.speech.rules import Rules
 from rushlight.models.speech.window import Decoded, Decoder
 from rushlight.models.tasks.record import Progress, Run
@@ -22,6 +24,7 @@ from rushlight.models.tasks.record import Progress, Run
 RATE, HOP, WINDOW = 16000, 160, 3000  # samples a second; samples of a frame; frames of a window
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 STEP = timing.FRAME
+_LEFT = 100  # frames: less than a second after a batch's window is not heard again
 # A window whose probability of no speech is over this has no text that is less likely than that.
 SILENT, DOUBTFUL = 0.9, -0.5
 
@@ -35,53 +38,109 @@ class Transcriber:
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         self.model, self.options, self.tokens = model, options, model.tokens
         self.mel = LogMel(model.mels)
-        self.decoder = Decoder(model)
-        self.rules = Rules(model.tokens)
+        # Two states, each with captured steps for its number of windows.
+        self.decoder, self.together = Decoder(model), Decoder(model)
+        self.rules = Rules(model.tokens, options["suppress_tokens"])
         self.draw = Draw(options["seed"])
         self.language: str | None = options["language"]
         self.spoken = 0.0  # until when there was speech
+        self.segments: list[dict[str, Any]] = []
 
     def run(self, samples: npt.NDArray[np.float32]) -> Run:
         """Steps over samples (n,) at 16 kHz: progress, a token per segment; the result at the end.
 
-        The features of one window at a time are in memory.
+        The features of one window at a time are in memory, or of `batch_size`.
         """
-        segments: list[dict[str, Any]] = []
-        total, at = len(samples) // HOP, 0
+        self.total = len(samples) // HOP
+        clips = yield from self._clips(samples)
+        if self.options["batch_size"] > 1:
+            yield from self._batches(samples, clips)
+        else:
+            for at, end in clips:
+                yield from self._sequence(samples, at, end)
+        return {
+            "text": "".join(s["text"] for s in self.segments).strip(),
+            "language": self.language or "en",
+            "duration": len(samples) / RATE,
+            "segments": self.segments,
+        }
+
+    def _clips(self, samples: npt.NDArray[np.float32]) -> Run:
+        """The parts to transcribe, in frames."""
+        if self.options["clips"] is not None:
+            return bounded(self.options["clips"], self.total)
+        if self.options["vad"] is None:
+            return [(0, self.total)]
+        found = yield from speech_of(self.options["vad"], samples, WINDOW / 100)
+        return joined(bounded(found, self.total), WINDOW)
+
+    def _sequence(self, samples: npt.NDArray[np.float32], at: int, end: int) -> Run:
+        """Windows from frame `at` on, each beginning where the one before was understood to."""
         text: list[int] = []
-        while at < total:
-            size = min(WINDOW, total - at)
-            states = self._states(samples[at * HOP : (at + WINDOW) * HOP])
+        while at < end:
+            size = min(WINDOW, end - at)
+            states = self._states([samples[at * HOP : (at + size) * HOP]])
             if self.language is None and self.tokens.multilingual:
                 self.language = yield from self._detect(states)
             decoded = yield from self._believed(states, self._before(text))
-            found, ahead = self._cut(decoded, at, size)
-            if self.options["words"] and found:
-                ahead = yield from self._words(states, found, at, size, ahead)
             if not self.options["condition"] or decoded.temperature > 0.5:
                 text = []
-            for one in found:
-                text += one.pop("context")  # with its timestamps, or later windows have none
-                del one["tokens"], one["logs"]
-                for part in (one, *one["words"]):
-                    part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
-                segments.append(one)
-                yield Token(-1, one["text"], one["probability"])
+            ahead = yield from self._heard(decoded, states, at, size, text)
             at += max(ahead, 1)
-            yield Progress("transcribe", min(at, total) // 100, -(-total // 100))  # seconds
-        return {
-            "text": "".join(s["text"] for s in segments).strip(),
-            "language": self.language or "en",
-            "duration": len(samples) / RATE,
-            "segments": segments,
-        }
+            yield self._progress(at)
 
-    def _states(self, samples: npt.NDArray[np.float32]) -> Tensor:
-        whole = np.zeros(WINDOW * HOP, np.float32)
-        whole[: len(samples)] = samples
+    def _batches(self, samples: npt.NDArray[np.float32], clips: list[tuple[int, int]]) -> Run:
+        """Windows in batches. What a window leaves over is transcribed after it."""
+        windows = [
+            (at, min(at + WINDOW, end)) for start, end in clips for at in range(start, end, WINDOW)
+        ]
+        count = min(self.options["batch_size"], len(windows))
+        for first in range(0, len(windows), count or 1):
+            part = windows[first : first + count]
+            # The last batch is filled up, so that its steps are those that were captured.
+            filled = part + part[-1:] * (count - len(part))
+            states = self._states([samples[a * HOP : b * HOP] for a, b in filled])
+            if self.language is None and self.tokens.multilingual:
+                self.language = yield from self._detect(states[:1])
+            prompt = self.tokens.prompt(self.language, self.options["task"])
+            found = yield from self.together.run(
+                states, self._before([]), prompt, self.rules, self.options["temperature"] or 0.0,
+                self.draw, self.model.context_length // 2,
+            )  # fmt: skip
+            for i, (at, end) in enumerate(part):
+                one = states[i : i + 1]
+                decoded = yield from self._believed(one, self._before([]), found[i])
+                ahead = yield from self._heard(decoded, one, at, end - at, [])
+                if end - at - ahead >= _LEFT:
+                    yield from self._sequence(samples, at + ahead, end)
+                yield self._progress(end)
+
+    def _progress(self, at: int) -> Progress:
+        return Progress("transcribe", min(at, self.total) // 100, -(-self.total // 100))  # seconds
+
+    def _heard(self, decoded: Decoded, states: Tensor, at: int, size: int, text: list[int]) -> Run:
+        """Give out the segments of a window; returns the frames until the next one begins."""
+        found, ahead = self._cut(decoded, at, size)
+        if self.options["words"] and found:
+            ahead = yield from self._words(states, found, at, size, ahead)
+        for one in found:
+            text += one.pop("context")  # with its timestamps, or later windows have none
+            del one["tokens"], one["logs"]
+            for part in (one, *one["words"]):
+                part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
+            self.segments.append(one)
+            yield Token(-1, one["text"], one["probability"])
+        return ahead
+
+    def _states(self, parts: Sequence[npt.NDArray[np.float32]]) -> Tensor:
+        """The encoder's states (n, 1500, width) of windows of samples, filled up with silence."""
+        features = []
         with no_grad():
-            features = self.mel(tensor(whole, device=self.model.device))
-            states: Tensor = self.model.encode(features.unsqueeze(0))
+            for samples in parts:
+                whole = np.zeros(WINDOW * HOP, np.float32)
+                whole[: len(samples)] = samples
+                features.append(self.mel(tensor(whole, device=self.model.device)))
+            states: Tensor = self.model.encode(stack(features, 0))
         return states
 
     def _detect(self, states: Tensor) -> Run:
@@ -107,17 +166,23 @@ class Transcriber:
         kept = [*told, *list(text)[-(most - len(told)) :]] if text else told
         return [mark, *kept] if kept else []
 
-    def _believed(self, states: Tensor, before: list[int]) -> Run:
-        """The first decoding that is likely and does not repeat itself, at rising temperatures."""
+    def _believed(self, states: Tensor, before: list[int], first: Decoded | None = None) -> Run:
+        """The first decoding that is likely and does not repeat itself, at rising temperatures.
+
+        first: that of the lowest temperature, where it is known.
+        """
         o = self.options
         prompt = self.tokens.prompt(self.language, o["task"])
         given = o["temperature"]
         tried: list[Decoded] = []
         for temperature in TEMPERATURES if given is None else (given,):
-            found = yield from self.decoder.run(
-                states, before, prompt, self.rules, temperature, self.draw,
-                self.model.context_length // 2,
-            )  # fmt: skip
+            if first is None or tried:
+                [found] = yield from self.decoder.run(
+                    states, before, prompt, self.rules, temperature, self.draw,
+                    self.model.context_length // 2,
+                )  # fmt: skip
+            else:
+                found = first
             tried.append(found)
             silent = found.no_speech > o["no_speech_threshold"]
             unlikely = found.average < o["logprob_threshold"]

@@ -57,7 +57,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_prompt(value: Any) -> bool:
-    return _is_text(value) or (isinstance(value, Collection) and all(map(_is_int, value)))
+    return _is_text(value) or _are_ints(value)
 
 
 def _are_questions(value: Any) -> bool:
@@ -68,6 +68,22 @@ def _are_questions(value: Any) -> bool:
         and isinstance(value, Collection)
         and all(isinstance(one, Mapping) and _are_questions(one) for one in value)
     )
+
+
+def _are_ints(value: Any) -> bool:
+    return not _is_text(value) and isinstance(value, Collection) and all(map(_is_int, value))
+
+
+def _are_spans(value: Any) -> bool:
+    def fits(one: Any) -> bool:
+        if isinstance(one, Mapping):
+            return (
+                {"start", "end"} <= {*one} and _is_number(one["start"]) and _is_number(one["end"])
+            )
+        pair = not _is_text(one) and isinstance(one, Collection) and len(one) == 2
+        return pair and all(map(_is_number, one))
+
+    return not _is_text(value) and isinstance(value, Collection) and all(map(fits, value))
 
 
 def _are_messages(value: Any) -> bool:
@@ -98,6 +114,12 @@ KINDS: dict[str, Kind] = {
         'an object of the texts "question" and "context", or a list of them', _are_questions,
         {"anyOf": [_ASKED, {"type": "array", "items": _ASKED}]}, "Question | Question[]",
         fields=_QUESTION,
+    ),
+    "ids": Kind("a list of token ids", _are_ints,
+                {"type": "array", "items": {"type": "integer"}}, "number[]", list[int]),
+    "spans": Kind(
+        "a list of [start, end] or {start, end}", _are_spans, {"type": "array"},
+        "[number, number][] | { start: number, end: number }[]",
     ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
     "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]"),

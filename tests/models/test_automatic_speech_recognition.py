@@ -222,6 +222,38 @@ def test_a_recording_of_several_windows_on_the_command_line(
     assert "txt, srt, vtt, tsv, json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_speech_alone_is_transcribed_in_batches(recordings: ModuleType, batch_size: int) -> None:
+    pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en", vad="silero-vad")
+    audio = rl.audio.load(recordings.recording("two_cities"))
+    quiet = np.zeros(audio.rate * 40, np.float32)
+    apart = rl.audio.Audio(np.concatenate([audio.samples, quiet]), audio.rate)
+    found = pipe(apart, batch_size=batch_size, words=True)
+    assert recordings.word_errors(found["text"], recordings.TEXTS["two_cities"]) <= 0.02
+    starts = [s["start"] for s in found["segments"]]
+    assert starts == sorted(starts) and found["segments"][-1]["end"] < 46
+    assert found["duration"] > 84
+
+
+def test_clips_alone_are_transcribed(recordings: ModuleType) -> None:
+    pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en")
+    found = pipe(recordings.recording("beckett"), clips=[[3.3, 4.5], {"start": 8.0, "end": 9.5}])
+    assert recordings.word_errors(found["text"], "No matter. Fail better.") == 0
+    assert [round(s["start"]) for s in found["segments"]] == [3, 8]
+    with pytest.raises(ValueError, match="clip 3.0 to 2.0 does not follow on 1.0"):
+        pipe(np.zeros(80_000, np.float32), clips=[[0, 1], [3, 2]])
+    with pytest.raises(TypeError, match="a list of"):
+        pipe(np.zeros(80_000, np.float32), clips=[[0, 1, 2]])
+
+
+def test_suppressed_tokens_are_not_written() -> None:
+    rules = Rules(TOKENS, [5, -1])
+    row = rules.allowed(np.zeros(120), [TIME, 6, 7])
+    assert row[5] == -np.inf and np.isfinite(rules.allowed(np.ones(120), [TIME])[3])
+    with pytest.raises(ValueError, match="suppress_tokens has 120, but the vocabulary has 120"):
+        Rules(TOKENS, [120])
+
+
 def test_silence_and_noise_have_no_text() -> None:
     pipe = rl.pipeline("automatic-speech-recognition", "whisper-tiny.en")
     noise = np.random.default_rng(1).normal(size=16000 * 8).astype(np.float32) * 1e-3

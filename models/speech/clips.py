@@ -1,0 +1,63 @@
+"""Parts of a recording to transcribe: those that a caller names, or where there is speech."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.models.loading import load
+from rushlight.models.tasks.record import Run
+
+_FRAMES = 100  # a second
+
+
+def bounded(clips: Sequence[Any], total: int) -> list[tuple[int, int]]:
+    """Clips as frames within the recording: [start, end] or {"start", "end"}, in seconds.
+
+    ValueError for a clip that ends before it begins, or begins before the one before it ends.
+    """
+    found: list[tuple[int, int]] = []
+    for clip in clips:
+        pair = (clip["start"], clip["end"]) if isinstance(clip, Mapping) else tuple(clip)
+        start, end = (float(x) for x in pair)
+        last = found[-1][1] if found else 0
+        if not 0 <= start < end or round(start * _FRAMES) < last:
+            raise ValueError(
+                f"automatic-speech-recognition: clip {start} to {end} does not follow on "
+                f"{last / _FRAMES}; clips are in order and end after they begin"
+            )
+        frames = round(start * _FRAMES), min(total, round(end * _FRAMES) if end < 1e9 else total)
+        if frames[0] < frames[1]:
+            found.append(frames)
+    return found
+
+
+def joined(clips: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Neighbouring clips as one, where both with the pause between them have at most `most`."""
+    found: list[tuple[int, int]] = []
+    for start, end in clips:
+        if found and end - found[-1][0] <= most:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((start, end))
+    return found
+
+
+def speech_of(name: str, samples: npt.NDArray[np.float32], most: float) -> Run:
+    """Where there is speech in samples at 16 kHz, by the model `name`, cut to `most` seconds."""
+    if sys.platform == "emscripten":
+        raise ValueError(
+            "vad is a name of a model that a page loads by itself: run its task "
+            "voice-activity-detection and pass the segments as clips"
+        )
+    from rushlight.models.tasks.registry import check_served
+
+    model = load(name)
+    task = check_served(model, "voice-activity-detection")
+    told = task.checked({"max_speech": most, "padding": 0.2})
+    given = {"samples": samples, "rate": 16000}
+    return (yield from task.run(model, given, told, False))["segments"]
