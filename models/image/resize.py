@@ -1,0 +1,119 @@
+"""Resizing as Pillow does it: a separable filter, wider where an image is made smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # Pillow's numbers 0 to 5
+MOST_SIDE = 1 << 16
+
+
+def _lanczos(x: Array) -> Array:
+    found: Array = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+    return found
+
+
+def _bicubic(x: Array, a: float = -0.5) -> Array:
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    found: Array = np.where(x < 1, near, np.where(x < 2, far, 0))
+    return found
+
+
+def _box(x: Array) -> Array:
+    return ((x > -0.5) & (x <= 0.5)).astype(np.float64)
+
+
+def _hamming(x: Array) -> Array:
+    found: Array = np.where(np.abs(x) < 1, np.sinc(x) * (0.54 + 0.46 * np.cos(np.pi * x)), 0)
+    return found
+
+
+def _bilinear(x: Array) -> Array:
+    return np.maximum(0, 1 - np.abs(x))
+
+
+_KERNELS: dict[str, tuple[Callable[[Array], Array], float]] = {
+    "lanczos": (_lanczos, 3), "bilinear": (_bilinear, 1), "bicubic": (_bicubic, 2),
+    "box": (_box, 0.5), "hamming": (_hamming, 1),
+}  # fmt: skip
+
+
+@lru_cache(32)
+def _weights(old: int, new: int, filter: str) -> tuple[Array, Array]:
+    """For each of `new` places the first of its old places, and their weights (new, taps)."""
+    kernel, reach = _KERNELS[filter]
+    scale = old / new
+    wide = max(scale, 1.0)
+    support = reach * wide
+    center = (np.arange(new) + 0.5) * scale
+    low = np.maximum(0, (center - support + 0.5).astype(np.int64))
+    high = np.minimum(old, (center + support + 0.5).astype(np.int64))
+    taps = int((high - low).max())
+    at = low[:, None] + np.arange(taps)
+    found = kernel((at - center[:, None] + 0.5) / wide)
+    found[at >= high[:, None]] = 0
+    found /= found.sum(1, keepdims=True)
+    return low, found
+
+
+def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Array:
+    """An image (height, width, channels) of uint8 or floats at another size (height, width).
+
+    filter: one of FILTERS. Bytes are rounded after each axis, the width first, as in Pillow's
+    Image.resize, to which they are equal within 1. ValueError for another filter or size.
+    """
+    if filter not in FILTERS:
+        raise ValueError(f"resize: filter {filter!r} is not supported; supported: "
+                         f"{', '.join(FILTERS)}")  # fmt: skip
+    if image.ndim != 3 or not image.size or not all(1 <= n <= MOST_SIDE for n in size):
+        raise ValueError(
+            f"resize: {image.shape} to {size}; an image is (height, width, channels), and a side "
+            f"has 1 to {MOST_SIDE} pixels"
+        )
+    for axis in (1, 0):
+        old, new = image.shape[axis], size[axis]
+        if filter == "nearest":
+            at = np.minimum(((np.arange(new) + 0.5) * old / new).astype(np.int64), old - 1)
+            image = image.take(at, axis)
+        elif old != new:
+            image = _along(image, axis, *_weights(old, new, filter))
+    return image
+
+
+def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
+    old, taps = image.shape[axis], weights.shape[1]
+    shape = [1] * image.ndim
+    shape[axis] = len(low)
+    # Taps in turn: each is one pass over the result.
+    total: Array = np.zeros((*image.shape[:axis], len(low), *image.shape[axis + 1 :]), np.float32)
+    for tap in range(taps):
+        part = image.take(np.minimum(low + tap, old - 1), axis)
+        total += part * weights[:, tap].astype(np.float32).reshape(shape)
+    if image.dtype == np.uint8:
+        rounded: Array = np.clip(np.floor(total + 0.5), 0, 255).astype(np.uint8)
+        return rounded
+    return total
+
+
+def fitted(height: int, width: int, shortest: int, longest: int | None = None) -> tuple[int, int]:
+    """The size whose shorter side is `shortest`, or less so that the longer is at most `longest`.
+
+    The rounding is that of transformers' processors.
+    """
+    short, long = sorted((height, width))
+    exact: float = shortest
+    if longest is not None and long / short * shortest > longest:
+        exact = longest * short / long
+        shortest = round(exact)
+    other = max(1, int((exact if longest is not None else shortest) * long / short))
+    if longest is not None and short == shortest:
+        other = long
+    return (other, shortest) if width <= height else (shortest, other)

@@ -1,0 +1,57 @@
+"""Make the goldens of image processors with transformers and timm.
+
+    python tests/parity/make_processor_goldens.py
+
+Needs transformers, timm, torch, torchvision and safetensors. Writes
+tests/models/data/processors.safetensors: for each case of tests/models/processors.py the pixels
+that its file asks for, as float32.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from PIL import Image
+from safetensors.numpy import save_file
+
+MODELS = Path(__file__).parent.parent / "models"
+
+
+def _table() -> Any:
+    path = MODELS / "processors.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    table = _table()
+    found = {}
+    for name, settings in table.CASES.items():
+        image = Image.fromarray(table.image_of(name))
+        if "architecture" in settings:
+            import timm
+
+            made = timm.data.create_transform(
+                **timm.data.resolve_data_config(settings["pretrained_cfg"])
+            )(image)[None]
+        else:
+            kind = getattr(transformers, settings["image_processor_type"])
+            told = {k: v for k, v in settings.items() if k != "image_processor_type"}
+            made = kind(**told)(image, return_tensors="pt")["pixel_values"]
+        found[name] = np.ascontiguousarray(made.to(torch.float32).numpy())
+        print(name, found[name].shape)
+    target = MODELS / "data" / "processors.safetensors"
+    save_file(found, target)
+    print(target.stat().st_size, "bytes")
+
+
+if __name__ == "__main__":
+    main()
