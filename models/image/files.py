@@ -24,6 +24,8 @@ def is_image(value: Any) -> bool:
     """Whether `load` takes the value."""
     if isinstance(value, Mapping):
         return {*value} >= {"data", "width", "height"}
+    if type(value).__name__ == "JsProxy":  # an ImageData
+        return all(hasattr(value, name) for name in ("data", "width", "height"))
     plain = isinstance(value, str | Path | bytes | memoryview | Tensor | np.ndarray)
     return plain or _is_pillow(value)
 
@@ -38,7 +40,9 @@ def load(source: Any) -> Pixels:
     that is damaged, no image or of more than 2**28 pixels, ValueError for another array.
     """
     if isinstance(source, Mapping):
-        return _page(source)
+        return _page(source["data"], source["width"], source["height"])
+    if type(source).__name__ == "JsProxy":
+        return _page(source.data.to_py(), source.width, source.height)
     if isinstance(source, Tensor):
         source = source.detach().cpu().numpy()
     if isinstance(source, np.ndarray):
@@ -148,10 +152,9 @@ def _array(values: npt.NDArray[Any]) -> Pixels:
     return np.ascontiguousarray(np.broadcast_to(deep, (*deep.shape[:2], 3)))
 
 
-def _page(given: Mapping[str, Any]) -> Pixels:
+def _page(raw: Any, width: Any, height: Any) -> Pixels:
     """The pixels of a page's ImageData: bytes of RGBA."""
-    width, height = given["width"], given["height"]
-    data = np.frombuffer(given["data"], np.uint8)
+    data = np.frombuffer(raw, np.uint8)
     if not all(isinstance(n, int) and n > 0 for n in (width, height)) or (
         data.size != width * height * 4
     ):
@@ -159,3 +162,14 @@ def _page(given: Mapping[str, Any]) -> Pixels:
             f"image: {data.size} bytes are no {width} x {height} pixels of RGBA; pass an ImageData"
         )
     return _array(data.reshape(height, width, 4))
+
+
+def are_images(value: Any) -> bool:
+    """Whether `load_all` takes the value."""
+    several = isinstance(value, list | tuple)
+    return all(map(is_image, value)) if several else is_image(value)
+
+
+def load_all(value: Any) -> list[Pixels]:
+    """The pixels of an image, or of each of a list of images."""
+    return [load(one) for one in value] if isinstance(value, list | tuple) else [load(value)]

@@ -28,7 +28,8 @@ def _bicubic(x: Array, a: float = -0.5) -> Array:
 
 
 def _box(x: Array) -> Array:
-    return ((x > -0.5) & (x <= 0.5)).astype(np.float64)
+    found: Array = ((x > -0.5) & (x <= 0.5)).astype(np.float64)
+    return found
 
 
 def _hamming(x: Array) -> Array:
@@ -37,7 +38,8 @@ def _hamming(x: Array) -> Array:
 
 
 def _bilinear(x: Array) -> Array:
-    return np.maximum(0, 1 - np.abs(x))
+    found: Array = np.maximum(0, 1 - np.abs(x))
+    return found
 
 
 _KERNELS: dict[str, tuple[Callable[[Array], Array], float]] = {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.models.audio.inputs import is_audio
+from rushlight.models.image.files import are_images
 
 # A run yields progress, tokens, and readbacks whose values it is sent. It returns the result.
 Run = Generator[Any, Any, Any]
@@ -130,6 +131,10 @@ KINDS: dict[str, Kind] = {
     "audio": Kind(
         "a file, its bytes, samples, or {samples, rate}", is_audio,
         {"type": "object"}, "Float32Array | { samples: Float32Array, rate: number }", str,
+    ),
+    "images": Kind(
+        "an image or a list of images: files, their bytes, pixels", are_images,
+        {"type": "object"}, "ImageData | ImageData[]", str,
     ),
     "mask": Kind(
         "a boolean for each token", lambda v: not _is_text(v),

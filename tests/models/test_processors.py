@@ -1,4 +1,4 @@
-"""Image processors agree with transformers' and timm's; resizing with Pillow's; files of all kinds."""
+"""Image processors agree with those of transformers and timm; resizing; files of all kinds."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ export const SMALL_FILES = [
   "config_sentence_transformers.json",
   "1_Pooling/config.json",
   "generation_config.json",
+  "preprocessor_config.json",
+  "processor_config.json",
   "chat_template.jinja",
 ];
 // Vocabularies that serve where there is no tokenizer.json.

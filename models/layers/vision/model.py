@@ -7,7 +7,10 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.image.described import TORCHVISION, processor_of
+from rushlight.models.image.processor import Processor
 from rushlight.models.layers.heads import labels_of
+from rushlight.models.loading import small_json
 from rushlight.models.model import Model
 
 HEAD = "ForImageClassification"
@@ -19,11 +22,19 @@ class ImageModel(Model):
 
     Without a head `forward` gives the last hidden state: (batch, tokens, width) of a transformer,
     (batch, channels, height, width) of a convolutional net. labels: the names of the classes, ()
-    without a head. image_size: (height, width) where other sizes are refused, else None.
+    without a head. processor: the steps from images to pixels. image_size: (height, width) where
+    other sizes are refused, else None.
     """
 
     labels: tuple[str, ...] = ()
+    processor: Processor = TORCHVISION
+    problem: str | None = None  # config.json's problem_type
     image_size: tuple[int, int] | None = None
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read what the checkpoint asks of images and says of its classes."""
+        self.problem = small_json(files, "config.json").get("problem_type")
+        self.processor = processor_of(files, type(self).processor)
 
     def features(self, pixels: Tensor) -> Tensor:
         """One vector for each image (batch, n): what a head would classify."""
