@@ -17,6 +17,10 @@ import numpy.typing as npt
 
 Row = tuple[str, str, dict[str, Any], tuple[int, int]]
 _LABELS: dict[str, Any] = {"num_labels": 5}
+_VIT: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+                        "intermediate_size": 40, "image_size": 24, "patch_size": 8}  # fmt: skip
+_DINO: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+                         "mlp_ratio": 2, "image_size": 24, "patch_size": 6}  # fmt: skip
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -33,6 +37,31 @@ ROWS: dict[str, Row] = {
     ),
     "resnet-timm": ("timm", "resnet18", {"num_classes": 7}, (64, 50)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
+    "vit": ("transformers", "ViTForImageClassification", _VIT | _LABELS, (24, 24)),
+    "vit-pooler": ("transformers", "ViTModel", _VIT | {
+        "image_size": [18, 30], "patch_size": [6, 10], "qkv_bias": False, "hidden_act": "relu",
+        "num_channels": 2, "pooler_output_size": 10, "pooler_act": "gelu",
+    }, (18, 30)),
+    "vit-timm": ("timm", "vit_tiny_patch16_224", {
+        "num_classes": 4, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4,
+    }, (32, 32)),
+    "vit-torchvision": ("torchvision", "VisionTransformer", {
+        "image_size": 24, "patch_size": 8, "num_layers": 2, "num_heads": 1, "hidden_dim": 64,
+        "mlp_dim": 50, "num_classes": 6,
+    }, (24, 24)),
+    "deit": ("transformers", "DeiTForImageClassificationWithTeacher", _VIT | _LABELS, (24, 24)),
+    "deit-plain": ("transformers", "DeiTForImageClassification", _VIT | _LABELS | {
+        "qkv_bias": False, "layer_norm_eps": 1e-3}, (24, 24)),
+    "deit-timm": ("timm", "deit_tiny_distilled_patch16_224", {
+        "num_classes": 4, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4,
+    }, (32, 32)),
+    "dinov2": ("transformers", "Dinov2Model", _DINO, (30, 18)),
+    "dinov2-gated": ("transformers", "Dinov2ForImageClassification", _DINO | _LABELS | {
+        "use_swiglu_ffn": True, "qkv_bias": False, "use_mask_token": False}, (24, 24)),
+    "dinov2-registers": ("transformers", "Dinov2WithRegistersForImageClassification",
+                         _DINO | _LABELS | {"num_register_tokens": 3}, (24, 24)),
+    "dinov2-timm": ("timm", "vit_small_patch14_dinov2", {
+        "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4}, (28, 28)),
 }  # fmt: skip
 
 

@@ -14,11 +14,12 @@ import importlib
 import importlib.util
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
@@ -32,28 +33,35 @@ def _module(path: Path) -> Any:
     return module
 
 
-def _fill(model: Any, table: Any) -> tuple[dict[str, list[int]], dict[str, Any]]:
-    """Give the model the table's values: names and shapes, and its tensors of integers."""
-    names, given = {}, {}
-    for name, t in model.state_dict().items():
+def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]], dict[str, Any]]:
+    """The table's values for a state dict, their shapes, and its tensors of integers."""
+    values, names, given = {}, {}, {}
+    for name, t in state.items():
         if t.is_floating_point() or name.endswith("num_batches_tracked"):
             names[name] = list(t.shape)
-            values = torch.from_numpy(table.values_of(name, tuple(t.shape)))
-            with torch.no_grad():
-                t.copy_(values)
+            values[name] = torch.from_numpy(table.values_of(name, tuple(t.shape)))
         else:
-            given[f"given:{name}"] = t.clone().contiguous()
-    return names, given
+            values[name] = given[f"given:{name}"] = t.clone().contiguous()
+    return values, names, given
 
 
-def _of_transformers(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _of_transformers(kind: str, settings: dict[str, Any], table: Any) -> Any:
+    """The model with the values of what it saves, whose names need not be its own."""
     import transformers
 
     cls = getattr(transformers, kind)
     config = cls.config_class(**settings, architectures=[kind])
-    return cls._from_config(config, attn_implementation="eager").eval(), json.loads(
-        config.to_json_string(use_diff=False)
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        cls(config).save_pretrained(folder)
+        file = Path(folder) / "model.safetensors"
+        values, names, given = _values(load_file(file), table)
+        save_file(values, file, metadata={"format": "pt"})
+        model, report = cls.from_pretrained(
+            folder, attn_implementation="eager", output_loading_info=True
+        )
+        assert not any(report.values()), report
+        stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    return model.eval(), stored, names, given
 
 
 def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -77,6 +85,8 @@ def _run(source: str, model: Any, pixels: Any) -> dict[str, Any]:
     made = {"out": model(pixels)}
     if source == "timm":
         seen = model.forward_features(pixels)
+        if not model.num_classes:
+            made["out"] = seen
         made["features"] = model.forward_head(seen, pre_logits=True)
     return made
 
@@ -86,12 +96,16 @@ def main(rows: list[str]) -> None:
     torch.set_num_threads(1)
     for row in rows or list(table.ROWS):
         source, kind, settings, size = table.ROWS[row]
-        if source == "torchvision":
-            model = getattr(importlib.import_module("torchvision.models"), kind)(**settings).eval()
-            config: dict[str, Any] = {}
+        if source == "transformers":
+            model, config, names, given = _of_transformers(kind, settings, table)
         else:
-            model, config = (_of_timm if source == "timm" else _of_transformers)(kind, settings)
-        names, given = _fill(model, table)
+            if source == "torchvision":
+                models = importlib.import_module("torchvision.models")
+                model, config = getattr(models, kind)(**settings).eval(), {}
+            else:
+                model, config = _of_timm(kind, settings)
+            values, names, given = _values(model.state_dict(), table)
+            model.load_state_dict(values)
         pixels = torch.from_numpy(table.pixels_of(size, config.get("num_channels", 3)))
         with torch.no_grad():
             made = _run(source, model, pixels)

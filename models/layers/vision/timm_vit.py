@@ -1,0 +1,114 @@
+"""Vision transformers of timm and torchvision under transformers' names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.tensor.tensor import Tensor
+
+TOLD_TIMM, TOLD_TORCHVISION = (
+    "blocks.0.attn.qkv.weight",
+    "encoder.layers.encoder_layer_0.ln_1.weight",
+)
+_LAYER = re.compile(r"(?:blocks\.|encoder\.layers\.encoder_layer_)(\d{1,4})\.(.+)")
+_PARTS = {
+    "norm1": "layernorm_before", "norm2": "layernorm_after", "attn.proj": "attention.output.dense",
+    "mlp.fc1": "intermediate.dense", "mlp.fc2": "output.dense", "ln_1": "layernorm_before",
+    "ln_2": "layernorm_after", "self_attention.out_proj": "attention.output.dense",
+    "mlp.linear_1": "intermediate.dense", "mlp.linear_2": "output.dense",
+    "mlp.0": "intermediate.dense", "mlp.3": "output.dense",
+}  # fmt: skip
+_TOP = {
+    "cls_token": "{}.embeddings.cls_token", "class_token": "{}.embeddings.cls_token",
+    "dist_token": "{}.embeddings.distillation_token",
+    "reg_token": "{}.embeddings.register_tokens",
+    "pos_embed": "{}.embeddings.position_embeddings",
+    "encoder.pos_embedding": "{}.embeddings.position_embeddings",
+}  # fmt: skip
+_MODULES = {
+    "patch_embed.proj": "{}.embeddings.patch_embeddings.projection",
+    "conv_proj": "{}.embeddings.patch_embeddings.projection",
+    "norm": "{}.layernorm", "encoder.ln": "{}.layernorm",
+}  # fmt: skip
+
+
+def renamed(
+    tensors: Mapping[str, Tensor], base: str, heads: Mapping[str, str],
+    parts: Mapping[str, str] = {},
+) -> dict[str, Tensor]:  # fmt: skip
+    """The tensors of timm's or torchvision's transformer under transformers' names.
+
+    base: of the names; heads: the classifiers' names by timm's; parts: of a layer, where they are
+    others than ViT's.
+    """
+    found: dict[str, Tensor] = {}
+    known = {**_PARTS, **parts}
+    for name, t in tensors.items():
+        layer = _LAYER.fullmatch(name)
+        module, _, kind = name.rpartition(".")
+        if layer is None:
+            if name in _TOP:
+                found[_TOP[name].format(base)] = t
+            elif module in _MODULES:
+                found[f"{_MODULES[module].format(base)}.{kind}"] = t
+            else:
+                found[f"{heads.get(module, module)}.{kind}" if kind != name else name] = t
+            continue
+        path = f"{base}.encoder.layer.{layer[1]}."
+        part, _, kind = layer[2].rpartition(".")
+        joint = layer[2].replace("in_proj_", "qkv.").replace("self_attention.", "attn.")
+        if joint.startswith("attn.qkv."):
+            if t.shape[0] % 3:
+                raise FormatError(f"tensor {name!r} {t.shape} does not divide into q, k and v")
+            for which, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
+                found[f"{path}attention.attention.{which}.{joint[9:]}"] = piece.contiguous()
+        elif part in ("ls1", "ls2"):
+            found[f"{path}layer_scale{part[2]}.lambda1"] = t
+        else:
+            found[f"{path}{known.get(part, part)}.{kind}"] = t
+    return found
+
+
+def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes of a timm or torchvision transformer: keys of transformers' config.json.
+
+    FormatError for tensors that are none of such a transformer.
+    """
+    arguments = config.get("model_args") or {}
+    try:
+        patch = tensors.get("patch_embed.proj.weight", tensors.get("conv_proj.weight"))
+        places = tensors.get("pos_embed", tensors.get("encoder.pos_embedding"))
+        assert patch is not None and places is not None
+        width, channels, tall, wide = patch.shape
+        layers = {m[1] for n in tensors if (m := _LAYER.fullmatch(n))}
+        name = "blocks.0.mlp.fc1.weight" if TOLD_TIMM in tensors else None
+        up = tensors[name] if name else next(
+            t for n, t in tensors.items()
+            if re.fullmatch(r"encoder\.layers\.encoder_layer_0\.mlp\.(0|linear_1)\.weight", n)
+        )  # fmt: skip
+        inner, rows = up.shape[0], places.shape[1]
+    except (AssertionError, KeyError, StopIteration, ValueError):
+        raise FormatError(
+            "the checkpoint is no vision transformer of timm or torchvision"
+        ) from None
+    prefix = sum(f"{n}_token" in tensors for n in ("cls", "dist", "class"))
+    size = (config.get("pretrained_cfg") or {}).get("input_size")
+    given = arguments.get("img_size") or (size[1] if isinstance(size, list) and len(size) == 3
+                                          else None)  # fmt: skip
+    side = round((rows - prefix) ** 0.5)
+    if given is None or (given // tall) * (given // wide) != rows - prefix:
+        given = side * tall
+    heads = arguments.get("num_heads") or _heads(width)
+    return {
+        "hidden_size": width, "num_channels": channels, "patch_size": [tall, wide],
+        "num_hidden_layers": len(layers), "intermediate_size": inner, "image_size": given,
+        "num_attention_heads": heads, "layer_norm_eps": 1e-6,
+    }  # fmt: skip
+
+
+def _heads(width: int) -> int:
+    """The published transformers have heads of 64, but for the giants."""
+    return {1408: 16, 1664: 16, 1536: 24}.get(width, max(1, width // 64))

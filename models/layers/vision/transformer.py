@@ -1,0 +1,127 @@
+"""Layers of image transformers and of the texts beside them, under a checkpoint's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.nn.parameter import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+
+
+@dataclass(frozen=True)
+class LayerNames:
+    """The paths of a layer's parts. gate: of a gated MLP; scale1, scale2: of layer scale."""
+
+    q: str = "attention.attention.query"
+    k: str = "attention.attention.key"
+    v: str = "attention.attention.value"
+    out: str = "attention.output.dense"
+    up: str = "intermediate.dense"
+    down: str = "output.dense"
+    norm1: str = "layernorm_before"
+    norm2: str = "layernorm_after"
+    scale1: str = "layer_scale1.lambda1"
+    scale2: str = "layer_scale2.lambda1"
+
+
+# CLIP's and Siglip's, for images and texts.
+CLIP_NAMES = LayerNames(
+    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "mlp.fc1",
+    "mlp.fc2", "layer_norm1", "layer_norm2",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LayerSpec:
+    """A layer with norms before attention and MLP (Dosovitskiy et al., 2020).
+
+    biases: of q, k and v. gated: `up` gives two halves, act(first) * second, each of `inner`.
+    scaled: results are multiplied by a learned vector (Touvron et al., 2021).
+    """
+
+    width: int
+    heads: int
+    inner: int
+    act: str = "gelu"
+    eps: float = 1e-6
+    biases: tuple[bool, bool, bool] = (True, True, True)
+    gated: bool = False
+    scaled: bool = False
+    names: LayerNames = LayerNames()
+
+    def __post_init__(self) -> None:
+        if self.heads < 1 or self.width % self.heads:
+            raise FormatError(
+                f"config.json: the width {self.width} is not a multiple of the {self.heads} heads"
+            )
+
+
+class Layer(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, spec: LayerSpec) -> None:
+        self.spec, names = spec, spec.names
+        for path, bias in zip((names.q, names.k, names.v), spec.biases, strict=True):
+            put(self, path, nn.Linear(spec.width, spec.width, bias))
+        put(self, names.out, nn.Linear(spec.width, spec.width))
+        put(self, names.up, nn.Linear(spec.width, spec.inner * (2 if spec.gated else 1)))
+        put(self, names.down, nn.Linear(spec.inner, spec.width))
+        for path in (names.norm1, names.norm2):
+            put(self, path, nn.LayerNorm(spec.width, spec.eps))
+        if spec.scaled:
+            for path in (names.scale1, names.scale2):
+                put_parameter(self, path, spec.width)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """x (batch, tokens, width). mask: what attention adds to its scores, or true where seen."""
+        names = self.spec.names
+        batch, tokens, width = x.shape
+        normed = self.get_submodule(names.norm1)(x)
+        q, k, v = (
+            self.get_submodule(path)(normed)
+            .reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2)
+            for path in (names.q, names.k, names.v)
+        )  # fmt: skip
+        seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
+        made = self.get_submodule(names.out)(seen.transpose(1, 2).reshape(batch, tokens, width))
+        x = x + self._scaled(made, names.scale1)
+        made = self._mlp(self.get_submodule(names.norm2)(x))
+        return x + self._scaled(made, names.scale2)
+
+    def _mlp(self, x: Tensor) -> Tensor:
+        spec = self.spec
+        act = ACTIVATIONS[spec.act]
+        x = self.get_submodule(spec.names.up)(x)
+        if spec.gated:
+            first, second = x.chunk(2, -1)
+            x = act(first) * second
+        else:
+            x = act(x)
+        made: Tensor = self.get_submodule(spec.names.down)(x)
+        return made
+
+    def _scaled(self, x: Tensor, path: str) -> Tensor:
+        if not self.spec.scaled:
+            return x
+        root, _, name = path.rpartition(".")
+        scale: Tensor = getattr(self.get_submodule(root) if root else self, name)
+        return x * scale
+
+
+def put_parameter(root: nn.Module, path: str, *size: int) -> None:
+    """Make a parameter of this size the attribute at `path`; plain modules for missing parents."""
+    parents, _, name = path.rpartition(".")
+    if parents:
+        try:
+            home = root.get_submodule(parents)
+        except AttributeError:
+            home = nn.Module()
+            put(root, parents, home)
+    else:
+        home = root
+    setattr(home, name, parameter(*size))

@@ -1,0 +1,155 @@
+"""The skeleton of vision transformers (Dosovitskiy et al., 2020) in transformers' names."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.pieces import stack
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.transformer import Layer, LayerSpec, put_parameter
+
+MOST_TOKENS = 1 << 24
+
+
+@dataclass(frozen=True)
+class ViTSpec:
+    """A vision transformer.
+
+    image, patch: (height, width). prefix: tokens before the patches, by their names in the
+    embeddings, those that have a position first. registers: tokens after the class's, without
+    positions. mask: whether a checkpoint holds the token of masked patches. pooler: a projection of
+    the first token and its activation. heads: the paths of classifiers; each reads the token of its
+    number, and their logits are averaged. joint: what is classified is the first token beside the
+    mean of the patches.
+    """
+
+    layer: LayerSpec
+    layers: int
+    image: tuple[int, int]
+    patch: tuple[int, int]
+    base: str = "vit"
+    channels: int = 3
+    prefix: tuple[str, ...] = ("cls_token",)
+    registers: int = 0
+    mask: tuple[int, ...] | None = None
+    pooler: tuple[int, str] | None = None
+    heads: tuple[str, ...] = ("classifier",)
+    joint: bool = False
+
+
+class ViT(ImageModel):
+    """Pixels -> logits, or the hidden states (batch, tokens, width) after the last norm.
+
+    Positions of an image of another size are those of `image`, interpolated.
+    """
+
+    def __init__(self, config: Any, spec: ViTSpec, labels: tuple[str, ...]) -> None:
+        self.config, self.spec, self.labels = config, spec, labels
+        width, base = spec.layer.width, f"{spec.base}." if spec.base else ""
+        grid = [n // p for n, p in zip(spec.image, spec.patch, strict=True)]
+        if min(grid) < 1 or math.prod(grid) > MOST_TOKENS:
+            raise FormatError(
+                f"config.json: image_size {spec.image} and patch_size {spec.patch} do not fit"
+            )
+        self.grid = grid[0], grid[1]
+        embeddings = f"{base}embeddings"
+        put(self, f"{embeddings}.patch_embeddings.projection",
+            nn.Conv2d(spec.channels, width, spec.patch, spec.patch))  # fmt: skip
+        for name in spec.prefix:
+            put_parameter(self, f"{embeddings}.{name}", 1, 1, width)
+        if spec.registers:
+            put_parameter(self, f"{embeddings}.register_tokens", 1, spec.registers, width)
+        if spec.mask is not None:
+            put_parameter(self, f"{embeddings}.mask_token", *spec.mask)
+        count = math.prod(grid) + len(spec.prefix)
+        put_parameter(self, f"{embeddings}.position_embeddings", 1, count, width)
+        layers = [Layer(spec.layer) for _ in range(spec.layers)]
+        put(self, f"{base}encoder.layer", nn.ModuleList(layers))
+        put(self, f"{base}layernorm", nn.LayerNorm(width, spec.layer.eps))
+        if spec.pooler is not None and not labels:
+            put(self, f"{base}pooler.dense", nn.Linear(width, spec.pooler[0]))
+        for path in spec.heads if labels else ():
+            put(self, path, nn.Linear(width * (2 if spec.joint else 1), len(labels)))
+
+    @property
+    def _base(self) -> Any:
+        return self.get_submodule(self.spec.base) if self.spec.base else self
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """Tokens (batch, prefix + registers + patches, width) of pixels, with their positions."""
+        spec, table = self.spec, self._base.embeddings
+        pixels = self.checked(pixels, spec.channels)
+        grid = pixels.shape[2] // spec.patch[0], pixels.shape[3] // spec.patch[1]
+        if min(grid) < 1:
+            raise ValueError(
+                f"{self.config.model_type}: pixels are {pixels.shape}; they must be at least a "
+                f"patch of {spec.patch}"
+            )
+        patches = table.patch_embeddings.projection(pixels).flatten(2).transpose(1, 2)
+        batch, width = len(pixels), spec.layer.width
+        first = [getattr(table, name).expand(batch, -1, width) for name in spec.prefix]
+        x = cat([*first, patches], 1) + self.positions(grid)
+        if spec.registers:
+            held = table.register_tokens.expand(batch, -1, width)
+            x = cat([x[:, : len(spec.prefix)], held, x[:, len(spec.prefix) :]], 1)
+        return x
+
+    def positions(self, grid: tuple[int, int]) -> Tensor:
+        """The positions (1, prefix + patches, width) of a grid of patches."""
+        table: Tensor = self._base.embeddings.position_embeddings
+        if grid == self.grid:
+            return table
+        held, count = len(self.spec.prefix), self.grid
+        old = table[:, held:].reshape(1, *count, -1).permute(0, 3, 1, 2)
+        new = interpolate(old.float(), size=grid, mode="bicubic").to(table.dtype)
+        return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        x = self.embed(pixels)
+        for layer in self._base.encoder.layer:
+            x = layer(x)
+        found: Tensor = self._base.layernorm(x)
+        return found
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """The pooler's result, or what the classifier reads, the mean where there are two."""
+        spec, x = self.spec, self.hidden(pixels)
+        if spec.pooler is not None and not self.labels:
+            pooled: Tensor = ACTIVATIONS[spec.pooler[1]](self._base.pooler.dense(x[:, 0]))
+            return pooled
+        read = [self._read(x, i) for i in range(len(spec.heads) if self.labels else 1)]
+        return stack(read, 0).mean(0) if len(read) > 1 else read[0]
+
+    def _read(self, x: Tensor, number: int) -> Tensor:
+        if self.spec.joint and self.labels:
+            before = len(self.spec.prefix) + self.spec.registers
+            return cat([x[:, 0], x[:, before:].mean(1)], -1)
+        return x[:, number]
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        x = self.hidden(pixels)
+        if not self.labels:
+            return x
+        heads = [
+            self.get_submodule(path)(self._read(x, i)) for i, path in enumerate(self.spec.heads)
+        ]
+        total: Tensor = sum(heads[1:], heads[0])
+        return total / len(heads) if len(heads) > 1 else total
+
+
+def pair(value: Any, key: str) -> tuple[int, int]:
+    """(height, width) of a number or a list of two; FormatError names the key of config.json."""
+    given = value if isinstance(value, list) else [value, value]
+    fits = len(given) == 2 and all(type(n) is int and 1 <= n <= 1 << 16 for n in given)
+    if not fits:
+        raise FormatError(f"config.json: {key} is {value!r:.60}; it must be one or two sizes")
+    return given[0], given[1]
