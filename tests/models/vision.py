@@ -37,6 +37,15 @@ ROWS: dict[str, Row] = {
     ),
     "resnet-timm": ("timm", "resnet18", {"num_classes": 7}, (64, 50)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
+    "mobilenet_v2": ("transformers", "MobileNetV2ForImageClassification", _LABELS | {
+        "depth_multiplier": 0.35, "hidden_act": "relu"}, (45, 38)),
+    "mobilenet_v2-dilated": ("transformers", "MobileNetV2Model", {
+        "depth_multiplier": 0.25, "output_stride": 8, "first_layer_is_expansion": False,
+        "finegrained_output": False, "expand_ratio": 3.0, "depth_divisible_by": 4,
+        "tf_padding": False}, (24, 17)),
+    "mobilenet_v2-torchvision": ("torchvision", "mobilenet_v2", {
+        "num_classes": 6, "width_mult": 0.4}, (50, 64)),
+    "mobilenet_v2-timm": ("timm", "mobilenetv2_035", {"num_classes": 7}, (64, 50)),
     "vit": ("transformers", "ViTForImageClassification", _VIT | _LABELS, (24, 24)),
     "vit-pooler": ("transformers", "ViTModel", _VIT | {
         "image_size": [18, 30], "patch_size": [6, 10], "qkv_bias": False, "hidden_act": "relu",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.core import nn
+from rushlight.core.functional.network.folding import pad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 
@@ -17,15 +18,18 @@ class ConvNorm(nn.Module):
     """act(norm(conv(x))), a convolution without bias that keeps the size at stride 1.
 
     names: of the convolution and of the norm. act: a name of ACTIVATIONS, "" for none. padding: on
-    every side; None: half of the kernel.
+    every side; None: half of the kernel. same: TensorFlow's padding instead, whose odd rest is
+    below and at the right.
     """
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, act: str = "relu",
         groups: int = 1, padding: int | None = None, dilation: int = 1, eps: float = 1e-5,
-        names: Names = LONG,
+        names: Names = LONG, same: bool = False,
     ) -> None:  # fmt: skip
-        padding = dilation * (kernel - 1) // 2 if padding is None else padding
+        padding = dilation * ((kernel - 1) // 2) if padding is None else padding
+        padding = 0 if same else padding
+        self.same = (kernel, stride, dilation) if same else None
         self.names, self.act = names, activation(act)
         self.register_module(names[0], nn.Conv2d(
             inputs, outputs, kernel, stride, padding, dilation, groups, bias=False
@@ -33,9 +37,26 @@ class ConvNorm(nn.Module):
         self.register_module(names[1], nn.BatchNorm2d(outputs, eps))
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.same is not None:
+            x = padded_same(x, *self.same)
         conv, norm = (getattr(self, name) for name in self.names)
         made: Tensor = self.act(norm(conv(x)))
         return made
+
+
+def padded_same(x: Tensor, kernel: int, stride: int, dilation: int = 1) -> Tensor:
+    """x (batch, channels, height, width) with zeros around it, as TensorFlow's "SAME" adds them."""
+    sides = []
+    for n in (x.shape[3], x.shape[2]):
+        total = max(kernel - (n % stride or stride), 0)
+        sides += [total // 2 * dilation, (total - total // 2) * dilation]
+    return pad(x, tuple(sides)) if any(sides) else x
+
+
+def divisible(value: float, divisor: int = 8, least: int | None = None) -> int:
+    """A width near `value` that is a multiple of `divisor`, at most a tenth smaller."""
+    found = max(divisor if least is None else least, int(value + divisor / 2) // divisor * divisor)
+    return found + divisor if found < 0.9 * value else found
 
 
 def activation(name: str) -> Callable[[Tensor], Tensor]:
