@@ -105,7 +105,7 @@ def read_config(cls: type[C], values: Mapping[str, Any], architectures: Sequence
         if field.name in values:
             label, value = f"config.json: {field.name}", values[field.name]
             known[field.name] = checked(label, field.name, str(field.type), value)
-        elif field.default is dataclasses.MISSING:
+        elif field.default is field.default_factory is dataclasses.MISSING:
             raise FormatError(f"config.json has no {field.name!r}")
     for name, value in values.items():
         if name not in known and not harmless(name, value):

@@ -21,6 +21,17 @@ _VIT: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attentio
                         "intermediate_size": 40, "image_size": 24, "patch_size": 8}  # fmt: skip
 _DINO: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
                          "mlp_ratio": 2, "image_size": 24, "patch_size": 6}  # fmt: skip
+_EFFICIENT: dict[str, Any] = {
+    "width_coefficient": 0.3,
+    "depth_coefficient": 1.2,
+    "num_block_repeats": [1, 2, 1],
+    "in_channels": [32, 16, 24],
+    "out_channels": [16, 24, 40],
+    "kernel_sizes": [3, 5, 3],
+    "strides": [1, 2, 2],
+    "expand_ratios": [1, 6, 3],
+    "hidden_dim": 384,
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -37,6 +48,20 @@ ROWS: dict[str, Row] = {
     ),
     "resnet-timm": ("timm", "resnet18", {"num_classes": 7}, (64, 50)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
+    "efficientnet": ("transformers", "EfficientNetForImageClassification", _LABELS | _EFFICIENT,
+                     (45, 38)),
+    "efficientnet-odd": ("transformers", "EfficientNetModel", _EFFICIENT | {
+        "width_coefficient": 0.5, "depth_coefficient": 1.0, "depthwise_padding": [1],
+        "squeeze_expansion_ratio": 0.1, "hidden_act": "relu", "batch_norm_eps": 1e-5,
+        "hidden_dim": 640}, (17, 20)),
+    "efficientnet-timm": ("timm", "efficientnet_b0", {"num_classes": 3}, (47, 33)),
+    "efficientnet-lite": ("timm", "tf_efficientnet_lite0", {
+        "num_classes": 3}, (47, 33)),
+    "efficientnet-v2": ("timm", "tf_efficientnetv2_b0", {
+        "num_classes": 3}, (47, 33)),
+    "efficientnet-torchvision": ("torchvision", "efficientnet_b0", {"num_classes": 4}, (40, 33)),
+    "efficientnet-v2-torchvision": ("torchvision", "efficientnet_v2_s", {"num_classes": 4},
+                                    (40, 33)),
     "mobilenet_v2": ("transformers", "MobileNetV2ForImageClassification", _LABELS | {
         "depth_multiplier": 0.35, "hidden_act": "relu"}, (45, 38)),
     "mobilenet_v2-dilated": ("transformers", "MobileNetV2Model", {

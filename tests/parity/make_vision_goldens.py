@@ -38,7 +38,8 @@ def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]
     values, names, given = {}, {}, {}
     for name, t in state.items():
         if t.is_floating_point() or name.endswith("num_batches_tracked"):
-            names[name] = list(t.shape)
+            if t.is_floating_point():  # what only counts is left out, as older files do
+                names[name] = list(t.shape)
             values[name] = torch.from_numpy(table.values_of(name, tuple(t.shape)))
         else:
             values[name] = given[f"given:{name}"] = t.clone().contiguous()
@@ -112,7 +113,7 @@ def main(rows: list[str]) -> None:
         place = MODELS / "data" / "vision" / f"{row}.safetensors"
         place.parent.mkdir(exist_ok=True)
         tensors = {n: t.contiguous() for n, t in (made | given).items()}
-        metadata = {"config": json.dumps(config), "names": json.dumps(names)}
+        metadata = {"config": json.dumps(config), "names": json.dumps(names, separators=(",", ":"))}
         save_file(tensors, place, metadata=metadata)
         print(row, place.stat().st_size, "bytes", float(made["out"].std()))
 
