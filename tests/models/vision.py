@@ -21,6 +21,7 @@ _VIT: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attentio
                         "intermediate_size": 40, "image_size": 24, "patch_size": 8}  # fmt: skip
 _DINO: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
                          "mlp_ratio": 2, "image_size": 24, "patch_size": 6}  # fmt: skip
+_CONVNEXT: dict[str, Any] = {"hidden_sizes": [8, 12, 20], "depths": [1, 2, 1], "num_stages": 3}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -48,6 +49,17 @@ ROWS: dict[str, Row] = {
     ),
     "resnet-timm": ("timm", "resnet18", {"num_classes": 7}, (64, 50)),
     "resnet-torchvision": ("torchvision", "resnet50", {"num_classes": 6}, (50, 64)),
+    "convnext": ("transformers", "ConvNextForImageClassification", _CONVNEXT | _LABELS, (45, 38)),
+    "convnext-plain": ("transformers", "ConvNextModel", _CONVNEXT | {
+        "layer_scale_init_value": 0.0, "hidden_act": "relu", "patch_size": 3, "num_channels": 2,
+        "layer_norm_eps": 1e-3}, (33, 40)),
+    "convnextv2": ("transformers", "ConvNextV2ForImageClassification", _CONVNEXT | _LABELS,
+                   (45, 38)),
+    "convnext-timm": ("timm", "convnext_atto", {
+        "num_classes": 3, "depths": [1, 2, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnextv2-timm": ("timm", "convnextv2_atto", {
+        "num_classes": 3, "depths": [1, 2, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
+    "convnext-torchvision": ("torchvision", "convnext_tiny", {"num_classes": 4}, (64, 40)),
     "efficientnet": ("transformers", "EfficientNetForImageClassification", _LABELS | _EFFICIENT,
                      (45, 38)),
     "efficientnet-odd": ("transformers", "EfficientNetModel", _EFFICIENT | {

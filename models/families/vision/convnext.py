@@ -1,0 +1,139 @@
+"""ConvNeXt (Liu et al., 2022) and ConvNeXt V2 (Woo et al., 2023)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose, read_config
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.vision.convnext import ConvNeXt
+from rushlight.models.layers.vision.model import classes_of
+
+MODEL_TYPES = ("convnext", "convnextv2")
+TASKS = ("image-classification", "image-feature-extraction")
+TENSORS = ("features.1.0.layer_scale",)
+TIMM = ("convnext",)
+BASES = {"convnext": "ConvNext", "convnextv2": "ConvNextV2"}
+# timm's parts of a layer and torchvision's, by transformers'.
+_PARTS = {
+    "gamma": "layer_scale_parameter", "layer_scale": "layer_scale_parameter",
+    "conv_dw": "dwconv", "block.0": "dwconv", "norm": "layernorm", "block.2": "layernorm",
+    "mlp.fc1": "pwconv1", "block.3": "pwconv1", "mlp.fc2": "pwconv2", "block.5": "pwconv2",
+    "mlp.grn": "grn",
+}  # fmt: skip
+_TOP = {
+    "stem.0": "embeddings.patch_embeddings", "features.0.0": "embeddings.patch_embeddings",
+    "stem.1": "embeddings.layernorm", "features.0.1": "embeddings.layernorm",
+    "head.norm": "layernorm", "classifier.0": "layernorm",
+}  # fmt: skip
+_TIMM = re.compile(r"stages\.(\d)\.(?:downsample\.(\d)|blocks\.(\d{1,3})\.([\w.]+))")
+_TV = re.compile(r"features\.(\d)\.(\d{1,3})(?:\.(\w[\w.]*))?")
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    num_channels: int = 3
+    patch_size: int = 4
+    num_stages: int = 4
+    hidden_sizes: list[int] = field(default_factory=lambda: [96, 192, 384, 768])
+    depths: list[int] = field(default_factory=lambda: [3, 3, 9, 3])
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    layer_scale_init_value: float = 1e-6
+    drop_path_rate: float = 0.0
+    image_size: Any = 224
+    out_features: list[Any] | None = None  # of a backbone
+    out_indices: list[Any] | None = None
+    stage_names: list[Any] | None = None
+    model_type: str = "convnext"
+
+
+@nn.layers_on("meta")
+def build(config: dict[str, Any], names: Collection[str]) -> ConvNeXt:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config | {"architectures": None})
+    choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    if not c.depths or not len(c.depths) == len(c.hidden_sizes) == c.num_stages:
+        raise FormatError(f"config.json: num_stages {c.num_stages}, depths {c.depths} and "
+                          f"hidden_sizes {c.hidden_sizes} do not agree")  # fmt: skip
+    scaled = c.model_type == "convnext" and c.layer_scale_init_value > 0
+    return ConvNeXt(c, classes_of(config, BASES[c.model_type]), scaled)
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of timm and torchvision under transformers' names."""
+    base = "convnextv2." if any(".grn." in n for n in tensors) else "convnext."
+    if "embeddings.layernorm.weight" in tensors:  # of a model without a head
+        return {base + n: t for n, t in tensors.items()}
+    if "stem.0.weight" not in tensors and TENSORS[0] not in tensors:
+        return dict(tensors)
+    found = {}
+    for name, t in tensors.items():
+        new = _renamed(name, base)
+        if new.endswith("layer_scale_parameter"):
+            t = t.reshape(-1)
+        elif ".grn." in new:
+            t = t.reshape(1, 1, 1, -1)
+        elif ".pwconv" in new and t.ndim == 4:  # convolutions of single pixels
+            t = t.reshape(*t.shape[:2])
+        found[new] = t
+    return found
+
+
+def _renamed(name: str, base: str) -> str:
+    module, _, kind = name.rpartition(".")
+    if module in _TOP:
+        return f"{base}{_TOP[module]}.{kind}"
+    if match := _TIMM.fullmatch(module if kind != "gamma" else name):
+        stage = f"{base}encoder.stages.{match[1]}"
+        if match[2] is not None:
+            return f"{stage}.downsampling_layer.{match[2]}.{kind}"
+        part = _PARTS.get(match[4], match[4])
+        return f"{stage}.layers.{match[3]}.{part}" + ("" if kind == "gamma" else f".{kind}")
+    if match := _TV.fullmatch(module if kind != "layer_scale" else name):
+        number = int(match[1])
+        stage = f"{base}encoder.stages.{(number - 1 if number % 2 else number) // 2}"
+        if number % 2 == 0:
+            return f"{stage}.downsampling_layer.{match[2]}.{kind}"
+        part = _PARTS.get(match[3] or "", match[3])
+        return f"{stage}.layers.{match[2]}.{part}" + ("" if kind == "layer_scale" else f".{kind}")
+    return f"classifier.{kind}" if module in ("head.fc", "classifier.2") else name
+
+
+def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json of a checkpoint of torchvision or timm."""
+    found = adopt(tensors)
+    kind = "convnextv2" if any(".grn." in n for n in found) else "convnext"
+    base = f"{kind}.encoder.stages."
+    layers = {tuple(map(int, m.groups())) for n in found
+              if (m := re.match(rf"{base}(\d)\.layers\.(\d{{1,3}})\.", n))}  # fmt: skip
+    count = 1 + max((stage for stage, _ in layers), default=-1)
+    depths = [sum(stage == i for stage, _ in layers) for i in range(count)]
+    try:
+        stem = found[f"{kind}.embeddings.patch_embeddings.weight"].shape
+        widths = [found[f"{base}{i}.layers.0.dwconv.weight"].shape[0] for i in range(count)]
+    except (KeyError, IndexError):
+        raise FormatError("the checkpoint is no ConvNeXt of torchvision or timm") from None
+    if f"{kind}.layernorm.weight" not in found or len(stem) != 4:
+        raise FormatError("the checkpoint is a kind of ConvNeXt that is not supported")
+    classes = found["classifier.weight"].shape[0] if "classifier.weight" in found else 0
+    scaled = any(n.endswith("layer_scale_parameter") for n in found)
+    return {
+        "model_type": kind, "num_labels": classes, "num_channels": stem[1], "patch_size": stem[2],
+        "architectures": [f"{BASES[kind]}{'ForImageClassification' if classes else 'Model'}"],
+        "num_stages": count, "hidden_sizes": widths, "depths": depths, "layer_norm_eps": 1e-6,
+        "layer_scale_init_value": 1e-6 if scaled else 0.0,
+    }  # fmt: skip
+
+
+def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json for timm's."""
+    return config_of(tensors)

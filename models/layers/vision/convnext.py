@@ -1,0 +1,101 @@
+"""ConvNeXt's stages (Liu et al., 2022), and those of version 2 (Woo et al., 2023)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.nn.parameter import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.conv import activation
+from rushlight.models.layers.vision.model import ImageModel
+
+EPS = 1e-6  # of all norms but the last
+
+
+class ChannelNorm(nn.LayerNorm):
+    """A LayerNorm over the channels of (batch, channels, height, width)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class _Response(nn.Module):
+    """Global response normalization (Woo et al., 2023) of (batch, height, width, channels)."""
+
+    def __init__(self, width: int) -> None:
+        self.weight, self.bias = parameter(1, 1, 1, width), parameter(1, 1, 1, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.square().sum((1, 2), keepdim=True).sqrt()
+        share = size / (size.mean(-1, keepdim=True) + 1e-6)
+        return self.weight * (x * share) + self.bias + x
+
+
+class Layer(nn.Module):
+    """A 7x7 convolution of each channel, and an MLP; layer scale in version 1, where there is."""
+
+    def __init__(self, width: int, act: str, second: bool, scaled: bool) -> None:
+        self.act, self.scaled = activation(act), scaled
+        if scaled:
+            self.layer_scale_parameter = parameter(width)
+        self.dwconv = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.layernorm = nn.LayerNorm(width, EPS)
+        self.pwconv1 = nn.Linear(width, 4 * width)
+        if second:
+            self.grn = _Response(4 * width)
+        self.second = second
+        self.pwconv2 = nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layernorm(self.dwconv(x).permute(0, 2, 3, 1))
+        y = self.act(self.pwconv1(y))
+        y = self.pwconv2(self.grn(y) if self.second else y)
+        if self.scaled:
+            y = self.layer_scale_parameter * y
+        found: Tensor = x + y.permute(0, 3, 1, 2)
+        return found
+
+
+class ConvNeXt(ImageModel):
+    """ConvNeXt in transformers' names."""
+
+    def __init__(self, c: Any, labels: tuple[str, ...], scaled: bool) -> None:
+        self.config, self.labels = c, labels
+        second = c.model_type == "convnextv2"
+        before, base = c.hidden_sizes[0], f"{c.model_type}."
+        stem = nn.Conv2d(c.num_channels, before, c.patch_size, c.patch_size)
+        put(self, f"{base}embeddings.patch_embeddings", stem)
+        put(self, f"{base}embeddings.layernorm", ChannelNorm(before, EPS))
+        for i, (width, depth) in enumerate(zip(c.hidden_sizes, c.depths, strict=True)):
+            stage = f"{base}encoder.stages.{i}"
+            if i:
+                put(self, f"{stage}.downsampling_layer", nn.Sequential(
+                    ChannelNorm(before, EPS), nn.Conv2d(before, width, 2, 2)
+                ))  # fmt: skip
+            layers = [Layer(width, c.hidden_act, second, scaled) for _ in range(depth)]
+            put(self, f"{stage}.layers", nn.Sequential(*layers))
+            before = width
+        put(self, f"{base}layernorm", nn.LayerNorm(before, c.layer_norm_eps))
+        if labels:
+            put(self, "classifier", nn.Linear(before, len(labels)))
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        base: Any = self.get_submodule(self.config.model_type)
+        x: Tensor = self.checked(pixels, self.config.num_channels)
+        x = base.embeddings.layernorm(base.embeddings.patch_embeddings(x))
+        for i, stage in enumerate(base.encoder.stages.children()):
+            x = stage.layers(stage.downsampling_layer(x) if i else x)
+        return x
+
+    def features(self, pixels: Tensor) -> Tensor:
+        norm = self.get_submodule(f"{self.config.model_type}.layernorm")
+        found: Tensor = norm(self.hidden(pixels).mean((2, 3)))
+        return found
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        if not self.labels:
+            return self.hidden(pixels)
+        logits: Tensor = self.classifier(self.features(pixels))
+        return logits
