@@ -19,7 +19,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     for at in range(0, len(pixels), size):
         with no_grad():
             given = model.processor(pixels[at : at + size], model.device).to(model.dtype)
-            found = model.features(given).float()
+            found = model.encode_image(given).float()
             parts.append(normalize(found, dim=-1) if options["normalize"] else found)
         yield Progress("encode", min(at + size, len(pixels)), len(pixels))
     vectors = cat(parts, 0)

@@ -50,7 +50,7 @@ def test_logits_and_features_agree(name: str) -> None:
     pixels = table.pixels_of(size, getattr(m.config, "num_channels", 3))
     np.testing.assert_allclose(run(m, "forward", pixels), golden["out"].numpy(), **CLOSE)
     if "features" in golden:
-        np.testing.assert_allclose(run(m, "features", pixels), golden["features"].numpy(), **CLOSE)
+        np.testing.assert_allclose(run(m, "encode_image", pixels), golden["features"].numpy(), **CLOSE)
     one = run(m, "forward", pixels[1:])  # a batch is its pictures
     np.testing.assert_allclose(one, golden["out"].numpy()[1:], **CLOSE)
 

@@ -60,6 +60,17 @@ ROWS: dict[str, Row] = {
     "convnextv2-timm": ("timm", "convnextv2_atto", {
         "num_classes": 3, "depths": [1, 2, 1, 1], "dims": [8, 16, 8, 12]}, (64, 50)),
     "convnext-torchvision": ("torchvision", "convnext_tiny", {"num_classes": 4}, (64, 40)),
+    "vgg-torchvision": ("torchvision", "vgg", {
+        "num_classes": 4, "layers": [6, "M", 8, 10, "M"], "hidden": 20}, (40, 33)),
+    "vgg-norms-torchvision": ("torchvision", "vgg", {
+        "num_classes": 3, "layers": [6, 5, "M", 8, "M"], "hidden": 12, "batch_norm": True},
+        (37, 52)),
+    "densenet-torchvision": ("torchvision", "DenseNet", {
+        "num_classes": 4, "growth_rate": 8, "block_config": (2, 1), "num_init_features": 12,
+    }, (40, 33)),
+    "densenet-timm": ("timm", "densenet121", {"num_classes": 4}, (40, 33)),
+    "squeezenet1_0-torchvision": ("torchvision", "squeezenet1_0", {"num_classes": 4}, (64, 50)),
+    "squeezenet1_1-torchvision": ("torchvision", "squeezenet1_1", {"num_classes": 4}, (50, 64)),
     "efficientnet": ("transformers", "EfficientNetForImageClassification", _LABELS | _EFFICIENT,
                      (45, 38)),
     "efficientnet-odd": ("transformers", "EfficientNetModel", _EFFICIENT | {

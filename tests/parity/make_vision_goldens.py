@@ -76,6 +76,21 @@ def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return model, config | ({"model_args": arguments} if arguments else {})
 
 
+def _vgg(layers: list[Any], num_classes: int, hidden: int, batch_norm: bool = False) -> Any:
+    """torchvision's VGG with other layers, and a classifier of fewer features."""
+    from torchvision.models import vgg
+
+    net = vgg.VGG(vgg.make_layers(layers, batch_norm), num_classes, init_weights=False)
+    width = [n for n in layers if n != "M"][-1]
+    old, sizes = list(net.classifier), (width * 49, hidden, hidden, num_classes)
+    for place, (inputs, outputs) in zip(
+        (0, 3, 6), zip(sizes, sizes[1:], strict=False), strict=True
+    ):
+        old[place] = torch.nn.Linear(inputs, outputs)
+    net.classifier = torch.nn.Sequential(*old)
+    return net.eval()
+
+
 def _run(source: str, model: Any, pixels: Any) -> dict[str, Any]:
     if source == "transformers":
         found = model(pixels)
@@ -102,7 +117,8 @@ def main(rows: list[str]) -> None:
         else:
             if source == "torchvision":
                 models = importlib.import_module("torchvision.models")
-                model, config = getattr(models, kind)(**settings).eval(), {}
+                make = _vgg if kind == "vgg" else getattr(models, kind)
+                model, config = make(**settings).eval(), {}
             else:
                 model, config = _of_timm(kind, settings)
             values, names, given = _values(model.state_dict(), table)

@@ -89,7 +89,7 @@ class ConvNeXt(ImageModel):
             x = stage.layers(stage.downsampling_layer(x) if i else x)
         return x
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixels: Tensor) -> Tensor:
         norm = self.get_submodule(f"{self.config.model_type}.layernorm")
         found: Tensor = norm(self.hidden(pixels).mean((2, 3)))
         return found
@@ -97,5 +97,5 @@ class ConvNeXt(ImageModel):
     def forward(self, pixels: Tensor) -> Tensor:
         if not self.labels:
             return self.hidden(pixels)
-        logits: Tensor = self.classifier(self.features(pixels))
+        logits: Tensor = self.classifier(self.encode_image(pixels))
         return logits

@@ -117,14 +117,14 @@ class MobileNet(ImageModel):
             x = self._through(x, block)
         return self._run(x, "head", spec.paths)
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixels: Tensor) -> Tensor:
         found: Tensor = self.hidden(pixels).mean((2, 3))
         return found
 
     def forward(self, pixels: Tensor) -> Tensor:
         if not self.labels:
             return self.hidden(pixels)
-        logits: Tensor = self.get_submodule(self.spec.paths["classifier"])(self.features(pixels))
+        logits: Tensor = self.get_submodule(self.spec.paths["classifier"])(self.encode_image(pixels))
         return logits
 
 

@@ -63,14 +63,14 @@ class MobileNetV2(ImageModel):
         found: Tensor = base.conv_1x1(x)
         return found
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixels: Tensor) -> Tensor:
         found: Tensor = self.hidden(pixels).mean((2, 3))
         return found
 
     def forward(self, pixels: Tensor) -> Tensor:
         if not self.labels:
             return self.hidden(pixels)
-        logits: Tensor = self.classifier(self.features(pixels))
+        logits: Tensor = self.classifier(self.encode_image(pixels))
         return logits
 
 

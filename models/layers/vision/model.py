@@ -36,7 +36,7 @@ class ImageModel(Model):
         self.problem = small_json(files, "config.json").get("problem_type")
         self.processor = processor_of(files, type(self).processor)
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixels: Tensor) -> Tensor:
         """One vector for each image (batch, n): what a head would classify."""
         raise NotImplementedError
 

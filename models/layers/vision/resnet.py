@@ -67,12 +67,12 @@ class ResNet(ImageModel):
             x = stage.layers(x)
         return x
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixels: Tensor) -> Tensor:
         found: Tensor = self.hidden(pixels).mean((2, 3))
         return found
 
     def forward(self, pixels: Tensor) -> Tensor:
         if not self.labels:
             return self.hidden(pixels)
-        logits: Tensor = getattr(self.classifier, "1")(self.features(pixels))
+        logits: Tensor = getattr(self.classifier, "1")(self.encode_image(pixels))
         return logits

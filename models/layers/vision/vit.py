@@ -120,7 +120,7 @@ class ViT(ImageModel):
         found: Tensor = self._base.layernorm(x)
         return found
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixels: Tensor) -> Tensor:
         """The pooler's result, or what the classifier reads, the mean where there are two."""
         spec, x = self.spec, self.hidden(pixels)
         if spec.pooler is not None and not self.labels:
