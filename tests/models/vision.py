@@ -22,6 +22,22 @@ _VIT: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attentio
 _DINO: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
                          "mlp_ratio": 2, "image_size": 24, "patch_size": 6}  # fmt: skip
 _CONVNEXT: dict[str, Any] = {"hidden_sizes": [8, 12, 20], "depths": [1, 2, 1], "num_stages": 3}
+_TEXT: dict[str, Any] = {
+    "vocab_size": 31,
+    "hidden_size": 24,
+    "intermediate_size": 20,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 9,
+}
+_SEEN: dict[str, Any] = {
+    "hidden_size": 24,
+    "intermediate_size": 28,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "image_size": 16,
+    "patch_size": 4,
+}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -94,6 +110,22 @@ ROWS: dict[str, Row] = {
     "mobilenet_v2-torchvision": ("torchvision", "mobilenet_v2", {
         "num_classes": 6, "width_mult": 0.4}, (50, 64)),
     "mobilenet_v2-timm": ("timm", "mobilenetv2_035", {"num_classes": 7}, (64, 50)),
+    "clip": ("transformers", "CLIPModel", {
+        "text_config": _TEXT | {"eos_token_id": 30}, "vision_config": _SEEN, "projection_dim": 10,
+    }, (16, 16)),
+    "clip-old": ("transformers", "CLIPModel", {
+        "text_config": _TEXT | {"eos_token_id": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-3},
+        "vision_config": _SEEN | {"hidden_act": "relu", "num_channels": 2}, "projection_dim": 7,
+    }, (16, 16)),
+    "clip-vision": ("transformers", "CLIPVisionModelWithProjection",
+                    _SEEN | {"projection_dim": 6}, (16, 16)),
+    "clip-text": ("transformers", "CLIPTextModelWithProjection",
+                  _TEXT | {"projection_dim": 6, "eos_token_id": 30}, (16, 16)),
+    "siglip": ("transformers", "SiglipModel", {
+        "text_config": _TEXT | {"max_position_embeddings": 6, "hidden_size": 20},
+        "vision_config": _SEEN | {"hidden_size": 20, "num_attention_heads": 4}}, (16, 16)),
+    "siglip-vision": ("transformers", "SiglipVisionModel", _SEEN | {"layer_norm_eps": 1e-4},
+                      (16, 16)),
     "vit": ("transformers", "ViTForImageClassification", _VIT | _LABELS, (24, 24)),
     "vit-pooler": ("transformers", "ViTModel", _VIT | {
         "image_size": [18, 30], "patch_size": [6, 10], "qkv_bias": False, "hidden_act": "relu",
@@ -135,6 +167,15 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         offset = 0.0 if kind in ("running_mean", "bias") or not shape else 1.0
         return np.asarray(values * 0.1 + offset, np.float32)
     return values * np.float32(1.2 / math.sqrt(math.prod(shape[1:])))
+
+
+def ids_of() -> npt.NDArray[np.int64]:
+    """Ids (3, 6) of texts: the largest id ends each, and what follows is padding."""
+    found = np.random.default_rng(5).integers(3, 29, (3, 6))
+    for row, end in enumerate((5, 2, 4)):
+        found[row, end] = 30
+        found[row, end + 1 :] = 1
+    return found
 
 
 def pixels_of(size: tuple[int, int], channels: int = 3) -> npt.NDArray[np.float32]:

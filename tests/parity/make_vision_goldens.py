@@ -91,11 +91,22 @@ def _vgg(layers: list[Any], num_classes: int, hidden: int, batch_norm: bool = Fa
     return net.eval()
 
 
-def _run(source: str, model: Any, pixels: Any) -> dict[str, Any]:
+def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
+    if hasattr(model, "logit_scale"):
+        texts = model.get_text_features(ids).pooler_output
+        seen = model.get_image_features(pixels).pooler_output
+        out = model(input_ids=ids, pixel_values=pixels).logits_per_image
+        return {"out": out, "texts": texts, "features": seen}
+    if type(model).__name__ == "CLIPTextModelWithProjection":
+        return {"out": model(ids).text_embeds}
     if source == "transformers":
         found = model(pixels)
         pooled = getattr(found, "pooler_output", None)
+        if "image_embeds" in found:
+            return {"out": found.image_embeds}
         out = found.logits if "logits" in found else found.last_hidden_state
+        if type(model).__name__ == "SiglipVisionModel":
+            return {"out": pooled}
         made = {"out": out}
         return made if pooled is None else made | {"features": pooled.flatten(1)}
     made = {"out": model(pixels)}
@@ -123,9 +134,10 @@ def main(rows: list[str]) -> None:
                 model, config = _of_timm(kind, settings)
             values, names, given = _values(model.state_dict(), table)
             model.load_state_dict(values)
-        pixels = torch.from_numpy(table.pixels_of(size, config.get("num_channels", 3)))
+        seen = config.get("vision_config", config)
+        pixels = torch.from_numpy(table.pixels_of(size, seen.get("num_channels", 3)))
         with torch.no_grad():
-            made = _run(source, model, pixels)
+            made = _run(source, model, pixels, torch.from_numpy(table.ids_of()))
         place = MODELS / "data" / "vision" / f"{row}.safetensors"
         place.parent.mkdir(exist_ok=True)
         tensors = {n: t.contiguous() for n, t in (made | given).items()}

@@ -124,7 +124,9 @@ class MobileNet(ImageModel):
     def forward(self, pixels: Tensor) -> Tensor:
         if not self.labels:
             return self.hidden(pixels)
-        logits: Tensor = self.get_submodule(self.spec.paths["classifier"])(self.encode_image(pixels))
+        logits: Tensor = self.get_submodule(self.spec.paths["classifier"])(
+            self.encode_image(pixels)
+        )
         return logits
 
 

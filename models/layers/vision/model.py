@@ -34,7 +34,7 @@ class ImageModel(Model):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read what the checkpoint asks of images and says of its classes."""
         self.problem = small_json(files, "config.json").get("problem_type")
-        self.processor = processor_of(files, type(self).processor)
+        self.processor = processor_of(files, self.processor)
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """One vector for each image (batch, n): what a head would classify."""

@@ -1,0 +1,80 @@
+"""CLIP (Radford et al., 2021): vectors of images and of texts that say what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import read_config
+from rushlight.models.layers.vision import towers
+from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
+from rushlight.models.layers.vision.vit import pair
+
+MODEL_TYPES = ("clip", "clip_text_model", "clip_vision_model")
+TASKS = ("zero-shot-image-classification", "image-feature-extraction")
+BASE_PREFIX = "vision_model."
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    text_config: Any = None
+    vision_config: Any = None
+    text_config_dict: Any = None
+    vision_config_dict: Any = None
+    projection_dim: int = 512
+    logit_scale_init_value: float = 2.6592
+    model_type: str = "clip"
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    named, kind = config.get("architectures") or [None], config["model_type"]
+    if kind == "clip" and named in ([None], ["CLIPModel"]):
+        c = read_config(Config, config | {"architectures": None})
+        image = towers.tower(config, "vision_config", towers.ClipVision)
+        text = towers.tower(config, "text_config", towers.ClipText)
+        return ClipModel(c, image_tower(image, c.projection_dim), _text(text, c.projection_dim))
+    if kind == "clip_text_model" or named[0] == "CLIPTextModelWithProjection":
+        own = towers.read(config, towers.ClipText)
+        wide = own.projection_dim if "text_projection.weight" in names else None
+        return _served(ClipModel(own, None, _text(own, wide)), ())
+    if kind == "clip_vision_model" or named[0] == "CLIPVisionModelWithProjection":
+        seen = towers.read(config, towers.ClipVision)
+        wide = seen.projection_dim if "visual_projection.weight" in names else None
+        return _served(ClipModel(seen, image_tower(seen, wide), None), TASKS[1:])
+    raise LoadError(
+        f"config.json: architecture {named[0]!r:.60} is not supported; supported: CLIPModel, "
+        "CLIPTextModelWithProjection, CLIPVisionModelWithProjection"
+    )
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a tower of texts alone with the prefix that they have beside images."""
+    if "embeddings.token_embedding.weight" not in tensors:
+        return dict(tensors)
+    own = "text_projection.weight"
+    return {n if n == own else f"text_model.{n}": t for n, t in tensors.items()}
+
+
+def _served(model: ClipModel, tasks: tuple[str, ...]) -> ClipModel:
+    model.tasks = tasks or ("feature-extraction",)
+    return model
+
+
+def _text(c: towers.ClipText, projection: int | None) -> TextTower:
+    # Files from before the id of the end was right have 2, and the end is the largest id.
+    end = None if c.eos_token_id in (2, None) else c.eos_token_id
+    return TextTower(layer_of(c), c.num_hidden_layers, c.vocab_size, c.max_position_embeddings,
+                     end, projection=projection)  # fmt: skip
+
+
+def image_tower(c: towers.ClipVision, projection: int | None) -> ImageTower:
+    """The tower of images of a configuration."""
+    return ImageTower(layer_of(c), c.num_hidden_layers, pair(c.image_size, "image_size"),
+                      pair(c.patch_size, "patch_size"), c.num_channels,
+                      projection=projection)  # fmt: skip

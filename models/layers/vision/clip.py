@@ -1,0 +1,245 @@
+"""Towers of images and texts whose vectors are compared: CLIP's and SigLIP's, in their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.creation import tril
+from rushlight.core.functional.network.activations import scaled_dot_product_attention
+from rushlight.core.functional.reductions import normalize
+from rushlight.core.nn.parameter import parameter
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.image.described import KINDS
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.transformer import (
+    CLIP_NAMES,
+    Layer,
+    LayerSpec,
+    put_parameter,
+)
+from rushlight.models.loading import find_tokenizer
+
+
+@dataclass(frozen=True)
+class ImageTower:
+    """The tower of images. first: a class token and a norm before the layers (CLIP). head: an
+    attention that pools (SigLIP); without either the last hidden state is all there is.
+    """
+
+    layer: LayerSpec
+    layers: int
+    image: tuple[int, int]
+    patch: tuple[int, int]
+    channels: int = 3
+    first: bool = True
+    head: bool = False
+    projection: int | None = None
+
+
+@dataclass(frozen=True)
+class TextTower:
+    """The tower of texts. end: the token whose state is the text's; None: the largest id's;
+    -1: the last token, for SigLIP, whose tokens see each other; `head` is its projection.
+    """
+
+    layer: LayerSpec
+    layers: int
+    vocab: int
+    context: int
+    end: int | None = None
+    causal: bool = True
+    head: int | None = None
+    projection: int | None = None
+
+
+class ClipModel(ImageModel):
+    """Vectors of images and texts that are alike where an image shows what a text says.
+
+    `encode_image(pixels)` and `encode_text(ids)` give (batch, features), before they are
+    normalized. `forward(ids, pixels)` gives the logits (images, texts). biased: SigLIP's sigmoid of
+    pairs (Zhai et al., 2023), whose logits have a bias; else CLIP's softmax (Radford et al., 2021).
+    """
+
+    @nn.layers_on("meta")
+    def __init__(
+        self, config: Any, image: ImageTower | None, text: TextTower | None, biased: bool = False
+    ) -> None:
+        self.config, self.image, self.text, self.biased = config, image, text, biased
+        if image is not None:
+            self._make_image(image)
+            self.image_size = image.image
+            kind = KINDS["CLIP" if image.first else "Siglip"]
+            side = min(image.image)
+            self.processor = (
+                replace(kind, shortest=side, crop=image.image)
+                if image.first
+                else (replace(kind, size=image.image))
+            )
+        if text is not None:
+            self._make_text(text)
+        if image is not None and text is not None:
+            self.logit_scale = parameter(*((1,) if biased else ()))
+            if biased:
+                self.logit_bias = parameter(1)
+
+    def _make_image(self, spec: ImageTower) -> None:
+        width, eps = spec.layer.width, spec.layer.eps
+        if min(n // p for n, p in zip(spec.image, spec.patch, strict=True)) < 1:
+            raise FormatError(f"config.json: image_size {spec.image} is below a patch {spec.patch}")
+        count = (spec.image[0] // spec.patch[0]) * (spec.image[1] // spec.patch[1])
+        base = "vision_model."
+        put(self, f"{base}embeddings.patch_embedding", nn.Conv2d(
+            spec.channels, width, spec.patch, spec.patch, bias=not spec.first
+        ))  # fmt: skip
+        if spec.first:
+            put_parameter(self, f"{base}embeddings.class_embedding", width)
+            put(self, f"{base}pre_layrnorm", nn.LayerNorm(width, eps))
+        put(self, f"{base}embeddings.position_embedding", nn.Embedding(count + spec.first, width))
+        layers = nn.ModuleList([Layer(spec.layer) for _ in range(spec.layers)])
+        put(self, f"{base}encoder.layers", layers)
+        put(self, f"{base}post_layernorm", nn.LayerNorm(width, eps))
+        if spec.head:
+            put(self, f"{base}head", _Pool(spec.layer))
+        if spec.projection is not None:
+            self.visual_projection = nn.Linear(width, spec.projection, bias=False)
+
+    def _make_text(self, spec: TextTower) -> None:
+        width, base = spec.layer.width, "text_model."
+        put(self, f"{base}embeddings.token_embedding", nn.Embedding(spec.vocab, width))
+        put(self, f"{base}embeddings.position_embedding", nn.Embedding(spec.context, width))
+        layers = nn.ModuleList([Layer(spec.layer) for _ in range(spec.layers)])
+        put(self, f"{base}encoder.layers", layers)
+        put(self, f"{base}final_layer_norm", nn.LayerNorm(width, spec.layer.eps))
+        if spec.head is not None:
+            put(self, f"{base}head", nn.Linear(width, spec.head))
+        if spec.projection is not None:
+            self.text_projection = nn.Linear(width, spec.projection, bias=False)
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read the tokenizer, and what the checkpoint asks of images."""
+        super().configure(files)
+        self.tokenizer = find_tokenizer(files)
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """The states (batch, tokens, width) of the image tower; SigLIP's after the last norm."""
+        spec: Any = self.image
+        if spec is None:
+            raise ValueError(f"{self.config.model_type} has no tower of images")
+        base: Any = self.get_submodule("vision_model")
+        table, x = base.embeddings, self.checked(pixels, spec.channels)
+        x = table.patch_embedding(x).flatten(2).transpose(1, 2)
+        if spec.first:
+            x = cat([table.class_embedding.expand(len(x), 1, -1), x], 1)
+        x = x + table.position_embedding.weight
+        if spec.first:
+            x = base.pre_layrnorm(x)
+        for layer in base.encoder.layers:
+            x = layer(x)
+        found: Tensor = x if spec.first else base.post_layernorm(x)
+        return found
+
+    def encode_image(self, pixels: Tensor) -> Tensor:
+        """(batch, features) of pixels (batch, channels, height, width), not normalized."""
+        x, base = self.hidden(pixels), self.get_submodule("vision_model")
+        spec: Any = self.image
+        if spec.first:
+            x = base.get_submodule("post_layernorm")(x[:, 0])
+        else:
+            x = base.get_submodule("head")(x) if spec.head else x.mean(1)
+        return self.visual_projection(x) if spec.projection is not None else x
+
+    def encode_text(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """(batch, features) of token ids (batch, length), not normalized.
+
+        attention_mask (batch, length): false or zero for padding. ValueError past the context.
+        """
+        spec: Any = self.text
+        if spec is None:
+            raise ValueError(f"{self.config.model_type} has no tower of texts")
+        if ids.ndim != 2 or not 0 < ids.shape[1] <= spec.context:
+            raise ValueError(
+                f"{self.config.model_type}: ids are {ids.shape}; they must be (batch, up to "
+                f"{spec.context})"
+            )
+        base: Any = self.get_submodule("text_model")
+        table, length = base.embeddings, ids.shape[1]
+        x = table.token_embedding(ids) + table.position_embedding.weight[:length]
+        seen = None
+        if attention_mask is not None:
+            seen = (attention_mask != 0)[:, None, None, :]
+            if spec.causal:
+                seen = seen & tril(ops.ones(length, length, device=ids.device)).bool()
+        for layer in base.encoder.layers:
+            x = layer(x, seen, spec.causal and seen is None)
+        x = base.final_layer_norm(x)
+        if spec.end == -1:
+            found = x[:, -1]
+        else:
+            at = ids if spec.end is None else (ids == spec.end).to(ids.dtype)
+            place = at.argmax(1).reshape(-1, 1, 1).expand(-1, 1, x.shape[2])
+            found = x.gather(1, place)[:, 0]
+        if spec.head is not None:
+            found = base.head(found)
+        made: Tensor = self.text_projection(found) if spec.projection is not None else found
+        return made
+
+    def forward(self, *given: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Logits (images, texts) of ids (texts, length) and pixels; of one tower its vectors."""
+        if self.image is None:
+            return self.encode_text(given[0], attention_mask)
+        if self.text is None:
+            return self.encode_image(*given)
+        ids, pixels = given
+        texts = normalize(self.encode_text(ids, attention_mask).to(float32), dim=-1)
+        return self.compare(self.encode_image(pixels), texts)
+
+    def compare(self, images: Tensor, texts: Tensor) -> Tensor:
+        """Logits (images, texts) of images' vectors and normalized texts' vectors."""
+        scale = self.logit_scale.to(float32).exp()
+        logits: Tensor = normalize(images.to(float32), dim=-1) @ texts.T * scale
+        return logits + self.logit_bias.to(float32) if self.biased else logits
+
+
+class _Pool(nn.Module):
+    """SigLIP's head: a learned query attends to the patches."""
+
+    def __init__(self, spec: LayerSpec) -> None:
+        width = spec.width
+        self.heads, self.act = spec.heads, ACTIVATIONS[spec.act]
+        self.probe = parameter(1, 1, width)
+        self.attention = nn.Module()
+        self.attention.in_proj_weight = parameter(3 * width, width)
+        self.attention.in_proj_bias = parameter(3 * width)
+        self.attention.out_proj = nn.Linear(width, width)
+        self.layernorm = nn.LayerNorm(width, spec.eps)
+        put(self, "mlp.fc1", nn.Linear(width, spec.inner))
+        put(self, "mlp.fc2", nn.Linear(spec.inner, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        held: Any = self.attention
+        batch, _, width = x.shape
+        weights, biases = held.in_proj_weight.chunk(3, 0), held.in_proj_bias.chunk(3, 0)
+        given = (self.probe.expand(batch, 1, width), x, x)
+        q, k, v = (
+            ops.linear(t, w, b).reshape(batch, -1, self.heads, width // self.heads).transpose(1, 2)
+            for t, w, b in zip(given, weights, biases, strict=True)
+        )
+        seen = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, 1, width)
+        y = held.out_proj(seen)
+        mlp: Any = self.get_submodule("mlp")
+        found: Tensor = y + mlp.fc2(self.act(mlp.fc1(self.layernorm(y))))
+        return found[:, 0]
+
+
+def layer_of(c: Any) -> LayerSpec:
+    """The layer that a tower's configuration describes."""
+    return LayerSpec(c.hidden_size, c.num_attention_heads, c.intermediate_size, c.hidden_act,
+                     c.layer_norm_eps, names=CLIP_NAMES)  # fmt: skip

@@ -1,0 +1,82 @@
+"""The task zero-shot-image-classification: which of any labels fit an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.dtype import float32
+from rushlight.core.functional.reductions import normalize
+from rushlight.core.io.text.tokenizer import pad_batch
+from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.image.files import load_all
+from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
+
+
+def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """{"label", "score"} of every label for each image, the likeliest first; a list for a single
+    image.
+
+    Scores are a softmax over the labels for CLIP, and a sigmoid of each for SigLIP. ValueError for
+    missing labels, or a template without {}.
+    """
+    labels, template = options["candidate_labels"], options["hypothesis_template"]
+    labels = [part.strip() for part in labels.split(",")] if isinstance(labels, str) else labels
+    labels = [label for label in labels or () if label]
+    if not labels:
+        raise ValueError(
+            "zero-shot-image-classification: candidate_labels is missing; name the labels"
+        )
+    if "{}" not in template:
+        raise ValueError(
+            f"zero-shot-image-classification: hypothesis_template {template!r} has no {{}} for "
+            "the label"
+        )
+    texts = text_vectors(model, [template.replace("{}", label) for label in labels])
+    pixels, size, found = load_all(images), options["batch_size"], []
+    for at in range(0, len(pixels), size):
+        with no_grad():
+            given = model.processor(pixels[at : at + size], model.device).to(model.dtype)
+            logits = model.compare(model.encode_image(given), texts)
+            scores = logits.sigmoid() if model.biased else logits.softmax(-1)
+        for row in np.asarray((yield scores.readback())):
+            order = np.argsort(-row, kind="stable").tolist()
+            found.append([{"label": labels[j], "score": float(row[j])} for j in order])
+        yield Progress("classify", len(found), len(pixels))
+    return found if isinstance(images, list | tuple) else found[0]
+
+
+def text_vectors(model: Any, texts: list[str]) -> Tensor:
+    """The normalized vectors (texts, features) of texts; long ones are cut to the context."""
+    if model.tokenizer is None:
+        raise ValueError(f"{model.config.model_type}: the checkpoint has no tokenizer for labels")
+    siglip = model.text.end == -1
+    encoded = model.tokenizer.encode_batch(texts, max_length=model.text.context)
+    padding = model.tokenizer.pad_id
+    if padding is None:
+        padding = 1 if siglip else encoded[0].ids[-1]
+    # SigLIP was trained on texts that are filled up to its context.
+    whole, _ = pad_batch(encoded, padding, length=model.text.context if siglip else None)
+    with no_grad():
+        vectors = model.encode_text(tensor(whole, device=model.device))
+        found: Tensor = normalize(vectors.to(float32), dim=-1)
+    return found
+
+
+TASK = Task(
+    name="zero-shot-image-classification",
+    summary="Say which of any labels fit an image.",
+    input=Input("images", "images", "The images."),
+    output="value",
+    run=run,
+    options=(
+        Option("candidate_labels", "texts", (), "The labels, or one text with commas."),
+        Option("hypothesis_template", "text", "This is a photo of {}.",
+               "A sentence with {} for the label."),
+        Option("batch_size", "int", 8, "Images computed at a time.", least=1),
+    ),
+)  # fmt: skip
