@@ -25,6 +25,9 @@ def see(
     labels: Annotated[list[str] | None, typer.Option(help="A label of a zero-shot task.")] = None,
     options: Annotated[list[str] | None, _OPTION] = None,
     device: Annotated[str, typer.Option(help="Where to compute.")] = "cpu",
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Write pictures of results into this folder.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say what images show: classes, vectors, objects, masks or depth, as the task is."""
@@ -48,12 +51,17 @@ def see(
     spent = time.perf_counter() - began
     rows = found.tolist() if chosen.output == "vectors" else found
     if as_json:
+        rows = [_plain(row) for row in rows]
+    if as_json:
         named = [{"file": str(f), "value": row} for f, row in zip(files, rows, strict=True)]
         print(json.dumps({"model": model, "task": chosen.name, "images": named,
                           "seconds": round(spent, 4)}))  # fmt: skip
         return
     for file, row in zip(files, rows, strict=True):
-        _print(str(file), row)
+        if isinstance(row, dict) and "mask" in row:
+            print(f"{file} -> {_cut(file, row['mask'], output_dir)}")
+        else:
+            _print(str(file), row)
     print(f"{len(files)} images on {device} in {spent:.2f} s", file=sys.stderr)
 
 
@@ -69,6 +77,27 @@ def _given(options: list[str]) -> dict[str, Any]:
         except ValueError:
             found[name] = value
     return found
+
+
+def _cut(file: Path, mask: Any, folder: Path | None) -> Path:
+    """Write the image with the mask as its opacity; returns the file."""
+    from PIL import Image
+
+    from rushlight.models.image import load
+
+    target = (folder or file.parent) / f"{file.stem}-cut.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(load(file))
+    image.putalpha(Image.fromarray(mask))
+    image.save(target)
+    return target
+
+
+def _plain(value: Any) -> Any:
+    """A result for JSON, with lists for arrays."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _print(file: str, row: Any) -> None:

@@ -72,7 +72,7 @@ def _command(task: Task) -> Callable[..., None]:
 
 
 def _input_flags(task: Task) -> dict[str, Flag]:
-    from rushlight.models.tasks.record import KINDS
+    from rushlight.models.tasks.kinds import KINDS
 
     name, help = task.input.name, task.input.help
     if fields := KINDS[task.input.kind].fields:
@@ -97,7 +97,7 @@ def _input_flags(task: Task) -> dict[str, Flag]:
 
 def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> dict[str, Flag]:
     """The flags of a task's options, except those that a shell cannot pass."""
-    from rushlight.models.tasks.record import KINDS
+    from rushlight.models.tasks.kinds import KINDS
 
     found: dict[str, Flag] = {}
     for option in options:
@@ -159,7 +159,7 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 def _input(task: Task, given: Mapping[str, Any]) -> Any:
     """The task's input from the arguments."""
-    from rushlight.models.tasks.record import KINDS
+    from rushlight.models.tasks.kinds import KINDS
 
     if fields := KINDS[task.input.kind].fields:
         return {one: given[one] for one in fields}

@@ -80,3 +80,15 @@ def sentence_folders() -> ModuleType:
 def recordings() -> ModuleType:
     """The module of recordings of speech and what they say."""
     return _module(HERE / "recordings.py")
+
+
+@pytest.fixture(scope="session")
+def photographs() -> ModuleType:
+    """The module of photographs and what they show."""
+    return _module(HERE / "photographs.py")
+
+
+@pytest.fixture(scope="session")
+def vision() -> ModuleType:
+    """The module of the table of image families."""
+    return _module(HERE / "vision.py")

@@ -17,7 +17,8 @@ import rushlight as rl
 from rushlight.core.cli import run
 from rushlight.models.generation.sampling import Options
 from rushlight.models.tasks import Task, find, served, tasks
-from rushlight.models.tasks.record import KINDS, camel
+from rushlight.models.tasks.kinds import KINDS
+from rushlight.models.tasks.record import camel
 from rushlight.web.worker import session
 
 pytestmark = pytest.mark.native

@@ -81,7 +81,10 @@ def test_every_family_has_a_row() -> None:
     room = "rushlight.models.families.vision."
     modules = {kind: m for kind, m in families().items() if m.startswith(room)}
     rows = {model(name).config.model_type for name in table.ROWS}
-    assert {m for kind, m in modules.items() if kind in rows} == set(modules.values())
+    # U2-Net is compared with its graph on real weights, in test_image_tasks.py.
+    assert {m for kind, m in modules.items() if kind in rows} | {f"{room}u2net"} == set(
+        modules.values()
+    )
 
 
 def test_goldens_are_small_and_all_there() -> None:

@@ -296,6 +296,8 @@ def profile_trace() -> str:
 def _camel(value: Any) -> Any:
     if isinstance(value, list):
         return [_camel(x) for x in value]
+    if isinstance(value, np.ndarray):  # a picture: rows one after the other
+        return np.ascontiguousarray(value).reshape(-1)
     if not isinstance(value, dict):
         return value
     # The names of a tool's arguments are the tool's.

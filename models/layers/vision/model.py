@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import TORCHVISION, processor_of
+from rushlight.models.image.imagenet import CLASSES
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.loading import small_json
@@ -34,6 +35,9 @@ class ImageModel(Model):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read what the checkpoint asks of images and says of its classes."""
         self.problem = small_json(files, "config.json").get("problem_type")
+        # Files of torchvision and timm name no classes; 1000 are those of their training.
+        if len(self.labels) == len(CLASSES) and self.labels[0] == "LABEL_0":
+            self.labels = CLASSES
         self.processor = processor_of(files, self.processor)
 
     def encode_image(self, pixels: Tensor) -> Tensor:

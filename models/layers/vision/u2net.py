@@ -71,7 +71,8 @@ class Stage(nn.Module):
             if not self.flat and i < self.depth - 1:
                 x = resized(x, seen[i - 1])
             x = self.get_submodule(f"rebnconv{i}d")(cat([x, seen[i - 1]], 1))
-        return x + first
+        found: Tensor = x + first
+        return found
 
 
 class U2Net(ImageModel):
@@ -96,7 +97,8 @@ class U2Net(ImageModel):
         return self._decoded(pixels)[0]
 
     def _decoded(self, pixels: Tensor) -> list[Tensor]:
-        x, seen = self.checked(pixels), []
+        x = self.checked(pixels)
+        seen: list[Tensor] = []
         for i in range(1, 7):
             x = self.get_submodule(f"stage{i}")(halved(x) if seen else x)
             seen.append(x)
@@ -108,9 +110,7 @@ class U2Net(ImageModel):
         return found
 
     def forward(self, pixels: Tensor) -> Tensor:
-        sides = [
-            self.get_submodule(f"side{i}")(x) for i, x in enumerate(self._decoded(pixels), 1)
-        ]
+        sides = [self.get_submodule(f"side{i}")(x) for i, x in enumerate(self._decoded(pixels), 1)]
         joined = cat([sides[0], *(resized(s, sides[0]) for s in sides[1:])], 1)
         found: Tensor = self.outconv(joined)
         return found
@@ -118,9 +118,11 @@ class U2Net(ImageModel):
 
 def halved(x: Tensor) -> Tensor:
     """Half of the size, rounded up."""
-    return max_pool2d(x, 2, 2, ceil_mode=True)
+    found: Tensor = max_pool2d(x, 2, 2, ceil_mode=True)
+    return found
 
 
 def resized(x: Tensor, like: Tensor) -> Tensor:
     """x at the height and width of `like`."""
-    return interpolate(x, size=like.shape[2:], mode="bilinear")
+    found: Tensor = interpolate(x, size=like.shape[2:], mode="bilinear")
+    return found

@@ -1,0 +1,66 @@
+"""The task background-removal: which pixels of an image are its foreground."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.tensor.autograd import no_grad
+from rushlight.models.image.files import load_all
+from rushlight.models.image.resize import resize
+from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
+
+
+def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """{"width", "height", "mask"} of each image, in its own pixels; a list for a list of images.
+
+    mask: the opacity (height, width) uint8 of every pixel, 255 for the foreground, stretched to
+    the whole range as the published pipelines do.
+    """
+    found = []
+    pixels = load_all(images)
+    for image in pixels:
+        with no_grad():
+            given = model.processor([image], model.device).to(model.dtype)
+            share = model(given).float().sigmoid()[0, 0]
+        values = np.asarray((yield share.readback()))
+        found.append(mask_of(values, image.shape[:2], options["threshold"]))
+        yield Progress("cut", len(found), len(pixels))
+    return found if isinstance(images, list | tuple) else found[0]
+
+
+def mask_of(
+    values: npt.NDArray[np.float32], size: tuple[int, int], threshold: float | None
+) -> dict[str, Any]:
+    """The mask of probabilities (height, width) at another size."""
+    low, high = float(values.min()), float(values.max())
+    stretched = (values - low) / max(high - low, 1e-6)
+    small = np.rint(stretched * 255).astype(np.uint8)[:, :, None]
+    mask = resize(small, size, "lanczos")[:, :, 0]
+    if threshold is not None:
+        mask = np.where(mask >= threshold * 255, 255, 0).astype(np.uint8)
+    return {"width": size[1], "height": size[0], "mask": mask}
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    threshold = options["threshold"]
+    if threshold is not None and not 0 < threshold < 1:
+        raise ValueError(
+            f"background-removal: threshold is {threshold}; it must be between 0 and 1"
+        )
+
+
+TASK = Task(
+    name="background-removal",
+    summary="Cut the foreground of an image out.",
+    input=Input("images", "images", "The images."),
+    output="value",
+    run=run,
+    options=(
+        Option("threshold", "float", None, "Opacity from which a pixel is whole, else nothing."),
+    ),
+    refuse=_refuse,
+)

@@ -1,0 +1,130 @@
+"""Kinds: the types of inputs and options, with their form in JSON, TypeScript and a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from rushlight.models.audio.inputs import is_audio
+from rushlight.models.image.files import are_images
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of options and inputs, with its form in other languages."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    schema: Mapping[str, Any]  # JSON Schema
+    script: str  # TypeScript
+    flag: Any = None  # the type of the command line's flag; None: no flag
+    received: Callable[[Any], Any] = lambda value: value  # a page's value -> Python's value
+    fields: tuple[str, ...] = ()  # of an object of texts: a flag each
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, Collection) and all(map(_is_text, value)))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_prompt(value: Any) -> bool:
+    return _is_text(value) or _are_ints(value)
+
+
+def _are_questions(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return set(value) == set(_QUESTION) and all(map(_is_text, value.values()))
+    return (
+        not _is_text(value)
+        and isinstance(value, Collection)
+        and all(isinstance(one, Mapping) and _are_questions(one) for one in value)
+    )
+
+
+def _are_ints(value: Any) -> bool:
+    return not _is_text(value) and isinstance(value, Collection) and all(map(_is_int, value))
+
+
+def _are_spans(value: Any) -> bool:
+    def fits(one: Any) -> bool:
+        if isinstance(one, Mapping):
+            return (
+                {"start", "end"} <= {*one} and _is_number(one["start"]) and _is_number(one["end"])
+            )
+        pair = not _is_text(one) and isinstance(one, Collection) and len(one) == 2
+        return pair and all(map(_is_number, one))
+
+    return not _is_text(value) and isinstance(value, Collection) and all(map(fits, value))
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
+
+
+_QUESTION = ("question", "context")
+_STRING = {"type": "string"}
+_STRINGS = {"anyOf": [_STRING, {"type": "array", "items": _STRING}]}
+_PROMPT = {"anyOf": [_STRING, {"type": "array", "items": {"type": "integer"}}]}
+_NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
+_ASKED = {
+    "type": "object", "properties": dict.fromkeys(_QUESTION, _STRING), "required": [*_QUESTION],
+}  # fmt: skip
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
+
+KINDS: dict[str, Kind] = {
+    "bool": Kind(
+        "true or false", lambda v: isinstance(v, bool), {"type": "boolean"}, "boolean", bool
+    ),
+    "int": Kind("a whole number", _is_int, {"type": "integer"}, "number", int),
+    "float": Kind("a number", _is_number, {"type": "number"}, "number", float),
+    "text": Kind("a text", _is_text, _STRING, "string", str),
+    "texts": Kind("a text or a list of texts", _are_texts, _STRINGS, "string | string[]",
+                  list[str]),
+    "prompt": Kind("a text or a list of token ids", _is_prompt, _PROMPT, "string | number[]", str),
+    "questions": Kind(
+        'an object of the texts "question" and "context", or a list of them', _are_questions,
+        {"anyOf": [_ASKED, {"type": "array", "items": _ASKED}]}, "Question | Question[]",
+        fields=_QUESTION,
+    ),
+    "ids": Kind("a list of token ids", _are_ints,
+                {"type": "array", "items": {"type": "integer"}}, "number[]", list[int]),
+    "spans": Kind(
+        "a list of [start, end] or {start, end}", _are_spans, {"type": "array"},
+        "[number, number][] | { start: number, end: number }[]",
+    ),
+    "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
+    "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]"),
+    "biases": Kind(
+        "numbers by token", lambda v: isinstance(v, Mapping), _NUMBERS, "Record<number, number>",
+        received=lambda v: {int(token): bias for token, bias in v.items()},  # keys arrive as texts
+    ),
+    "audio": Kind(
+        "a file, its bytes, samples, or {samples, rate}", is_audio,
+        {"type": "object"}, "Float32Array | { samples: Float32Array, rate: number }", str,
+    ),
+    "images": Kind(
+        "an image or a list of images: files, their bytes, pixels", are_images,
+        {"type": "object"}, "ImageData | ImageData[]", str,
+    ),
+    "mask": Kind(
+        "a boolean for each token", lambda v: not _is_text(v),
+        {"type": "array", "items": {"type": "boolean"}}, "boolean[] | Uint8Array",
+        # JavaScript packs booleans as bytes.
+        received=lambda v: np.asarray(v) != 0 if isinstance(v, memoryview) else v,
+    ),
+}  # fmt: skip
