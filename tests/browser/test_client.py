@@ -209,7 +209,7 @@ def test_a_pipeline_gives_what_the_model_gives(shared_page: Any, native: Any) ->
         ("rl.pipeline('chat', '/models/tiny/')", "bert serves feature-extraction, sentence-"),
         (
             "rl.pipeline('chatter', '/models/none/')",
-            "did you mean 'chat'? supported: automatic-speech-recognition, chat, ",
+            "did you mean 'chat'? supported: automatic-speech-recognition, background-removal, ",
         ),
         ("(await rl.pipeline('feature-extraction', model)).stream('a')", "does not stream"),
     ],
