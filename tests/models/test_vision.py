@@ -69,6 +69,10 @@ def test_logits_and_features_agree(name: str) -> None:
         np.testing.assert_allclose(found, golden["features"].numpy(), **CLOSE)
         return
     np.testing.assert_allclose(run(m, "forward", pixels), golden["out"].numpy(), **CLOSE)
+    if "boxes" in golden:
+        with rl.no_grad():
+            boxes = m.detect(rl.tensor(pixels))[1].numpy()
+        np.testing.assert_allclose(boxes, golden["boxes"].numpy(), **CLOSE)
     if "features" in golden:
         np.testing.assert_allclose(
             run(m, "encode_image", pixels), golden["features"].numpy(), **CLOSE

@@ -126,6 +126,11 @@ ROWS: dict[str, Row] = {
         "vision_config": _SEEN | {"hidden_size": 20, "num_attention_heads": 4}}, (16, 16)),
     "siglip-vision": ("transformers", "SiglipVisionModel", _SEEN | {"layer_norm_eps": 1e-4},
                       (16, 16)),
+    "yolos": ("transformers", "YolosForObjectDetection", _VIT | _LABELS | {
+        "image_size": [24, 40], "num_detection_tokens": 5}, (32, 48)),
+    "yolos-small": ("transformers", "YolosForObjectDetection", _VIT | _LABELS | {
+        "image_size": [24, 16], "num_detection_tokens": 3, "use_mid_position_embeddings": False,
+        "qkv_bias": False}, (24, 16)),
     "vit": ("transformers", "ViTForImageClassification", _VIT | _LABELS, (24, 24)),
     "vit-pooler": ("transformers", "ViTModel", _VIT | {
         "image_size": [18, 30], "patch_size": [6, 10], "qkv_bias": False, "hidden_act": "relu",

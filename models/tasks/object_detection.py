@@ -1,0 +1,74 @@
+"""The task object-detection: which objects an image shows, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.functional.pieces import stack
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.autograd import no_grad
+from rushlight.models.image.files import load_all
+from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
+
+
+def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """{"score", "label", "box"} of each object, the likeliest first; a list for a single image.
+
+    box: {"xmin", "ymin", "xmax", "ymax"} in the image's own pixels.
+    """
+    pixels, found = load_all(images), []
+    for image in pixels:
+        with no_grad():
+            given = model.processor([image], model.device).to(model.dtype)
+            logits, boxes = model.detect(given)
+            # One reading: the scores of the classes beside the corners of the boxes.
+            x, y, w, h = boxes[0].float().unbind(1)
+            corners = stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 1)
+            both = cat([logits[0].float().softmax(-1)[:, :-1], corners], 1)
+        values = np.asarray((yield both.readback()))
+        found.append(_objects(values, image.shape, model.labels, options))
+        yield Progress("detect", len(found), len(pixels))
+    return found if isinstance(images, list | tuple) else found[0]
+
+
+def _objects(
+    values: Any, shape: tuple[int, ...], labels: tuple[str, ...], options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    scores, corners = values[:, :-4], values[:, -4:]
+    best = scores.argmax(1)
+    likely = scores[np.arange(len(scores)), best]
+    size = np.array([shape[1], shape[0]] * 2)
+    inside = np.clip(corners * size, 0, size)
+    names = ("xmin", "ymin", "xmax", "ymax")
+    order = np.argsort(-likely, kind="stable")
+    return [
+        {"score": float(likely[i]), "label": labels[best[i]],
+         "box": {n: round(float(v), 1) for n, v in zip(names, inside[i], strict=True)}}
+        for i in order[: options["top_k"]].tolist() if likely[i] > options["threshold"]
+    ]  # fmt: skip
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    if not 0 <= options["threshold"] < 1:
+        raise ValueError(
+            f"object-detection: threshold is {options['threshold']}; it must be at least 0 and "
+            "below 1"
+        )
+
+
+TASK = Task(
+    name="object-detection",
+    summary="Say which objects an image shows, and where.",
+    input=Input("images", "images", "The images."),
+    output="value",
+    run=run,
+    options=(
+        Option("threshold", "float", 0.5, "The score from which an object is told."),
+        Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
+               least=1),
+    ),
+    refuse=_refuse,
+)  # fmt: skip
