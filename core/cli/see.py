@@ -58,7 +58,9 @@ def see(
                           "seconds": round(spent, 4)}))  # fmt: skip
         return
     for file, row in zip(files, rows, strict=True):
-        if isinstance(row, dict) and "mask" in row:
+        if isinstance(row, dict) and "depth" in row:
+            print(f"{file} -> {_shaded(file, row['depth'], output_dir)}")
+        elif isinstance(row, dict) and "mask" in row:
             print(f"{file} -> {_cut(file, row['mask'], output_dir)}")
         else:
             _print(str(file), row)
@@ -90,6 +92,19 @@ def _cut(file: Path, mask: Any, folder: Path | None) -> Path:
     image = Image.fromarray(load(file))
     image.putalpha(Image.fromarray(mask))
     image.save(target)
+    return target
+
+
+def _shaded(file: Path, depth: Any, folder: Path | None) -> Path:
+    """Write depths as shades of grey, the largest white; returns the file."""
+    import numpy as np
+    from PIL import Image
+
+    target = (folder or file.parent) / f"{file.stem}-depth.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    low, high = float(depth.min()), float(depth.max())
+    shades = np.rint((depth - low) / max(high - low, 1e-12) * 255).astype(np.uint8)
+    Image.fromarray(shades).save(target)
     return target
 
 

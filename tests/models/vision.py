@@ -38,6 +38,20 @@ _SEEN: dict[str, Any] = {
     "image_size": 16,
     "patch_size": 4,
 }
+_DEPTH: dict[str, Any] = {
+    "backbone_config": _DINO
+    | {
+        "model_type": "dinov2",
+        "out_features": ["stem", "stage1", "stage2"],
+        "reshape_hidden_states": False,
+    },
+    "patch_size": 6,
+    "reassemble_hidden_size": 24,
+    "reassemble_factors": [3, 1, 0.5],
+    "neck_hidden_sizes": [5, 6, 7],
+    "fusion_hidden_size": 10,
+    "head_hidden_size": 4,
+}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -131,6 +145,12 @@ ROWS: dict[str, Row] = {
     "yolos-small": ("transformers", "YolosForObjectDetection", _VIT | _LABELS | {
         "image_size": [24, 16], "num_detection_tokens": 3, "use_mid_position_embeddings": False,
         "qkv_bias": False}, (24, 16)),
+    "depth_anything": ("transformers", "DepthAnythingForDepthEstimation", _DEPTH, (30, 18)),
+    "depth_anything-metric": ("transformers", "DepthAnythingForDepthEstimation", _DEPTH | {
+        "depth_estimation_type": "metric", "max_depth": 20, "reassemble_factors": [2, 1],
+        "neck_hidden_sizes": [5, 6], "head_in_index": 0, "backbone_config": _DINO | {
+            "model_type": "dinov2", "out_indices": [0, 2], "apply_layernorm": False,
+            "reshape_hidden_states": False}}, (24, 24)),
     "vit": ("transformers", "ViTForImageClassification", _VIT | _LABELS, (24, 24)),
     "vit-pooler": ("transformers", "ViTModel", _VIT | {
         "image_size": [18, 30], "patch_size": [6, 10], "qkv_bias": False, "hidden_act": "relu",
@@ -153,7 +173,7 @@ ROWS: dict[str, Row] = {
     "dinov2-gated": ("transformers", "Dinov2ForImageClassification", _DINO | _LABELS | {
         "use_swiglu_ffn": True, "qkv_bias": False, "use_mask_token": False}, (24, 24)),
     "dinov2-registers": ("transformers", "Dinov2WithRegistersForImageClassification",
-                         _DINO | _LABELS | {"num_register_tokens": 3}, (24, 24)),
+                         _DINO | _LABELS | {"num_register_tokens": 3}, (30, 18)),
     "dinov2-timm": ("timm", "vit_small_patch14_dinov2", {
         "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4}, (28, 28)),
 }  # fmt: skip

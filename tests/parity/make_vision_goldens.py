@@ -104,6 +104,8 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         pooled = getattr(found, "pooler_output", None)
         if "image_embeds" in found:
             return {"out": found.image_embeds}
+        if "predicted_depth" in found:
+            return {"out": found.predicted_depth}
         if "pred_boxes" in found:
             return {"out": found.logits, "boxes": found.pred_boxes}
         out = found.logits if "logits" in found else found.last_hidden_state

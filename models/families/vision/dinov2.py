@@ -57,6 +57,14 @@ class Config:
 def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
+    kind = BASES.get(c.model_type, "Dinov2")
+    labels = classes_of({"architectures": [f"{kind}Model"]} | config, kind)
+    base = c.model_type if any(n.startswith(f"{c.model_type}.") for n in names) or labels else ""
+    return ViT(c, describe(c, base, names), labels)
+
+
+def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
+    """The description of the transformer that a configuration asks for; base: of its names."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     if not 1 <= c.num_register_tokens <= 1 << 10:
         raise FormatError(f"config.json: num_register_tokens is {c.num_register_tokens}")
@@ -68,17 +76,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
         c.layer_norm_eps, (c.qkv_bias,) * 3, c.use_swiglu_ffn, True,
         GATED if c.use_swiglu_ffn else PLAIN,
     )  # fmt: skip
-    labels = classes_of({"architectures": [f"{BASES[c.model_type]}Model"]} | config,
-                        BASES[c.model_type])  # fmt: skip
-    base = c.model_type if any(n.startswith(f"{c.model_type}.") for n in names) or labels else ""
     mask = (1, c.hidden_size) if any(n.endswith("embeddings.mask_token") for n in names) else None
-    spec = ViTSpec(
+    return ViTSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), base, c.num_channels,
         registers=c.num_register_tokens if "registers" in c.model_type else 0, mask=mask,
         joint=True,
     )  # fmt: skip
-    return ViT(c, spec, labels)
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

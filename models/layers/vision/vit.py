@@ -116,13 +116,22 @@ class ViT(ImageModel):
             return table
         held, count = len(self.spec.prefix), self.grid
         old = table[:, held:].reshape(1, *count, -1).permute(0, 3, 1, 2)
-        new = interpolate(old.float(), size=grid, mode="bicubic").to(table.dtype)
+        new = interpolate(old.float(), size=grid, mode="bicubic",
+                          antialias=bool(self.spec.registers)).to(table.dtype)  # fmt: skip
         return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
 
     def hidden(self, pixels: Tensor) -> Tensor:
-        x = self.embed(pixels)
+        return self.norm(self.states(pixels)[-1])
+
+    def states(self, pixels: Tensor) -> list[Tensor]:
+        """The tokens before the layers, and after each of them."""
+        found = [self.embed(pixels)]
         for layer in self._base.encoder.layer:
-            x = layer(x)
+            found.append(layer(found[-1]))
+        return found
+
+    def norm(self, x: Tensor) -> Tensor:
+        """The last norm."""
         found: Tensor = self._base.layernorm(x)
         return found
 

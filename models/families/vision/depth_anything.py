@@ -1,0 +1,116 @@
+"""Depth Anything (Yang et al., 2024), versions 1 and 2: the depth of every pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.ops.unary import relu, sigmoid
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose, read_config
+from rushlight.models.families.vision import dinov2
+from rushlight.models.image.described import IMAGENET
+from rushlight.models.image.processor import Processor
+from rushlight.models.layers.vision.dense import Neck, NeckSpec
+from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.vit import ViT
+
+MODEL_TYPES = ("depth_anything",)
+TASKS = ("depth-estimation",)
+ARCHITECTURES = ("DepthAnythingForDepthEstimation",)
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    backbone_config: Any
+    patch_size: int = 14
+    reassemble_hidden_size: int = 384
+    reassemble_factors: list[Any] = field(default_factory=lambda: [4, 2, 1, 0.5])
+    neck_hidden_sizes: list[int] = field(default_factory=lambda: [48, 96, 192, 384])
+    fusion_hidden_size: int = 64
+    head_in_index: Any = -1
+    head_hidden_size: int = 32
+    depth_estimation_type: str = "relative"
+    max_depth: float | None = 1
+    model_type: str = "depth_anything"
+
+
+class DepthAnything(ImageModel):
+    """Pixels -> depths (batch, height, width): inverse and relative, or meters if it is metric."""
+
+    @nn.layers_on("meta")
+    def __init__(self, c: Config, names: Collection[str]) -> None:
+        self.config = c
+        self.processor = Processor(size=(518, 518), keep_ratio=True, multiple=14,
+                                   filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1])  # fmt: skip
+        backbone = read_config(dinov2.Config, c.backbone_config | {"architectures": None})
+        self.backbone = ViT(backbone, dinov2.describe(backbone, "", names), ())
+        self.normed, self.wanted = backbone.apply_layernorm, _stages(backbone)
+        widths, factors = c.neck_hidden_sizes, c.reassemble_factors
+        good = all(isinstance(f, int | float) and 0.01 <= f <= 64 for f in factors)
+        if not len(widths) == len(factors) == len(self.wanted) or not widths or not good:
+            raise FormatError(
+                f"config.json: neck_hidden_sizes {widths}, reassemble_factors {factors} and the "
+                f"backbone's stages {self.wanted} do not agree"
+            )
+        self.neck = Neck(NeckSpec(c.reassemble_hidden_size, widths, factors, c.fusion_hidden_size))
+        half = c.fusion_hidden_size // 2
+        self.head: Any = nn.Module()
+        self.head.conv1 = nn.Conv2d(c.fusion_hidden_size, half, 3, padding=1)
+        self.head.conv2 = nn.Conv2d(half, c.head_hidden_size, 3, padding=1)
+        self.head.conv3 = nn.Conv2d(c.head_hidden_size, 1, 1)
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """The map (batch, channels, height, width) that the head reads."""
+        states = self.backbone.states(pixels)
+        tall, wide = (n // p for n, p in zip(pixels.shape[2:], self.backbone.spec.patch,
+                                             strict=True))  # fmt: skip
+        skip, maps = 1 + self.backbone.spec.registers, []
+        for i in self.wanted:
+            x = self.backbone.norm(states[i]) if self.normed else states[i]
+            maps.append(x[:, skip:].reshape(len(x), tall, wide, -1).permute(0, 3, 1, 2))
+        found: Tensor = self.neck(maps)[self.config.head_in_index]
+        return found
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        c, head = self.config, self.head
+        x = head.conv1(self.hidden(pixels))
+        size = [n // p * c.patch_size for n, p in zip(pixels.shape[2:], (c.patch_size,) * 2,
+                                                      strict=True)]  # fmt: skip
+        x = interpolate(x, size=tuple(size), mode="bilinear", align_corners=True)
+        x = head.conv3(relu(head.conv2(x)))[:, 0]
+        found: Tensor = relu(x) if c.depth_estimation_type == "relative" else sigmoid(x)
+        return found * (c.max_depth or 1)
+
+
+def _stages(c: dinov2.Config) -> list[int]:
+    """The states that the neck reads: 0 before the layers, i after the layer i."""
+    given = c.out_indices
+    if given is None:
+        names = c.out_features or [f"stage{c.num_hidden_layers}"]
+        told = {f"stage{i}": i for i in range(1, c.num_hidden_layers + 1)} | {"stem": 0}
+        given = [told.get(name, -1) if isinstance(name, str) else -1 for name in names]
+    fits = all(type(i) is int and 0 <= i <= c.num_hidden_layers for i in given)
+    if not given or not fits:
+        raise FormatError(f"config.json: backbone_config: out_indices is {brief(given)}")
+    return list(given)
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config, ARCHITECTURES)
+    choose("depth_estimation_type", c.depth_estimation_type, ("relative", "metric"))
+    if not isinstance(c.backbone_config, dict):
+        raise FormatError("config.json: backbone_config is missing; it describes a DINOv2")
+    choose("backbone_config: model_type", c.backbone_config.get("model_type"),
+           tuple(dinov2.MODEL_TYPES))  # fmt: skip
+    count = len(c.neck_hidden_sizes)
+    if type(c.head_in_index) is not int or not -count <= c.head_in_index < count:
+        raise FormatError(f"config.json: head_in_index is {brief(c.head_in_index)}")
+    return DepthAnything(c, names)

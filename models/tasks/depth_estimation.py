@@ -1,0 +1,47 @@
+"""The task depth-estimation: how far away every pixel of an image is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.tensor.autograd import no_grad
+from rushlight.models.image.files import load_all
+from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
+
+
+def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """{"width", "height", "depth"} of each image, in its own pixels; a list for a list of images.
+
+    depth: (height, width) float32: relative and inverse, or meters, as the checkpoint says; with
+    `picture` uint8, stretched to 0 to 255.
+    """
+    found = []
+    pixels = load_all(images)
+    for image in pixels:
+        size = image.shape[:2]
+        with no_grad():
+            given = model.processor([image], model.device).to(model.dtype)
+            depth = interpolate(model(given).float().unsqueeze(1), size=size, mode="bicubic")
+        values = np.asarray((yield depth[0, 0].readback()), np.float32)
+        if options["picture"]:
+            low, high = float(values.min()), float(values.max())
+            values = np.rint((values - low) / max(high - low, 1e-12) * 255).astype(np.uint8)
+        found.append({"width": size[1], "height": size[0], "depth": values})
+        yield Progress("measure", len(found), len(pixels))
+    return found if isinstance(images, list | tuple) else found[0]
+
+
+TASK = Task(
+    name="depth-estimation",
+    summary="Say how far away every pixel of an image is.",
+    input=Input("images", "images", "The images."),
+    output="value",
+    run=run,
+    options=(
+        Option("picture", "bool", False, "Give bytes to be shown, not depths."),
+    ),
+)  # fmt: skip
