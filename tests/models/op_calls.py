@@ -12,6 +12,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.speech.skeleton import SpeechModel
+from rushlight.models.layers.speech.wav2vec2 import WaveModel
 
 
 def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, ...], Any]]:
@@ -33,6 +34,12 @@ def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, 
             m.decode(rl.zeros(4, 5, dtype=rl.int64, device="meta"), memory, cache)
             m.decode(ids, memory, mask=ids == 0)
             m.cross_attention(states, ids, [(0, 1)])
+            monkeypatch.undo()
+            return found
+        if isinstance(m, WaveModel):
+            samples = rl.zeros(2, 4 * m.least, device="meta")
+            m(samples)
+            m(samples, attention_mask=samples == 0)
             monkeypatch.undo()
             return found
         rest = (ids,) if isinstance(m, Seq2SeqLM) else ()

@@ -88,6 +88,12 @@ class SpeechModel(Model):
             files, self.tokenizer, self.vocab_size, stack.layers, stack.attention.heads
         )
 
+    def transcriber(self, options: Mapping[str, Any]) -> Any:
+        """What transcribes with these options of the task automatic-speech-recognition."""
+        from rushlight.models.speech.transcribe import Transcriber
+
+        return Transcriber(self, options)
+
     def forward(
         self, features: Tensor, decoder_ids: Tensor, decoder_attention_mask: Tensor | None = None
     ) -> Tensor:
