@@ -31,7 +31,8 @@ def check_options(model: Any, options: Mapping[str, Any], taken: tuple[str, ...]
     task = find("automatic-speech-recognition")
     for option in task.options:
         value = options[option.name]
-        if option.name not in taken and value != option.default:
+        greedy = option.name == "temperature" and value == 0  # as it is anyway
+        if option.name not in taken and value != option.default and not greedy:
             raise ValueError(
                 f"{task.name}: {option.name} {value!r} is not supported by "
                 f"{model.config.model_type}, only {option.default!r}; it takes {', '.join(taken)}"

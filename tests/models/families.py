@@ -96,6 +96,13 @@ def _wav2vec2(**changes: Any) -> dict[str, Any]:
             "num_conv_pos_embedding_groups": 4, **changes}  # fmt: skip
 
 
+def _moonshine(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "moonshine", "vocab_size": 37, "hidden_size": 32, "intermediate_size": 40,
+            "encoder_num_hidden_layers": 1, "decoder_num_hidden_layers": 2,
+            "encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4,
+            "max_position_embeddings": 24, **changes}  # fmt: skip
+
+
 def _bergamot(**changes: Any) -> dict[str, Any]:
     return {"model_type": "bergamot", "vocab_size": 41, "d_model": 32, "encoder_layers": 1,
             "decoder_layers": 2, "attention_heads": 4, "ffn_dim": 64, **changes}  # fmt: skip
@@ -628,6 +635,13 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "wav2vec2-states": ("Wav2Vec2Model", _wav2vec2(
         feat_extract_norm="layer", mask_time_prob=0.0, num_hidden_layers=3,
     )),
+    "moonshine": ("MoonshineForConditionalGeneration", _moonshine()),
+    "moonshine-biases": ("MoonshineForConditionalGeneration", _moonshine(
+        hidden_size=36, encoder_num_attention_heads=3, decoder_num_attention_heads=3,
+        encoder_num_hidden_layers=2, decoder_num_hidden_layers=1, attention_bias=True,
+        encoder_hidden_act="relu", decoder_hidden_act="gelu", tie_word_embeddings=False,
+        pad_head_dim_to_multiple_of=5, rope_parameters=_LINEAR | {"partial_rotary_factor": 0.5},
+    )),
     "m2m_100": ("M2M100ForConditionalGeneration", _bart("m2m_100", max_position_embeddings=30)),
     "m2m_100-narrow": ("M2M100ForConditionalGeneration", _bart(
         "m2m_100", d_model=20, scale_embedding=False, activation_function="gelu", pad_token_id=0,
@@ -767,16 +781,16 @@ TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_
                 "bergamot")  # fmt: skip
 
 
-# Their models take features of audio and the ids of a decoder.
-SPEECH = ("whisper",)
-# Their models take samples.
+# Their models take features or samples of audio, and the ids of a decoder.
+SPEECH = ("whisper", "moonshine")
+# Their models take samples alone.
 WAVES = ("wav2vec2",)
-_SAMPLES = {"wav2vec2": 701}
+_SAMPLES = {"wav2vec2": 701, "moonshine": 3001}
 
 
 def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
     """Two rows of features (2, mels, frames) of the whole context, or of samples (2, n)."""
-    shape: tuple[int, ...] = (2, _SAMPLES.get(config["model_type"], 0))
+    shape: tuple[int, ...] = (2, _SAMPLES.get(config.get("model_type", ""), 0))
     if not shape[1]:
         shape = 2, config["num_mel_bins"], 2 * config["max_source_positions"]
     return np.random.default_rng(5).normal(size=shape).astype(np.float32)

@@ -123,7 +123,10 @@ def test_logits_agree(row: str, table: ModuleType) -> None:
     np.testing.assert_allclose(found, out, **CLOSE)
     if isinstance(m, SpeechModel):
         mask = table.decoder_mask_of()
-        found = run(m, *inputs, decoder_attention_mask=rl.tensor(mask))
+        masks: dict[str, Any] = {"decoder_attention_mask": rl.tensor(mask)}
+        if inputs[0].ndim == 2:  # samples
+            masks["attention_mask"] = rl.tensor(table.wave_mask_of(inputs[0].shape[1]))
+        found = run(m, *inputs, **masks)
         np.testing.assert_allclose(found[mask], padded[mask], **CLOSE)
         return
     waves = isinstance(m, WaveModel)

@@ -253,3 +253,105 @@ def test_a_saved_folder_keeps_the_vocabulary(
     model.save_pretrained(tmp_path / "saved")
     again = rl.models.load(tmp_path / "saved")
     assert (again.letters, again.normalized) == (model.letters, False)
+
+
+# --- Moonshine ----------------------------------------------------------------------------------
+
+
+def moonshine(rows: ModuleType, table: ModuleType, device: str = "cpu", **files: Any) -> Any:
+    """The row's model with a tokenizer of words; `files`: settings, as for `wav2vec2`."""
+    config, names = rows.metadata("moonshine")
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    words = json.loads((rows.DATA.parent / "tasks.json").read_text("utf-8"))["tokenizers"]["words"]
+    said = {"config.json": config, "tokenizer.json": words}
+    said |= {f"{name}_config.json": settings for name, settings in files.items()}
+    given = {name: json.dumps(settings).encode() for name, settings in said.items()}
+    return rl.models.assemble(given, tensors, device=device)
+
+
+def continued(model: Any, samples: Any, count: int) -> list[int]:
+    """The likeliest `count` tokens after the first, each by the whole model without a cache."""
+    heard, ids = rl.tensor(samples[None], device=model.device), [model.first]
+    for _ in range(count):
+        with rl.no_grad():
+            logits = model(heard, rl.tensor([ids], device=model.device))
+        ids.append(int(logits[0, -1].argmax().item()))
+    return ids[1:]
+
+
+def test_a_window_is_decoded_until_its_end(
+    device: str, rows: ModuleType, table: ModuleType
+) -> None:
+    said = {"eos_token_id": None, "decoder_start_token_id": 5}
+    model = moonshine(rows, table, device, generation=said)
+    assert (model.first, model.ends) == (5, ())
+    samples = np.random.default_rng(8).normal(size=2 * RATE).astype(np.float32)
+    wanted = continued(model, samples, 13)  # 6.5 a second
+    assert len(set(wanted)) > 1
+    pipe = rl.pipeline(TASK, model)
+    found = pipe(samples)
+    assert found["text"] == model.tokenizer.decode(wanted) != ""
+    [segment] = found["segments"]
+    assert (segment["start"], segment["end"], segment["words"]) == (0, 2, [])
+    assert 0 < segment["probability"] < 1 and found["language"] is None
+    other = next(i for i, token in enumerate(wanted) if token != wanted[0])
+    model.ends = (wanted[other],)
+    assert pipe(samples)["text"] == model.tokenizer.decode(wanted[:other])
+    model.ends = (wanted[0],)
+    assert pipe(samples)["segments"] == []
+    assert pipe(np.ones(1, np.float32), clips=[[0, 1]])["duration"] == 1 / RATE
+
+
+def test_windows_of_moonshine_follow_each_other(rows: ModuleType, table: ModuleType) -> None:
+    model = moonshine(rows, table, preprocessor={"do_normalize": True})
+    assert model.normalized and not moonshine(rows, table).normalized
+    model.ends = ()
+    samples = np.random.default_rng(9).normal(size=33 * RATE).astype(np.float32)
+    samples[25 * RATE : 26 * RATE] *= 1e-3
+    found = rl.pipeline(TASK, model)(samples, temperature=0.0)
+    first, second = found["segments"]
+    assert (first["start"], second["end"]) == (0, 33)
+    assert first["end"] == second["start"] == pytest.approx(25.5, abs=0.5)
+    # As many tokens as the context holds: 24 with the first.
+    wanted = continued(model, model.prepared(samples[: round(first["end"] * RATE)]), 24)
+    assert first["text"] == " " + model.tokenizer.decode(wanted)
+
+
+def test_what_moonshine_cannot_do_is_named(rows: ModuleType, table: ModuleType) -> None:
+    model, samples = moonshine(rows, table), np.ones(RATE, np.float32)
+    pipe = rl.pipeline(TASK, model)
+    with pytest.raises(ValueError, match="moonshine: words have no times"):
+        pipe(samples, words=True)
+    others: dict[str, Any] = {"task": "translate", "hotwords": "a", "suppress_tokens": [1]}
+    for name, value in others.items():
+        with pytest.raises(ValueError, match=f"{name} .* is not supported by moonshine"):
+            pipe(samples, **{name: value})
+    model.tokenizer = None
+    with pytest.raises(ValueError, match=r"no tokenizer; add its tokenizer\.json"):
+        pipe(samples)
+    for name, wrong in (("eos_token_id", [2, 37]), ("decoder_start_token_id", "x")):
+        with pytest.raises(rl.FormatError, match=name):
+            moonshine(rows, table, generation={name: wrong})
+    ids = rl.zeros(1, 2, dtype=rl.int64)
+    with pytest.raises(ValueError, match=r"samples are .*; they must be \(batch, 895 at least"):
+        model(rl.zeros(1, 894), ids)
+    with pytest.raises(TypeError, match="samples are int64"):
+        model(rl.zeros(1, 900, dtype=rl.int64), ids)
+    assert model(rl.zeros(1, 895), ids).shape == (1, 2, 37)
+
+
+def test_parts_of_moonshine_that_are_not_supported_are_named(
+    rows: ModuleType, table: ModuleType
+) -> None:
+    config, names = rows.metadata("moonshine")
+    tensors = {n: rl.zeros(*shape, device="meta") for n, shape in names.items()}
+    odd = {"rope_type": "dynamic", "factor": 2.0}
+    for key, value, named in (
+        ("decoder_num_attention_heads", 2, "decoder_num_attention_heads 2"),
+        ("encoder_num_key_value_heads", 2, "encoder_num_key_value_heads 2"),
+        ("rope_parameters", {"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
+        ("rope_parameters", odd, "rope_type 'dynamic'"),
+    ):
+        file = {"config.json": json.dumps(config | {key: value}).encode()}
+        with pytest.raises(rl.FormatError, match=named):
+            rl.models.assemble(file, tensors, device="meta")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.convolution import conv1d
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
@@ -20,10 +20,14 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
 from rushlight.models.layers.speech.letters import Letters, stored_letters
-from rushlight.models.loading import small_json
+from rushlight.models.layers.speech.samples import (
+    check_samples,
+    normalized,
+    samples_of_a_frame,
+    stored_normalization,
+)
 from rushlight.models.model import Model
 
-RATE = 16000
 BASE, MASKED = "wav2vec2", "masked_spec_embed"
 # Names of the weight-normed convolution, older and newer.
 _RENAMED = {
@@ -147,16 +151,7 @@ class WaveModel(Model):
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read whether samples are normalized, and the letters."""
-        inner = small_json(files, "processor_config.json").get("feature_extractor")
-        given = small_json(files, "preprocessor_config.json")
-        given = given or (inner if isinstance(inner, dict) else {})
-        self.normalized = given.get("do_normalize", True)
-        if not isinstance(self.normalized, bool):
-            raise FormatError(f"do_normalize is {brief(self.normalized)}; it must be true or false")
-        if given.get("sampling_rate", RATE) != RATE:
-            raise FormatError(
-                f"sampling_rate {brief(given['sampling_rate'])} is not supported; supported: {RATE}"
-            )
+        self.normalized = stored_normalization(files, True)
         if self.head:
             self.letters = stored_letters(files, self.spec.vocab, self.config.pad_token_id)
         if self.letters is not None and "vocab.json" in files:
@@ -176,18 +171,11 @@ class WaveModel(Model):
     @property
     def least(self) -> int:
         """The number of samples that make one frame."""
-        n = 1
-        for _, kernel, stride in reversed(self.convs):
-            n = (n - 1) * stride + kernel
-        return n
+        return samples_of_a_frame(self.convs)
 
     def prepared(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Samples (n,) as the checkpoint wants them: of mean 0 and variance 1, or as they are."""
-        if not self.normalized:
-            return samples
-        wide = samples.astype(np.float64)
-        out: npt.NDArray[np.float32] = (wide - wide.mean()) / np.sqrt(wide.var() + 1e-7)
-        return out.astype(np.float32)
+        return normalized(samples) if self.normalized else samples
 
     def forward(self, samples: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (batch, frames, vocab), or the last hidden state (batch, frames, width).
@@ -196,20 +184,7 @@ class WaveModel(Model):
         false or zero for padding, which is on the right. ValueError for another shape, or fewer
         samples than a frame has.
         """
-        if samples.ndim != 2 or samples.shape[1] < self.least:
-            raise ValueError(
-                f"{self.config.model_type}: samples are {samples.shape}; they must be (batch, "
-                f"{self.least} at least)"
-            )
-        if not samples.dtype.is_floating_point:
-            raise TypeError(
-                f"{self.config.model_type}: samples are {samples.dtype.name}; they must be float32"
-            )
-        if attention_mask is not None and attention_mask.shape != samples.shape:
-            raise ValueError(
-                f"{self.config.model_type}: attention_mask is {attention_mask.shape}; samples are "
-                f"{samples.shape}"
-            )
+        check_samples(self.config.model_type, samples, attention_mask, self.least)
         x = samples.to(float32).unsqueeze(1)
         for i in range(len(self.convs)):
             x = self._part(f"feature_extractor.conv_layers.{i}", x)
