@@ -17,7 +17,8 @@ C = TypeVar("C")
 
 # Above any published model: a larger number means a damaged file.
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers",
-          "encoder_layers", "decoder_layers")  # fmt: skip
+          "encoder_layers", "decoder_layers", "encoder_num_hidden_layers",
+          "decoder_num_hidden_layers")  # fmt: skip
 LARGEST = {"head_dim": 1 << 16, "altup_num_inputs": 64} | dict.fromkeys(LAYERS, 1024)
 LARGEST_SIZE = 1 << 28
 DEEPEST = 16

@@ -198,7 +198,7 @@ def assemble(
     placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
     model.configure(ChainMap({"config.json": small["config.json"]}, files))  # type: ignore[arg-type]
-    model.files = small
+    model.files = small | dict(model.files)  # with those that `configure` keeps
     model.eval()
     return model
 

@@ -431,6 +431,7 @@ LISTS = {
     "core/functional": "a family of composites",
     "models/families/text": "a model family",
     "models/families/encoder": "a model family",
+    "models/families/vision": "a model family",
     "models/tasks": "a task",
     "wgsl_kernels": "a kernel",
     "wgsl_kernels/library": "functions that kernels mention",

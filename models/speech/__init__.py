@@ -1,1 +1,1 @@
-"""Transcription of audio of any length with Whisper: windows, times of segments and words."""
+"""Transcription of audio of any length: windows, times of segments and words."""

@@ -47,6 +47,21 @@ def joined(clips: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]
     return found
 
 
+def parts_of(
+    options: Mapping[str, Any], samples: npt.NDArray[np.float32], total: int, most: int
+) -> Run:
+    """The parts of `total` frames to transcribe: clips, where there is speech, or all.
+
+    options: clips and vad of the task automatic-speech-recognition. most: frames of a window.
+    """
+    if options["clips"] is not None:
+        return bounded(options["clips"], total)
+    if options["vad"] is None:
+        return [(0, total)]
+    found = yield from speech_of(options["vad"], samples, most / _FRAMES)
+    return joined(bounded(found, total), most)
+
+
 def speech_of(name: str, samples: npt.NDArray[np.float32], most: float) -> Run:
     """Where there is speech in samples at 16 kHz, by the model `name`, cut to `most` seconds."""
     if sys.platform == "emscripten":

@@ -16,7 +16,7 @@ from rushlight.models.audio.mel import LogMel
 from rushlight.models.generation.search.run import Draw
 from rushlight.models.generation.steps import Token
 from rushlight.models.speech import words as timing
-from rushlight.models.speech.clips import bounded, joined, speech_of
+from rushlight.models.speech.clips import parts_of
 from rushlight.models.speech.rules import Rules
 from rushlight.models.speech.window import Decoded, Decoder
 from rushlight.models.tasks.record import Progress, Run
@@ -52,7 +52,7 @@ class Transcriber:
         The features of one window at a time are in memory, or of `batch_size`.
         """
         self.total = len(samples) // HOP
-        clips = yield from self._clips(samples)
+        clips = yield from parts_of(self.options, samples, self.total, WINDOW)
         if self.options["batch_size"] > 1:
             yield from self._batches(samples, clips)
         else:
@@ -64,15 +64,6 @@ class Transcriber:
             "duration": len(samples) / RATE,
             "segments": self.segments,
         }
-
-    def _clips(self, samples: npt.NDArray[np.float32]) -> Run:
-        """The parts to transcribe, in frames."""
-        if self.options["clips"] is not None:
-            return bounded(self.options["clips"], self.total)
-        if self.options["vad"] is None:
-            return [(0, self.total)]
-        found = yield from speech_of(self.options["vad"], samples, WINDOW / 100)
-        return joined(bounded(found, self.total), WINDOW)
 
     def _sequence(self, samples: npt.NDArray[np.float32], at: int, end: int) -> Run:
         """Windows from frame `at` on, each beginning where the one before was understood to."""

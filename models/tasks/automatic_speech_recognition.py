@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.models.audio.inputs import samples_of
-from rushlight.models.speech.transcribe import RATE, Transcriber
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
+
+RATE = 16000  # samples a second, of every family
 
 
 def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """{"text", "language", "duration", "segments"} of one recording.
 
     A segment: {"start", "end" (seconds), "text", "probability" (the mean of its tokens),
-    "no_speech" (of its window), "words"}; a word: {"word", "start", "end", "probability"}.
+    "no_speech" (of its window), "words"}; a word: {"word", "start", "end", "probability"}. Where a
+    model tells no language it is None, and "no_speech" is 0. A family's `transcriber` does the
+    work; ValueError for an option that it cannot follow.
     """
-    return (yield from Transcriber(model, options).run(samples_of(audio, RATE)))
+    return (yield from model.transcriber(options).run(samples_of(audio, RATE)))
 
 
 TASK = Task(

@@ -89,6 +89,20 @@ def _whisper(**changes: Any) -> dict[str, Any]:
             "suppress_tokens": None, "begin_suppress_tokens": None, **changes}  # fmt: skip
 
 
+def _wav2vec2(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "wav2vec2", "vocab_size": 13, "hidden_size": 24, "num_hidden_layers": 2,
+            "num_attention_heads": 3, "intermediate_size": 40, "conv_dim": [10, 12, 14],
+            "conv_kernel": [10, 3, 2], "conv_stride": [5, 2, 2], "num_conv_pos_embeddings": 8,
+            "num_conv_pos_embedding_groups": 4, **changes}  # fmt: skip
+
+
+def _moonshine(**changes: Any) -> dict[str, Any]:
+    return {"model_type": "moonshine", "vocab_size": 37, "hidden_size": 32, "intermediate_size": 40,
+            "encoder_num_hidden_layers": 1, "decoder_num_hidden_layers": 2,
+            "encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4,
+            "max_position_embeddings": 24, **changes}  # fmt: skip
+
+
 def _bergamot(**changes: Any) -> dict[str, Any]:
     return {"model_type": "bergamot", "vocab_size": 41, "d_model": 32, "encoder_layers": 1,
             "decoder_layers": 2, "attention_heads": 4, "ffn_dim": 64, **changes}  # fmt: skip
@@ -611,6 +625,23 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         d_model=32, decoder_layers=1, decoder_attention_heads=4,
         encoder_layers=3, num_mel_bins=13, scale_embedding=True,
         activation_function="relu")),
+    "wav2vec2": ("Wav2Vec2ForCTC", _wav2vec2()),
+    "wav2vec2-stable": ("Wav2Vec2ForCTC", _wav2vec2(
+        do_stable_layer_norm=True, feat_extract_norm="layer", conv_bias=True, hidden_act="relu",
+        num_conv_pos_embeddings=7, num_conv_pos_embedding_groups=3, num_attention_heads=4,
+        conv_dim=[9, 11], conv_kernel=[7, 4], conv_stride=[6, 3], layer_norm_eps=1e-3,
+        feat_extract_activation="gelu_new",
+    )),
+    "wav2vec2-states": ("Wav2Vec2Model", _wav2vec2(
+        feat_extract_norm="layer", mask_time_prob=0.0, num_hidden_layers=3,
+    )),
+    "moonshine": ("MoonshineForConditionalGeneration", _moonshine()),
+    "moonshine-biases": ("MoonshineForConditionalGeneration", _moonshine(
+        hidden_size=36, encoder_num_attention_heads=3, decoder_num_attention_heads=3,
+        encoder_num_hidden_layers=2, decoder_num_hidden_layers=1, attention_bias=True,
+        encoder_hidden_act="relu", decoder_hidden_act="gelu", tie_word_embeddings=False,
+        pad_head_dim_to_multiple_of=5, rope_parameters=_LINEAR | {"partial_rotary_factor": 0.5},
+    )),
     "m2m_100": ("M2M100ForConditionalGeneration", _bart("m2m_100", max_position_embeddings=30)),
     "m2m_100-narrow": ("M2M100ForConditionalGeneration", _bart(
         "m2m_100", d_model=20, scale_embedding=False, activation_function="gelu", pad_token_id=0,
@@ -750,14 +781,24 @@ TEXT_TO_TEXT = ("t5", "mt5", "umt5", "marian", "bart", "mbart", "pegasus", "m2m_
                 "bergamot")  # fmt: skip
 
 
-# Their models take features of audio and the ids of a decoder.
-SPEECH = ("whisper",)
+# Their models take features or samples of audio, and the ids of a decoder.
+SPEECH = ("whisper", "moonshine")
+# Their models take samples alone.
+WAVES = ("wav2vec2",)
+_SAMPLES = {"wav2vec2": 701, "moonshine": 3001}
 
 
 def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
-    """Two rows of features (2, mels, frames) of the whole context."""
-    shape = 2, config["num_mel_bins"], 2 * config["max_source_positions"]
+    """Two rows of features (2, mels, frames) of the whole context, or of samples (2, n)."""
+    shape: tuple[int, ...] = (2, _SAMPLES.get(config.get("model_type", ""), 0))
+    if not shape[1]:
+        shape = 2, config["num_mel_bins"], 2 * config["max_source_positions"]
     return np.random.default_rng(5).normal(size=shape).astype(np.float32)
+
+
+def wave_mask_of(samples: int) -> npt.NDArray[np.bool_]:
+    """The second row of samples ends with padding: on the right."""
+    return np.arange(samples) < np.array([[samples], [samples * 2 // 3]])
 
 
 def decoder_mask_of() -> npt.NDArray[np.bool_]:

@@ -11,7 +11,9 @@ from rushlight.core.tensor.op import Op
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
+from rushlight.models.layers.speech.moonshine import MoonshineModel
 from rushlight.models.layers.speech.skeleton import SpeechModel
+from rushlight.models.layers.speech.wav2vec2 import WaveModel
 
 
 def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, ...], Any]]:
@@ -28,11 +30,22 @@ def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, 
     with monkeypatch.context(), rl.no_grad():
         ids = rl.zeros(2, 5, dtype=rl.int64, device="meta")
         if isinstance(m, SpeechModel):
-            states = m.encode(rl.zeros(2, m.mels, 2 * m.frames, device="meta"))
+            moonshine = isinstance(m, MoonshineModel)
+            shape = (2, 4 * m.least) if moonshine else (2, m.mels, 2 * m.frames)
+            heard = rl.zeros(*shape, device="meta")
+            states = m.encode(heard)
+            if moonshine:
+                m(heard, ids, attention_mask=heard == 0)
             memory, cache = m.remember(states), m.new_cache(4)
             m.decode(rl.zeros(4, 5, dtype=rl.int64, device="meta"), memory, cache)
             m.decode(ids, memory, mask=ids == 0)
             m.cross_attention(states, ids, [(0, 1)])
+            monkeypatch.undo()
+            return found
+        if isinstance(m, WaveModel):
+            samples = rl.zeros(2, 4 * m.least, device="meta")
+            m(samples)
+            m(samples, attention_mask=samples == 0)
             monkeypatch.undo()
             return found
         rest = (ids,) if isinstance(m, Seq2SeqLM) else ()

@@ -22,6 +22,7 @@ from rushlight.models.families import families
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.speech.skeleton import SpeechModel
+from rushlight.models.layers.speech.wav2vec2 import WaveModel
 from rushlight.models.parts import parted
 
 Array = npt.NDArray[Any]
@@ -57,6 +58,8 @@ def given(row: str, table: ModuleType) -> tuple[Array, ...]:
     ids = table.ids_of(table.vocab_of(config))
     if config["model_type"] in table.SPEECH:
         return table.features_of(config), table.decoder_ids_of(config["vocab_size"])
+    if config["model_type"] in table.WAVES:
+        return (table.features_of(config),)
     if config["model_type"] not in table.TEXT_TO_TEXT:
         return (ids,)
     return ids, table.decoder_ids_of(config.get("decoder_vocab_size") or config["vocab_size"])
@@ -120,11 +123,16 @@ def test_logits_agree(row: str, table: ModuleType) -> None:
     np.testing.assert_allclose(found, out, **CLOSE)
     if isinstance(m, SpeechModel):
         mask = table.decoder_mask_of()
-        found = run(m, *inputs, decoder_attention_mask=rl.tensor(mask))
+        masks: dict[str, Any] = {"decoder_attention_mask": rl.tensor(mask)}
+        if inputs[0].ndim == 2:  # samples
+            masks["attention_mask"] = rl.tensor(table.wave_mask_of(inputs[0].shape[1]))
+        found = run(m, *inputs, **masks)
         np.testing.assert_allclose(found[mask], padded[mask], **CLOSE)
         return
+    waves = isinstance(m, WaveModel)
+    mask = table.wave_mask_of(inputs[0].shape[1]) if waves else mask
     found = run(m, *inputs, attention_mask=rl.tensor(mask))
-    seen = mask if len(inputs) == 1 else ...
+    seen = mask if len(inputs) == 1 and not waves else ...
     np.testing.assert_allclose(found[seen], padded[seen], **CLOSE)
 
 
@@ -185,6 +193,11 @@ def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
             alone = run(m, features[i : i + 1], answer[i : i + 1])[0]
             np.testing.assert_allclose(row_of, alone, **CLOSE)
         return
+    if isinstance(m, WaveModel):
+        [samples] = given(row, table)
+        for row_of, one in zip(run(m, samples), samples, strict=True):
+            np.testing.assert_allclose(row_of, run(m, one[None])[0], **CLOSE)
+        return
     mask = np.arange(13) < np.array([[13], [5]])
     after = given(row, table)[1:]
     together = run(m, ids, *after, attention_mask=rl.tensor(mask))
@@ -211,6 +224,7 @@ def test_ops_are_covered_on_every_device(
     recurrence = "delta_scan" if row.startswith("rwkv") else recurrence
     always = {"linear", "embedding", recurrence or "attention"}
     always = {"embedding"} if row.startswith("model2vec") else always
+    always -= {"embedding"} if row.startswith("wav2vec2") else set()
     assert always <= {op.name for op, _, _ in made}
     wrong = {
         f"{op.name}: {what}"

@@ -70,6 +70,8 @@ def test_numbers_that_lie(table: ModuleType, counted: list[int]) -> None:
         given = (ids, ids) if config["model_type"] in table.TEXT_TO_TEXT else (ids,)
         if config["model_type"] in table.SPEECH:
             given = rl.zeros(*table.features_of(config).shape, device="meta"), ids
+        if config["model_type"] in table.WAVES:
+            given = (rl.zeros(*table.features_of(config).shape, device="meta"),)
         for what, changed in lies(row, config, keys):
             tried, counted[0] = tried + 1, 0
             file = {"config.json": json.dumps(changed).encode()}

@@ -115,6 +115,14 @@ def main(rows: list[str]) -> None:
                 "decoder_input_ids": more[0],
                 "decoder_attention_mask": torch.from_numpy(table.decoder_mask_of()).long(),
             }
+            if ids.ndim == 2:  # samples
+                wave = table.wave_mask_of(ids.shape[1])
+                given["attention_mask"] = torch.from_numpy(wave).long()
+        if settings["model_type"] in table.WAVES:
+            samples = table.features_of(settings)
+            ids = torch.from_numpy(samples)
+            wave = table.wave_mask_of(samples.shape[1])
+            given = {"attention_mask": torch.from_numpy(wave).long()}
         decoder = hasattr(model, "lm_head") or hasattr(model, "proj_out")
         decoder = decoder or "ForCausalLM" in architecture
         alone = decoder and not more and not headed

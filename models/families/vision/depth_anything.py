@@ -15,8 +15,8 @@ from rushlight.models.config import choose, read_config
 from rushlight.models.families.vision import dinov2
 from rushlight.models.image.described import IMAGENET
 from rushlight.models.image.processor import Processor
-from rushlight.models.layers.vision.dense import Neck, NeckSpec
 from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.outputs.dense import Neck, NeckSpec
 from rushlight.models.layers.vision.vit import ViT
 
 MODEL_TYPES = ("depth_anything",)

@@ -16,7 +16,7 @@ from rushlight.models.image.described import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
-from rushlight.models.layers.vision.detection import Detector, Head
+from rushlight.models.layers.vision.outputs.detection import Detector, Head
 from rushlight.models.layers.vision.transformer import Layer, LayerSpec, put_parameter
 from rushlight.models.layers.vision.vit import pair
 

@@ -10,9 +10,14 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.naming import put
 
+Turn = tuple[Tensor, Tensor] | None
+
 
 class MemoryAttention(nn.Module):
-    """Attention with separate projections; of the spec it reads sizes, biases, scale and names."""
+    """Attention with separate projections.
+
+    Of the spec it reads sizes, biases, scale, names, and the order of pairs of rotary positions.
+    """
 
     def __init__(self, width: int, spec: AttentionSpec) -> None:
         self.spec, names = spec, spec.names
@@ -22,13 +27,18 @@ class MemoryAttention(nn.Module):
             put(self, name, nn.Linear(width, inner, bias=bias))
         put(self, names.out, nn.Linear(inner, width, bias=spec.out_bias))
 
-    def memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (batch, heads, length, head_dim) of x (batch, length, width)."""
-        return self._split(self.spec.names.k, x), self._split(self.spec.names.v, x)
+    def memory(self, x: Tensor, turn: Turn = None) -> tuple[Tensor, Tensor]:
+        """Keys and values (batch, heads, length, head_dim) of x (batch, length, width).
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], **options: Any) -> Tensor:
-        """(batch, length, width) -> the same; options: see `ops.attention`."""
-        q = self._split(self.spec.names.q, x)
+        turn: cos and sin of the angles that keys are rotated by.
+        """
+        return self._split(self.spec.names.k, x, turn), self._split(self.spec.names.v, x)
+
+    def forward(
+        self, x: Tensor, memory: tuple[Tensor, Tensor], turn: Turn = None, **options: Any
+    ) -> Tensor:
+        """(batch, length, width) -> the same; turn: of queries; options: see `ops.attention`."""
+        q = self._split(self.spec.names.q, x, turn)
         y = ops.attention(q, *memory, scale=self.spec.scale, **options)
         batch, length, _ = x.shape
         out: Tensor = self.get_submodule(self.spec.names.out)(
@@ -43,7 +53,10 @@ class MemoryAttention(nn.Module):
         scale = self.spec.head_dim**-0.5 if self.spec.scale is None else self.spec.scale
         return ops.softmax((q * scale) @ k.transpose(2, 3).to(q.dtype), -1)
 
-    def _split(self, name: str, x: Tensor) -> Tensor:
+    def _split(self, name: str, x: Tensor, turn: Turn = None) -> Tensor:
         batch, length, _ = x.shape
         y: Tensor = self.get_submodule(name)(x)
-        return y.reshape(batch, length, self.spec.heads, -1).transpose(1, 2)
+        y = y.reshape(batch, length, self.spec.heads, -1).transpose(1, 2)
+        if turn is None or self.spec.rotary is None:
+            return y
+        return ops.rope(y, *turn, interleaved=self.spec.rotary.interleaved)

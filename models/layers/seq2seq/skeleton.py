@@ -21,7 +21,7 @@ from rushlight.models.layers.mlp import put_mlp, run_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
 from rushlight.models.layers.positions.distances import RelativeBias
-from rushlight.models.layers.seq2seq.cross import MemoryAttention
+from rushlight.models.layers.seq2seq.cross import MemoryAttention, Turn
 from rushlight.models.layers.seq2seq.sinusoids import sinusoids
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.seq2seq.ssru import SSRU
@@ -31,7 +31,8 @@ from rushlight.models.layers.seq2seq.ssru import SSRU
 class StackContext:
     """What every layer reads: masks and biases of scores, the cache, and the memory.
 
-    watched: the heads of each layer whose weights of the memory are noted in `seen`.
+    watched: the heads of each layer whose weights of the memory are noted in `seen`. turn: cos and
+    sin that rotate queries and keys of self-attention.
     """
 
     options: dict[str, Any]
@@ -39,6 +40,7 @@ class StackContext:
     memory: Memory | None = None
     watched: Mapping[int, Sequence[int]] = field(default_factory=dict)
     seen: dict[int, Tensor] = field(default_factory=dict)
+    turn: Turn = None
 
 
 def check_length(model: Any, ids: Tensor, held: int) -> None:
@@ -104,12 +106,12 @@ class Layer(nn.Module):
         if self.stack.recurrent:
             state: Tensor = attention(x, context.cache, self.number)
             return state
-        k, v = attention.memory(x)
+        k, v = attention.memory(x, context.turn)
         if context.cache is not None:
             k, v = context.cache.write(self.number, context.options["q_offset"], k, v)
         if bias is not None:
             bias = bias[..., : k.shape[2]]
-        out: Tensor = attention(x, (k, v), bias=bias, **context.options)
+        out: Tensor = attention(x, (k, v), context.turn, bias=bias, **context.options)
         return out
 
     def _cross(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:

@@ -22,6 +22,7 @@ from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import MLPNames, MLPSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
+from rushlight.models.layers.seq2seq.cross import Turn
 from rushlight.models.layers.seq2seq.skeleton import Layer, StackContext, begin_decoding
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.speech.state import SpeechState
@@ -88,6 +89,12 @@ class SpeechModel(Model):
             files, self.tokenizer, self.vocab_size, stack.layers, stack.attention.heads
         )
 
+    def transcriber(self, options: Mapping[str, Any]) -> Any:
+        """What transcribes with these options of the task automatic-speech-recognition."""
+        from rushlight.models.speech.transcribe import Transcriber
+
+        return Transcriber(self, options)
+
     def forward(
         self, features: Tensor, decoder_ids: Tensor, decoder_attention_mask: Tensor | None = None
     ) -> Tensor:
@@ -121,10 +128,16 @@ class SpeechModel(Model):
         x = x + positions.weight[: x.shape[1]].to(float32)
         return self._run(self.spec.encoder, x, StackContext({}))
 
-    def remember(self, states: Tensor, dtype: DType | str = "float32") -> Memory:
-        """What the decoder reads of the encoder's states: each layer's keys and values."""
+    def remember(
+        self, states: Tensor, dtype: DType | str = "float32", mask: Tensor | None = None
+    ) -> Memory:
+        """What the decoder reads of the encoder's states: each layer's keys and values, and a mask.
+
+        mask: (batch, 1, 1, frames), false for padding.
+        """
         pairs = [layer.encoder_attn.memory(states) for layer in self._layers(self.spec.decoder)]
-        return Memory(tuple((k.to(dtype).contiguous(), v.to(dtype).contiguous()) for k, v in pairs))
+        made = tuple((k.to(dtype).contiguous(), v.to(dtype).contiguous()) for k, v in pairs)
+        return Memory(made, mask)
 
     def decode(
         self,
@@ -148,13 +161,20 @@ class SpeechModel(Model):
         at = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         if isinstance(offset, Tensor):
             at = at + offset.unsqueeze(1)
-        x = self.get_submodule(TABLE)(ids).to(float32)
-        x = x + self.get_submodule("model.decoder.embed_positions")(at).to(float32)
-        context = StackContext(options, cache, memory, watched or {}, {} if seen is None else seen)
+        x, turn = self._placed(self.get_submodule(TABLE)(ids).to(float32), at)
+        notes = {} if seen is None else seen
+        context = StackContext(options, cache, memory, watched or {}, notes, turn)
         x = self._run(self.spec.decoder, x, context)
         if cache is not None:
             cache.advance(ids.shape[1])
-        return ops.linear(x[:, -logits_to_keep:] if logits_to_keep else x, self._table)
+        return self._logits(x[:, -logits_to_keep:] if logits_to_keep else x)
+
+    def _placed(self, x: Tensor, at: Tensor) -> tuple[Tensor, Turn]:
+        """Embedded tokens (batch, length, width) with the positions `at`, and rotary angles."""
+        return x + self.get_submodule("model.decoder.embed_positions")(at).to(float32), None
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return ops.linear(x, self._table)
 
     def start(self, states: Tensor, **options: Any) -> SpeechState:
         """A decoding state for the encoder's states (batch, frames, width).
@@ -244,5 +264,5 @@ class SpeechModel(Model):
     def _run(self, stack: StackSpec, x: Tensor, context: StackContext) -> Tensor:
         for layer in self._layers(stack):
             x = layer(x, context, None)
-        out: Tensor = self.get_submodule(f"{stack.names.base}.layer_norm")(x)
+        out: Tensor = self.get_submodule(f"{stack.names.base}.{stack.names.norm}")(x)
         return out

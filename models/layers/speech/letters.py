@@ -1,0 +1,121 @@
+"""The vocabulary of a CTC head: letters, the blank, and what stands between words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.jsontext import parse_json
+from rushlight.models.loading import find_tokenizer, small_json
+
+_CONFIGS = ("special_tokens_map.json", "tokenizer_config.json")
+# The special tokens that transformers' Wav2Vec2CTCTokenizer has where no file names them.
+_NAMES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A token that frames first to stop - 1 say, with the log probability of each of them."""
+
+    text: str
+    first: int
+    stop: int
+    logs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Letters:
+    """The text of each token id; "" for those that are not written.
+
+    blank: the id that says nothing. space: what is written between words. lower: text is written in
+    small letters, whatever the vocabulary has. words: whether a token stands between words.
+    """
+
+    texts: tuple[str, ...]
+    blank: int
+    space: str = " "
+    lower: bool = False
+
+    @property
+    def words(self) -> bool:
+        """Whether a token stands between words."""
+        return any(text.isspace() for text in self.texts)
+
+    def read(self, ids: Sequence[int], logs: Sequence[float]) -> list[list[Letter]]:
+        """The letters of each word of frames' likeliest tokens (Graves et al., 2006, section 3.2).
+
+        Equal neighbours are one token; then blanks are dropped. logs: the log probability of each
+        frame's token.
+        """
+        words: list[list[Letter]] = [[]]
+        at = 0
+        for token, run in groupby(ids):
+            first, at = at, at + len(list(run))
+            text = "" if token == self.blank else self.texts[token]
+            if text.isspace():
+                words.append([])
+            elif text:
+                text = text.lower() if self.lower else text
+                words[-1].append(Letter(text, first, at, tuple(logs[first:at])))
+        return [word for word in words if word]
+
+
+def stored_letters(files: Mapping[str, bytes], vocab: int, pad: int | None) -> Letters | None:
+    """The vocabulary of tokenizer.json, or of vocab.json and added tokens; None without them.
+
+    pad: config.json's padding token, the blank where no tokenizer's file names one that is there.
+    FormatError for files that are damaged, or have a vocabulary for each language.
+    """
+    config: dict[str, Any] = {}
+    for name in _CONFIGS:
+        config |= small_json(files, name)
+    tokens = _tokens(files, config, vocab)
+    if tokens is None:
+        return None
+    named = {name: _content(config.get(name, usual)) for name, usual in _NAMES.items()}
+    blank = tokens.get(named["pad_token"] or "", pad)
+    if blank is None or not 0 <= blank < vocab:
+        raise FormatError(f"the blank is {blank}; it must be one of {vocab} tokens: pad_token")
+    texts = [""] * vocab
+    between = _content(config.get("word_delimiter_token", "|"))
+    for text, i in tokens.items():
+        texts[i] = " " if text == between else "" if text in named.values() else text
+    space = config.get("replace_word_delimiter_char", " ")
+    if not isinstance(space, str) or len(space) > 16:
+        raise FormatError(f"replace_word_delimiter_char is {brief(space)}; it must be a short text")
+    return Letters(tuple(texts), blank, space, config.get("do_lower_case") is True)
+
+
+def _tokens(
+    files: Mapping[str, bytes], config: Mapping[str, Any], vocab: int
+) -> dict[str, int] | None:
+    """Tokens and their ids below `vocab`."""
+    if "vocab.json" not in files:
+        tokenizer = find_tokenizer(files)
+        if tokenizer is None:
+            return None
+        each = ((tokenizer.id_to_token(i), i) for i in range(vocab))
+        return {text: i for text, i in each if text is not None}
+    found = parse_json(files["vocab.json"], "vocab.json", depth=3)
+    if isinstance(found, dict) and found and all(isinstance(v, dict) for v in found.values()):
+        raise FormatError(
+            f"vocab.json has a vocabulary for each of {len(found)} languages, which is not "
+            "supported; supported: one vocabulary, of the language that the weights are for"
+        )
+    good = isinstance(found, dict) and all(type(i) is int and i >= 0 for i in found.values())
+    if not good or len(set(found.values())) != len(found):
+        raise FormatError("vocab.json is not an object of tokens and their ids")
+    added = config.get("added_tokens_decoder")
+    for key, token in (added if isinstance(added, dict) else {}).items():
+        if key.isdecimal() and len(key) < 9 and (text := _content(token)):
+            found.setdefault(text, int(key))
+    return {text: i for text, i in found.items() if i < vocab}
+
+
+def _content(token: Any) -> str | None:
+    """The text of a special token, which files hold as it is or as an object."""
+    token = token.get("content") if isinstance(token, dict) else token
+    return token if isinstance(token, str) else None

@@ -1,0 +1,1 @@
+"""What comes after an image network: boxes of objects, and a value for every pixel."""
