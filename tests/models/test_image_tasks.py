@@ -190,3 +190,28 @@ def test_the_command_says_what_it_sees(
     ):
         assert run(wrong) == 2
         assert message in capsys.readouterr().err
+
+
+def test_objects_are_in_the_images_pixels(vision: ModuleType) -> None:
+    model = tiny("yolos-small", vision)
+    pipe = rl.pipeline("object-detection", model, threshold=0.0)
+    image = np.random.default_rng(2).integers(0, 255, (50, 30, 3)).astype(np.uint8)
+    found = pipe(image)
+    scores = [one["score"] for one in found]
+    assert len(found) == 3 and scores == sorted(scores, reverse=True)
+    for one in found:
+        box = one["box"]
+        assert 0 <= box["xmin"] <= box["xmax"] <= 30 and 0 <= box["ymin"] <= box["ymax"] <= 50
+    assert pipe([image], top_k=1)[0] == found[:1]
+    with pytest.raises(ValueError, match="threshold is 2.0"):
+        pipe(image, threshold=2.0)
+
+
+def test_depths_are_of_the_images_size(vision: ModuleType) -> None:
+    pipe = rl.pipeline("depth-estimation", tiny("depth_anything-metric", vision))
+    image = np.random.default_rng(2).integers(0, 255, (50, 30, 3)).astype(np.uint8)
+    pipe.model.processor = rl.models.image.Processor(size=(24, 24))
+    found = pipe(image)
+    assert found["depth"].shape == (50, 30) and found["depth"].dtype == np.float32
+    shown = pipe([image], picture=True)[0]["depth"]
+    assert shown.dtype == np.uint8 and (shown.min(), shown.max()) == (0, 255)
