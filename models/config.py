@@ -37,7 +37,6 @@ HARMLESS = frozenset(
     auto_map bias_dropout_fusion bos_token_id chunk_size_feed_forward classifier_dropout cls_dropout
     decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label initializer_range is_llama_config
-    num_labels
     label2id model_type pad_token_id prefix pretraining_tp problem_type pruned_heads
     sbert_ce_default_activation_function sentence_transformers
     sep_token_id task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
@@ -55,7 +54,8 @@ HARMLESS = frozenset(
     bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping
     encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length
     max_new_tokens min_length no_repeat_ngram_size num_beam_groups num_beams
-    num_return_sequences remove_invalid_values repetition_penalty suppress_tokens temperature
+    num_labels num_return_sequences
+    remove_invalid_values repetition_penalty suppress_tokens temperature
     top_k top_p typical_p
     block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_xavier_init
     conv_dim conv_dim_out conv_use_xavier_init

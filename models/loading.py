@@ -165,7 +165,10 @@ def assemble(
     files = completed(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
     config = configuration(small, tensors)
-    small.setdefault("config.json", json.dumps(config).encode())
+    told = small.get("config.json")
+    if told is None or "model_type" not in parse_object("config.json", told):
+        # What is saved is in our names, whatever tool's the tensors were in.
+        small["config.json"] = json.dumps(config).encode()
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = getattr(family, "adopt", dict)(tensors)
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
@@ -197,7 +200,7 @@ def assemble(
     plain = wanted or named_dtype(config)
     placed = {n: _placed(t, target, wanted, plain) for n, t in found.items()}
     model.load_state_dict(placed, assign=True)
-    model.configure(ChainMap({"config.json": small["config.json"]}, files))  # type: ignore[arg-type]
+    model.configure(ChainMap({"config.json": told or small["config.json"]}, files))  # type: ignore[arg-type]
     model.files = small | dict(model.files)  # with those that `configure` keeps
     model.eval()
     return model

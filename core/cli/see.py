@@ -51,17 +51,13 @@ def see(
     spent = time.perf_counter() - began
     rows = found.tolist() if chosen.output == "vectors" else found
     if as_json:
-        rows = [_plain(row) for row in rows]
-    if as_json:
-        named = [{"file": str(f), "value": row} for f, row in zip(files, rows, strict=True)]
+        named = [{"file": str(f), "value": _plain(row)} for f, row in zip(files, rows, strict=True)]
         print(json.dumps({"model": model, "task": chosen.name, "images": named,
                           "seconds": round(spent, 4)}))  # fmt: skip
         return
     for file, row in zip(files, rows, strict=True):
-        if isinstance(row, dict) and "depth" in row:
-            print(f"{file} -> {_shaded(file, row['depth'], output_dir)}")
-        elif isinstance(row, dict) and "mask" in row:
-            print(f"{file} -> {_cut(file, row['mask'], output_dir)}")
+        if isinstance(row, dict) and {*row} & {"depth", "mask"}:
+            print(f"{file} -> {_picture(file, row, output_dir)}")
         else:
             _print(str(file), row)
     print(f"{len(files)} images on {device} in {spent:.2f} s", file=sys.stderr)
@@ -81,30 +77,20 @@ def _given(options: list[str]) -> dict[str, Any]:
     return found
 
 
-def _cut(file: Path, mask: Any, folder: Path | None) -> Path:
-    """Write the image with the mask as its opacity; returns the file."""
+def _picture(file: Path, row: dict[str, Any], folder: Path | None) -> Path:
+    """Write the image with a mask as its opacity, or depths as shades of grey; the file."""
     from PIL import Image
 
-    from rushlight.models.image import load
+    from rushlight.models.image import load, stretched
 
-    target = (folder or file.parent) / f"{file.stem}-cut.png"
+    if "mask" in row:
+        image = Image.fromarray(load(file))
+        image.putalpha(Image.fromarray(row["mask"]))
+    else:
+        image = Image.fromarray(stretched(row["depth"]))
+    target = (folder or file.parent) / f"{file.stem}-{'cut' if 'mask' in row else 'depth'}.png"
     target.parent.mkdir(parents=True, exist_ok=True)
-    image = Image.fromarray(load(file))
-    image.putalpha(Image.fromarray(mask))
     image.save(target)
-    return target
-
-
-def _shaded(file: Path, depth: Any, folder: Path | None) -> Path:
-    """Write depths as shades of grey, the largest white; returns the file."""
-    import numpy as np
-    from PIL import Image
-
-    target = (folder or file.parent) / f"{file.stem}-depth.png"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    low, high = float(depth.min()), float(depth.max())
-    shades = np.rint((depth - low) / max(high - low, 1e-12) * 255).astype(np.uint8)
-    Image.fromarray(shades).save(target)
     return target
 
 

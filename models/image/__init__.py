@@ -2,6 +2,6 @@
 
 from rushlight.models.image.files import load
 from rushlight.models.image.processor import Processor
-from rushlight.models.image.resize import resize
+from rushlight.models.image.resize import resize, stretched
 
-__all__ = ["Processor", "load", "resize"]
+__all__ = ["Processor", "load", "resize", "stretched"]

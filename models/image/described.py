@@ -24,7 +24,7 @@ _DETR = Processor(shortest=800, longest=1333, mean=IMAGENET[0], std=IMAGENET[1])
 _MOBILE = Processor(shortest=256, crop=(224, 224), mean=HALF[0], std=HALF[1])
 KINDS: dict[str, Processor] = {
     "ViT": _SQUARE, "CLIP": _CLIP, "ChineseCLIP": _CLIP, "Bit": _CLIP, "Detr": _DETR,
-    "Yolos": replace(_DETR, multiple=16), "ConditionalDetr": _DETR, "DeformableDetr": _DETR,
+    "Yolos": replace(_DETR, multiple=16),
     "DeiT": replace(_SQUARE, size=(256, 256), filter="bicubic", crop=(224, 224)),
     "Beit": replace(_SQUARE, filter="bicubic"), "Siglip": replace(_SQUARE, filter="bicubic"),
     "ConvNext": Processor(shortest=384, crop_share=0.875, filter="bicubic", mean=HALF[0],
@@ -32,19 +32,21 @@ KINDS: dict[str, Processor] = {
     "MobileNetV1": _MOBILE, "MobileNetV2": _MOBILE,
     "MobileViT": Processor(shortest=224, filter="bicubic", crop=(256, 256), flip=True),
     "EfficientNet": replace(_SQUARE, size=(346, 346), filter="bicubic"),
-    "Levit": replace(_CLIP, mean=IMAGENET[0], std=IMAGENET[1]),
     "Segformer": Processor(size=(512, 512), mean=IMAGENET[0], std=IMAGENET[1]),
     "DPT": Processor(size=(384, 384), filter="bicubic", mean=HALF[0], std=HALF[1]),
     "OwlViT": Processor(size=(768, 768), filter="bicubic", mean=CLIP[0], std=CLIP[1]),
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
-    "MaskFormer": replace(_DETR, divisor=32), "Mask2Former": replace(_DETR, divisor=32),
-    "RTDetr": Processor(size=(640, 640)), "Pvt": Processor(
-        size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
+    "RTDetr": Processor(size=(640, 640)),
+    "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
 }  # fmt: skip
 # The shorter side, not both, where their file gives one number.
-_SHORTEST = ("CLIP", "ChineseCLIP", "Bit", "ConvNext", "MobileNetV1", "MobileNetV2", "MobileViT",
-             "Levit")  # fmt: skip
+_SHORTEST = (
+    "CLIP", "ChineseCLIP", "Bit", "ConvNext", "MobileNetV1", "MobileNetV2", "MobileViT",
+)  # fmt: skip
+# What the published files of DINOv2 say.
+DINOV2 = Processor(shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0],
+                   std=IMAGENET[1])  # fmt: skip
 TORCHVISION = Processor(
     shortest=256, crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], rounded=True
 )
@@ -60,7 +62,7 @@ def processor_of(files: Mapping[str, bytes], default: Processor = TORCHVISION) -
         if name in files:
             found = parse_object(name, files[name])
             inner = found.get("image_processor", found if name == FILES[1] else None)
-            if isinstance(inner, dict):
+            if isinstance(inner, dict) and "TimmWrapper" not in str(inner):
                 return _of_transformers(inner, name, default)
     config = parse_object("config.json", files["config.json"]) if "config.json" in files else {}
     given = config.get("pretrained_cfg")
@@ -71,6 +73,11 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
     kind = str(v.get("image_processor_type") or v.get("feature_extractor_type") or "")
     for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(ending)
+    if kind not in KINDS and kind:
+        known = ", ".join(sorted(KINDS))
+        raise FormatError(
+            f"{name}: image_processor_type {brief(kind)} is not supported; supported: {known}"
+        )
     p = KINDS.get(kind, default)
     said = _Said(v, name)
     if "size" in v:
@@ -85,6 +92,7 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         p = replace(p, crop=None)
     elif v.get("do_center_crop") or (p.crop is not None and "crop_size" in v):
         p = replace(p, crop=said.crop(p.crop))
+    p = replace(p, rounded=v.get("round_crop_offset") is True)
     if v.get("do_rescale") is False:
         p = replace(p, scale=1.0)
     else:
@@ -100,12 +108,40 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
     if "do_flip_channel_order" in v:
         p = replace(p, flip=bool(v["do_flip_channel_order"]))
     if v.get("do_pad") is False:
-        p = replace(p, pad=None, divisor=1)
+        p = replace(p, pad=None)
     elif isinstance(v.get("pad_size"), dict):
         p = replace(p, pad=said.pair(v["pad_size"], "pad_size"))
-    if "size_divisor" in v and v["size_divisor"] is not None and kind.endswith("Former"):
-        p = replace(p, divisor=said.whole("size_divisor", p.divisor))
     return p
+
+
+def as_file(p: Processor) -> dict[str, Any]:
+    """The preprocessor_config.json of a processor, which `processor_of` reads as it was.
+
+    ValueError for steps that only a kind of transformers' processors has; those come from a file.
+    """
+    if p.crop_share is not None or p.flip or p.floats or p.twice or p.offset or p.pad is not None:
+        raise ValueError(f"{p} has steps that no general file describes")
+    whole = p.keep_ratio or p.multiple > 1
+    kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
+    found: dict[str, Any] = {
+        "image_processor_type": f"{kind}ImageProcessor",
+        "do_resize": p.target(1 << 12, 1 << 12) is not None, "resample": FILTERS.index(p.filter),
+        "do_center_crop": p.crop is not None, "do_rescale": p.scale != 1.0,
+        "rescale_factor": p.scale, "do_normalize": p.mean is not None,
+    }  # fmt: skip
+    if p.size is not None:
+        found["size"] = {"height": p.size[0], "width": p.size[1]}
+    elif found["do_resize"]:
+        sides = {"shortest_edge": p.shortest, "longest_edge": p.longest}
+        found["size"] = {name: side for name, side in sides.items() if side is not None}
+    if p.crop is not None:
+        found["crop_size"] = {"height": p.crop[0], "width": p.crop[1]}
+        found["round_crop_offset"] = p.rounded  # torchvision's middle; transformers' is cut
+    if whole:
+        found |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
+    if p.mean is not None and p.std is not None:
+        found |= {"image_mean": list(p.mean), "image_std": list(p.std)}
+    return found
 
 
 class _Said:

@@ -25,7 +25,7 @@ class Processor:
     size: (height, width), or `shortest` and `longest` sides; None: as it is. multiple: sides are
     rounded to multiples of it, with `shortest` downwards. crop: (height, width) of the middle.
     pad: (height, width) with zeros
-    below and at the right; divisor: to multiples of it. scale and offset turn bytes into floats.
+    below and at the right. scale and offset turn bytes into floats.
     flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
     its middle taken; from 384 on it is resized to a square (ConvNeXt).
     """
@@ -39,7 +39,6 @@ class Processor:
     crop: tuple[int, int] | None = None
     crop_share: float | None = None
     pad: tuple[int, int] | None = None
-    divisor: int = 1
     scale: float = 1 / 255
     offset: float = 0.0
     mean: tuple[float, ...] | None = None
@@ -120,8 +119,8 @@ class Processor:
 
     def _padded(self, x: Floats) -> Floats:
         height, width = x.shape[1:]
-        target = self.pad or tuple(-(-n // self.divisor) * self.divisor for n in (height, width))
-        if target == (height, width):
+        target = self.pad
+        if target is None or target == (height, width):
             return x
         if target[0] < height or target[1] < width:
             raise ValueError(f"image: {(height, width)} pixels do not fit into {target}")

@@ -105,6 +105,14 @@ def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
     return total
 
 
+def stretched(values: Array) -> Array:
+    """Numbers as bytes of the same shape: the least is 0, the largest 255."""
+    low, high = float(values.min()), float(values.max())
+    share = (values - low) / max(high - low, 1e-12)
+    found: Array = np.rint(share * 255).astype(np.uint8)
+    return found
+
+
 def fitted(height: int, width: int, shortest: int, longest: int | None = None) -> tuple[int, int]:
     """The size whose shorter side is `shortest`, or less so that the longer is at most `longest`.
 

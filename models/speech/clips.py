@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rushlight.models.loading import load
+from rushlight.models.model import Model
 from rushlight.models.tasks.record import Run
 
 _FRAMES = 100  # a second
@@ -30,7 +32,7 @@ def bounded(clips: Sequence[Any], total: int) -> list[tuple[int, int]]:
                 f"automatic-speech-recognition: clip {start} to {end} does not follow on "
                 f"{last / _FRAMES}; clips are in order and end after they begin"
             )
-        frames = round(start * _FRAMES), min(total, round(end * _FRAMES) if end < 1e9 else total)
+        frames = round(start * _FRAMES), round(min(end * _FRAMES, total))
         if frames[0] < frames[1]:
             found.append(frames)
     return found
@@ -62,6 +64,12 @@ def parts_of(
     return joined(bounded(found, total), most)
 
 
+@lru_cache(1)
+def _loaded(name: str) -> Model:
+    """The model of the recordings before, with its captured steps."""
+    return load(name)
+
+
 def speech_of(name: str, samples: npt.NDArray[np.float32], most: float) -> Run:
     """Where there is speech in samples at 16 kHz, by the model `name`, cut to `most` seconds."""
     if sys.platform == "emscripten":
@@ -71,7 +79,7 @@ def speech_of(name: str, samples: npt.NDArray[np.float32], most: float) -> Run:
         )
     from rushlight.models.tasks.registry import check_served
 
-    model = load(name)
+    model = _loaded(name)
     task = check_served(model, "voice-activity-detection")
     told = task.checked({"max_speech": most, "padding": 0.2})
     given = {"samples": samples, "rate": 16000}

@@ -15,13 +15,14 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.audio.mel import LogMel
 from rushlight.models.generation.search.run import Draw
 from rushlight.models.generation.steps import Token
+from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech import words as timing
 from rushlight.models.speech.clips import parts_of
 from rushlight.models.speech.rules import Rules
 from rushlight.models.speech.window import Decoded, Decoder
 from rushlight.models.tasks.record import Progress, Run
 
-RATE, HOP, WINDOW = 16000, 160, 3000  # samples a second; samples of a frame; frames of a window
+HOP, WINDOW = 160, 3000  # samples of a frame; frames of a window
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 STEP = timing.FRAME
 _LEFT = 100  # frames: less than a second after a batch's window is not heard again
@@ -117,9 +118,7 @@ class Transcriber:
         for one in found:
             text += one.pop("context")  # with its timestamps, or later windows have none
             del one["tokens"], one["logs"]
-            for part in (one, *one["words"]):
-                part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
-            self.segments.append(one)
+            self.segments.append(timing.rounded(one))
             yield Token(-1, one["text"], one["probability"])
         return ahead
 

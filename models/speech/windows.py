@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.models.generation.steps import Token
+from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech.clips import parts_of
+from rushlight.models.speech.words import rounded
 from rushlight.models.tasks.record import Progress, Run
 
-RATE, HOP = 16000, 160  # samples a second; samples of 10 ms
+HOP = 160  # samples of 10 ms
 # Seconds: a window is of at least and at most so many, but the last of a part, which is not less
 # than REST where there is more before it.
 LEAST, MOST, REST = 20, 30, 5
@@ -99,9 +101,7 @@ class WindowTranscriber:
 
     def _told(self, segment: dict[str, Any]) -> Run:
         """Note one segment, with times and probabilities to four places."""
-        for part in (segment, *segment["words"]):
-            part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
-        self.segments.append(segment)
+        self.segments.append(rounded(segment))
         yield Token(-1, segment["text"], segment["probability"])
 
 

@@ -89,6 +89,13 @@ def split(tokenizer: Any, tokens: Sequence[int], language: str | None) -> list[l
     return words
 
 
+def rounded(segment: dict[str, Any]) -> dict[str, Any]:
+    """The segment, with its numbers and its words' to four places."""
+    for part in (segment, *segment["words"]):
+        part.update({k: round(v, 4) for k, v in part.items() if isinstance(v, float)})
+    return segment
+
+
 def timed(
     tokenizer: Any,
     tokens: Sequence[int],

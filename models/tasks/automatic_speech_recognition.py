@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.models.audio.inputs import samples_of
+from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
-
-RATE = 16000  # samples a second, of every family
 
 
 def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Run:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
-from rushlight.models.image.resize import resize
+from rushlight.models.image.resize import resize, stretched
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -36,10 +36,7 @@ def mask_of(
     values: npt.NDArray[np.float32], size: tuple[int, int], threshold: float | None
 ) -> dict[str, Any]:
     """The mask of probabilities (height, width) at another size."""
-    low, high = float(values.min()), float(values.max())
-    stretched = (values - low) / max(high - low, 1e-6)
-    small = np.rint(stretched * 255).astype(np.uint8)[:, :, None]
-    mask = resize(small, size, "lanczos")[:, :, 0]
+    mask = resize(stretched(values)[:, :, None], size, "lanczos")[:, :, 0]
     if threshold is not None:
         mask = np.where(mask >= threshold * 255, 255, 0).astype(np.uint8)
     return {"width": size[1], "height": size[0], "mask": mask}

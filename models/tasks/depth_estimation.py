@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.resize import stretched
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -28,8 +29,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             depth = interpolate(model(given).float().unsqueeze(1), size=size, mode="bicubic")
         values = np.asarray((yield depth[0, 0].readback()), np.float32)
         if options["picture"]:
-            low, high = float(values.min()), float(values.max())
-            values = np.rint((values - low) / max(high - low, 1e-12) * 255).astype(np.uint8)
+            values = stretched(values)
         found.append({"width": size[1], "height": size[0], "depth": values})
         yield Progress("measure", len(found), len(pixels))
     return found if isinstance(images, list | tuple) else found[0]

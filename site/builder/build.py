@@ -268,6 +268,11 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     found = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     weights = [Path(part) for part in split_parts(str(gguf))] if gguf else found
     needed = [path.name for path in weights] if gguf else ["config.json", "tokenizer.json"]
+    # A model of images or sound may have no tokenizer.
+    if not gguf and any(
+        (folder / f"{kind}_config.json").is_file() for kind in ("preprocessor", "processor")
+    ):
+        needed = ["config.json"]
     pieces = [] if gguf else sorted(folder.glob("*vocab.*.spm"))  # of Marian's own files
     if not gguf and not found and (pieces or any(folder.glob("*.bin"))):
         weights = [weights_in(folder)]

@@ -12,8 +12,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.models.layers.speech.letters import Letters, stored_letters
+from rushlight.models.layers.speech.samples import RATE
 from rushlight.models.speech.ctc import CTCTranscriber
-from rushlight.models.speech.windows import RATE, windows
+from rushlight.models.speech.windows import windows
 from rushlight.models.tasks.pipeline import parts
 from rushlight.models.tasks.registry import find
 

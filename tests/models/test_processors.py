@@ -13,8 +13,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors
-from rushlight.models.image import load
-from rushlight.models.image.described import processor_of
+from rushlight.models.image import Processor, load
+from rushlight.models.image.described import DINOV2, TORCHVISION, as_file, processor_of
 from rushlight.models.image.resize import FILTERS, resize
 
 HERE = Path(__file__).parent
@@ -44,6 +44,14 @@ def test_pixels_are_those_of_the_reference(name: str, goldens: dict[str, rl.Tens
     off = np.abs(found - expected)
     assert off.max() <= 1.01 * step
     assert (off > 1e-5).mean() <= (1 if p.floats else 0.08)  # almost all are equal
+
+
+@pytest.mark.parametrize("name", ["timm", "timm-squash", "dpt", "detr", "detr-short", "vit", "bit"])
+def test_a_processor_is_written_and_read(name: str) -> None:
+    for p in (described(table.CASES[name]), TORCHVISION, DINOV2, Processor()):
+        assert described(json.loads(json.dumps(as_file(p)))) == p
+    with pytest.raises(ValueError, match="no general file"):
+        as_file(described(table.CASES["convnext"]))
 
 
 @pytest.mark.native
@@ -134,6 +142,7 @@ def test_arrays_and_tensors() -> None:
     ("settings", "message"),
     [
         ({"size": {"height": 0, "width": 3}}, "size is 0"),
+        ({"image_processor_type": "LevitImageProcessor"}, "'Levit' is not supported; supported: B"),
         ({"size": "big"}, "size is 'big'"),
         ({"image_std": [1, 1, 0]}, "image_std is"),
         ({"resample": 9}, "resample is 9"),

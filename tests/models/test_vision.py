@@ -91,6 +91,16 @@ def test_every_family_has_a_row() -> None:
     )
 
 
+def test_a_saved_folder_gives_the_same(tmp_path: Path) -> None:
+    for name in ("resnet-timm", "efficientnet-lite", "vit-torchvision", "dinov2-registers-timm"):
+        m = model(name)
+        m.save_pretrained(tmp_path / name)
+        again = rl.models.load(tmp_path / name)
+        assert again.processor == m.processor and again.labels == m.labels
+        pixels = table.pixels_of(table.ROWS[name][3])
+        np.testing.assert_array_equal(run(again, "forward", pixels), run(m, "forward", pixels))
+
+
 def test_goldens_are_small_and_all_there() -> None:
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
     assert set(files) == set(table.ROWS) and max(files.values()) <= 50 << 10

@@ -176,6 +176,10 @@ ROWS: dict[str, Row] = {
                          _DINO | _LABELS | {"num_register_tokens": 3}, (30, 18)),
     "dinov2-timm": ("timm", "vit_small_patch14_dinov2", {
         "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4}, (28, 28)),
+    "dinov2-registers-timm": ("timm", "vit_small_patch14_reg4_dinov2", {
+        "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4, "num_classes": 3}, (28, 28)),
+    "dinov2-gated-timm": ("timm", "vit_giant_patch14_dinov2", {
+        "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4}, (28, 28)),
 }  # fmt: skip
 
 

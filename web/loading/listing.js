@@ -25,6 +25,8 @@ export const SMALL_FILES = [
   "processor_config.json",
   "chat_template.jinja",
 ];
+// A model of images or sound may have no tokenizer.
+const PREPARED = ["preprocessor_config.json", "processor_config.json"];
 // Vocabularies that serve where there is no tokenizer.json.
 const VOCABULARIES = [
   "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model", "source.spm",
@@ -242,7 +244,7 @@ function pick(files, where) {
   const weights = single ? [single] : index ? shards : pickled;
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
     ["config.json", byPath.has("config.json") || vocabularies.some((path) => MARIAN.test(path))],
-    ["tokenizer.json", whole || vocabularies.length > 0],
+    ["tokenizer.json", whole || vocabularies.length > 0 || PREPARED.some((p) => byPath.has(p))],
     [WEIGHTS, weights.length > 0],
   ])) {
     if (found) continue;

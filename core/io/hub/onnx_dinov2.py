@@ -39,7 +39,7 @@ def checkpoint(data: bytes, what: str) -> dict[str, Array]:
 
 
 def convert(files: Mapping[str, Any]) -> None:
-    """Write model.safetensors and config.json, of vit_s_focus.onnx: paths by name."""
+    """Write model.safetensors and the JSON files, of vit_s_focus.onnx: paths by name."""
     tensors = checkpoint(files["vit_s_focus.onnx"].read_bytes(), "vit_s_focus.onnx")
     made: dict[str, Tensor] = {
         n: from_numpy(np.ascontiguousarray(x, np.float32)) for n, x in sorted(tensors.items())
@@ -53,4 +53,10 @@ def convert(files: Mapping[str, Any]) -> None:
         "num_hidden_layers": layers, "num_attention_heads": width // 64, "mlp_ratio": 4,
         "image_size": side, "patch_size": patch,
     }  # fmt: skip
+    published = {
+        "image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256}, "resample": 3,
+        "crop_size": {"height": 224, "width": 224}, "do_center_crop": True,
+        "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
+    }  # fmt: skip
+    files["preprocessor_config.json"].write_bytes((json.dumps(published) + "\n").encode())
     files["config.json"].write_bytes((json.dumps(config, indent=2) + "\n").encode())

@@ -30,7 +30,7 @@ _NAMES = {"stft.forward_basis_buffer": "stft_conv.weight"} | {
 
 
 def convert(files: Mapping[str, Any], branch: str = "then_branch") -> None:
-    """Write model.safetensors and config.json of silero_vad.onnx: paths by name."""
+    """Write model.safetensors and the JSON files of silero_vad.onnx: paths by name."""
     found = constants(files["silero_vad.onnx"].read_bytes(), "silero_vad.onnx")
     made = {}
     for theirs, ours in _NAMES.items():
@@ -42,3 +42,4 @@ def convert(files: Mapping[str, Any], branch: str = "then_branch") -> None:
     rate = 16000 if branch == "then_branch" else 8000
     config = f'{{"model_type": "silero_vad", "sampling_rate": {rate}}}\n'
     files["config.json"].write_bytes(config.encode())
+    files["preprocessor_config.json"].write_bytes(f'{{"sampling_rate": {rate}}}\n'.encode())

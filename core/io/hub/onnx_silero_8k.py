@@ -9,5 +9,5 @@ from rushlight.core.io.hub import onnx_silero
 
 
 def convert(files: Mapping[str, Any]) -> None:
-    """Write model.safetensors and config.json of silero_vad.onnx: paths by name."""
+    """Write model.safetensors and the JSON files of silero_vad.onnx: paths by name."""
     onnx_silero.convert(files, "else_branch")

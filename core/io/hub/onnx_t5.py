@@ -1,7 +1,8 @@
 """A T5 out of the ONNX graphs of its encoder and decoder, made when it is fetched.
 
 The graphs' matrices are integers with one scale and one zero point each; they become float32. A
-matrix that has lost its name is named by the node that multiplies with it."""
+matrix that has lost its name is named by the node that multiplies with it.
+"""
 
 from __future__ import annotations
 

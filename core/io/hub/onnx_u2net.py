@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -49,8 +50,13 @@ def checkpoint(data: bytes, what: str) -> dict[str, Array]:
 
 
 def convert(files: Mapping[str, Any]) -> None:
-    """Write model.safetensors and config.json, of u2netp.onnx: paths by name."""
+    """Write model.safetensors and the JSON files, of u2netp.onnx: paths by name."""
     tensors = checkpoint(files["u2netp.onnx"].read_bytes(), "u2netp.onnx")
     made = {n: from_numpy(np.ascontiguousarray(x, np.float32)) for n, x in sorted(tensors.items())}
     save_safetensors(made, files["model.safetensors"])
+    published = {
+        "image_processor_type": "ViTImageProcessor", "size": {"height": 320, "width": 320},
+        "resample": 1, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
+    }  # fmt: skip
+    files["preprocessor_config.json"].write_bytes((json.dumps(published) + "\n").encode())
     files["config.json"].write_bytes(b'{"model_type": "u2net", "size": "small"}\n')

@@ -29,7 +29,8 @@ def _relu(gates: Tensor, hidden: Tensor, state: State) -> State:
     return (relu(gates + hidden),)
 
 
-def _lstm(gates: Tensor, hidden: Tensor, state: State) -> State:
+def lstm_step(gates: Tensor, hidden: Tensor, state: State) -> State:
+    """The states (h, c) after one step of an LSTM: `gates` of the input, `hidden` of the state."""
     i, f, g, o = (gates + hidden).chunk(4, -1)
     c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
@@ -44,7 +45,7 @@ def _gru(gates: Tensor, hidden: Tensor, state: State) -> State:
 
 # mode: the step, how many gates there are, how many tensors a state has.
 _MODES: dict[str, tuple[Any, int, int]] = {
-    "RNN_TANH": (_tanh, 1, 1), "RNN_RELU": (_relu, 1, 1), "LSTM": (_lstm, 4, 2),
+    "RNN_TANH": (_tanh, 1, 1), "RNN_RELU": (_relu, 1, 1), "LSTM": (lstm_step, 4, 2),
     "GRU": (_gru, 3, 1),
 }  # fmt: skip
 

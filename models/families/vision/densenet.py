@@ -84,16 +84,6 @@ class DenseNet(ImageModel):
         found: Tensor = relu(net.norm5(x))
         return found
 
-    def encode_image(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.hidden(pixels).mean((2, 3))
-        return found
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if not self.labels:
-            return self.hidden(pixels)
-        logits: Tensor = self.classifier(self.encode_image(pixels))
-        return logits
-
 
 def build(config: dict[str, Any], names: Collection[str]) -> DenseNet:
     """The model of a checkpoint with these tensor names, on the meta device."""

@@ -53,13 +53,18 @@ class DepthAnything(ImageModel):
         self.backbone = ViT(backbone, dinov2.describe(backbone, "", names), ())
         self.normed, self.wanted = backbone.apply_layernorm, _stages(backbone)
         widths, factors = c.neck_hidden_sizes, c.reassemble_factors
-        good = all(isinstance(f, int | float) and 0.01 <= f <= 64 for f in factors)
+        # Maps are enlarged by whole numbers, and made smaller by 1 / n.
+        good = all(type(f) in (int, float) and 0.01 <= f <= 64 and (f <= 1 or f == int(f))
+                   for f in factors)  # fmt: skip
         if not len(widths) == len(factors) == len(self.wanted) or not widths or not good:
             raise FormatError(
                 f"config.json: neck_hidden_sizes {widths}, reassemble_factors {factors} and the "
-                f"backbone's stages {self.wanted} do not agree"
+                f"backbone's stages {self.wanted} do not agree; factors are whole, or below 1"
             )
         self.neck = Neck(NeckSpec(c.reassemble_hidden_size, widths, factors, c.fusion_hidden_size))
+        if self.backbone.spec.patch != (c.patch_size, c.patch_size):
+            raise FormatError(f"config.json: patch_size is {c.patch_size}, but the backbone's is "
+                              f"{self.backbone.spec.patch}")  # fmt: skip
         half = c.fusion_hidden_size // 2
         self.head: Any = nn.Module()
         self.head.conv1 = nn.Conv2d(c.fusion_hidden_size, half, 3, padding=1)
@@ -81,9 +86,8 @@ class DepthAnything(ImageModel):
     def forward(self, pixels: Tensor) -> Tensor:
         c, head = self.config, self.head
         x = head.conv1(self.hidden(pixels))
-        size = [n // p * c.patch_size for n, p in zip(pixels.shape[2:], (c.patch_size,) * 2,
-                                                      strict=True)]  # fmt: skip
-        x = interpolate(x, size=tuple(size), mode="bilinear", align_corners=True)
+        size = tuple(n // c.patch_size * c.patch_size for n in pixels.shape[2:])
+        x = interpolate(x, size=size, mode="bilinear", align_corners=True)
         x = head.conv3(relu(head.conv2(x)))[:, 0]
         found: Tensor = relu(x) if c.depth_estimation_type == "relative" else sigmoid(x)
         return found * (c.max_depth or 1)
@@ -95,8 +99,10 @@ def _stages(c: dinov2.Config) -> list[int]:
     if given is None:
         names = c.out_features or [f"stage{c.num_hidden_layers}"]
         told = {f"stage{i}": i for i in range(1, c.num_hidden_layers + 1)} | {"stem": 0}
-        given = [told.get(name, -1) if isinstance(name, str) else -1 for name in names]
-    fits = all(type(i) is int and 0 <= i <= c.num_hidden_layers for i in given)
+        given = [told.get(name) if isinstance(name, str) else None for name in names]
+    count = c.num_hidden_layers + 1  # -1 is the last
+    given = [i + count if type(i) is int and i < 0 else i for i in given]
+    fits = all(type(i) is int and 0 <= i < count for i in given)
     if not given or not fits:
         raise FormatError(f"config.json: backbone_config: out_indices is {brief(given)}")
     return list(given)

@@ -50,6 +50,7 @@ class Config:
     out_features: list[Any] | None = None
     out_indices: list[Any] | None = None
     stage_names: list[Any] | None = None
+    joint_head: bool = True  # the classifier reads the patches' mean too; timm's does not
     model_type: str = "dinov2"
 
 
@@ -81,7 +82,7 @@ def describe(c: Config, base: str, names: Collection[str]) -> ViTSpec:
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), base, c.num_channels,
         registers=c.num_register_tokens if "registers" in c.model_type else 0, mask=mask,
-        joint=True,
+        joint=c.joint_head,
     )  # fmt: skip
 
 
@@ -89,20 +90,40 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of timm under transformers' names."""
     if "blocks.0.norm1.weight" not in tensors:
         return dict(tensors)
-    parts = {"norm1": "norm1", "norm2": "norm2"} | {f"mlp.fc{i}": f"mlp.fc{i}" for i in (1, 2)}
-    if "blocks.0.mlp.fc1_g.weight" in tensors:
-        raise FormatError("timm's MLP with two matrices is not supported")
-    named = renamed(tensors, "x", {}, parts)
-    return {n.removeprefix("x."): t for n, t in named.items()}
+    names = GATED if _gated(tensors) else PLAIN
+    parts = {"norm1": names.norm1, "norm2": names.norm2, "mlp.fc1": names.up, "mlp.fc2": names.down}
+    base = _kind(tensors)
+    named = renamed(tensors, base, {"head": "classifier"}, parts)
+    return (
+        named
+        if "head.weight" in tensors
+        else {n.removeprefix(f"{base}."): t for n, t in named.items()}
+    )
+
+
+def _kind(tensors: Mapping[str, Tensor]) -> str:
+    return "dinov2_with_registers" if "reg_token" in tensors else "dinov2"
+
+
+def _gated(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the MLP's first matrix makes two halves of what the second takes."""
+    first, last = (tensors.get(f"blocks.0.mlp.fc{i}.weight") for i in (1, 2))
+    return first is not None and last is not None and first.shape[0] == 2 * last.shape[1]
 
 
 def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The config.json for timm's. Its classes' token alone has no position where registers are."""
+    """The config.json for timm's, whose classifier reads the first token alone."""
     sizes = timm_sizes(tensors, config)
-    inner, width = sizes.pop("intermediate_size"), sizes["hidden_size"]
-    gated = tensors["blocks.0.mlp.fc2.weight"].shape[1] != inner
-    kind = "dinov2_with_registers" if "reg_token" in tensors else "dinov2"
-    made = {"model_type": kind, "architectures": [f"{BASES[kind]}Model"], **sizes,
-            "use_swiglu_ffn": gated, "mlp_ratio": 4 if gated else inner / width}  # fmt: skip
-    return made | ({"num_register_tokens": tensors["reg_token"].shape[1]}
-                   if "reg_token" in tensors else {})  # fmt: skip
+    width, kind, gated = sizes["hidden_size"], _kind(tensors), _gated(tensors)
+    inner = sizes.pop("intermediate_size")
+    # Of a gated MLP two thirds are kept: this ratio gives the stored size.
+    ratio = (inner / 2 * 1.5 + 0.25) / width if gated else inner / width
+    head = tensors.get("head.weight")
+    made = {
+        "model_type": kind, **sizes, "use_swiglu_ffn": gated, "mlp_ratio": ratio,
+        "joint_head": False,
+        "architectures": [f"{BASES[kind]}{'Model' if head is None else 'ForImageClassification'}"],
+    }  # fmt: skip
+    if "reg_token" in tensors:
+        made["num_register_tokens"] = tensors["reg_token"].shape[1]
+    return made if head is None else made | {"num_labels": head.shape[0]}

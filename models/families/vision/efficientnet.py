@@ -95,7 +95,7 @@ def _of_transformers(c: Config) -> MobileSpec:
            "head": "encoder.top_conv", "head_norm": "encoder.top_bn"}  # fmt: skip
     paths = {name: f"efficientnet.{path}" for name, path in top.items()}
     return MobileSpec(c.num_channels, width(_STEM), width(_HEAD), (0, 1, 0, 1), c.hidden_act,
-                      c.batch_norm_eps, blocks, paths | {"classifier": "classifier"})  # fmt: skip
+                      c.batch_norm_eps, blocks, paths)  # fmt: skip
 
 
 def _paths(number: int) -> dict[str, str]:

@@ -68,10 +68,6 @@ class SqueezeNet(ImageModel):
             before = number
         return x
 
-    def encode_image(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.hidden(pixels).mean((2, 3))
-        return found
-
     def forward(self, pixels: Tensor) -> Tensor:
         logits: Tensor = relu(self.get_submodule("classifier.1")(self.hidden(pixels))).mean((2, 3))
         return logits

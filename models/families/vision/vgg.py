@@ -40,6 +40,8 @@ class Config:
 class VGG(ImageModel):
     """VGG under torchvision's names. Where numbers leave a gap after a ReLU there is a pool."""
 
+    classifier_path = "classifier.6"
+
     @nn.layers_on("meta")
     def __init__(self, c: Config) -> None:
         self.config, self.labels = c, numbered_classes(c.num_labels, "num_labels")
@@ -70,10 +72,6 @@ class VGG(ImageModel):
         for number in (0, 3):
             x = relu(self.get_submodule(f"classifier.{number}")(x))
         return x
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        logits: Tensor = self.get_submodule("classifier.6")(self.encode_image(pixels))
-        return logits
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> VGG:

@@ -76,7 +76,10 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     if any(n.startswith(("fc_norm.", "norm_pre.", "attn_pool.")) for n in tensors) or any(
         ".q_norm." in n or ".ls1." in n for n in tensors
     ):
-        raise FormatError(f"timm's {config['architecture']} is a kind that is not supported")
+        raise FormatError(
+            f"timm's {config.get('architecture')} is a kind of ViT that is not supported; "
+            "supported: a class token, norms before the parts, no layer scale"
+        )
     head = next((tensors[n] for n in ("head.weight", "heads.head.weight") if n in tensors), None)
     kind = "ViTModel" if head is None else "ViTForImageClassification"
     made = {"model_type": "vit", "architectures": [kind], **timm_sizes(tensors, config)}

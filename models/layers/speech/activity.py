@@ -9,9 +9,10 @@ from rushlight.core.functional.convolution import conv1d
 from rushlight.core.functional.network.folding import pad
 from rushlight.core.functional.pieces import stack
 from rushlight.core.jit.function import jit
+from rushlight.core.nn.layers.recurrent import lstm_step
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import linear
-from rushlight.core.ops.unary import relu, sigmoid, tanh
+from rushlight.core.ops.unary import relu, sigmoid
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.model import Model
@@ -110,8 +111,6 @@ def _walk(gates: Tensor, h: Tensor, c: Tensor, weight: Tensor) -> tuple[Tensor, 
     """Gates (steps, batch, 512) without the state's part -> states (steps, batch, 128), h, c."""
     found = []
     for now in gates:
-        i, f, g, o = (now + linear(h, weight)).chunk(4, -1)
-        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
-        h = sigmoid(o) * tanh(c)
+        h, c = lstm_step(now, linear(h, weight), (h, c))
         found.append(h)
     return stack(found, 0), h, c

@@ -11,7 +11,7 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.loading import small_json
 
-RATE = 16000
+RATE = 16000  # samples a second, of every family that writes text
 
 
 def stored_normalization(files: Mapping[str, bytes], usual: bool) -> bool:

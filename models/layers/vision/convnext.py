@@ -93,9 +93,3 @@ class ConvNeXt(ImageModel):
         norm = self.get_submodule(f"{self.config.model_type}.layernorm")
         found: Tensor = norm(self.hidden(pixels).mean((2, 3)))
         return found
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if not self.labels:
-            return self.hidden(pixels)
-        logits: Tensor = self.classifier(self.encode_image(pixels))
-        return logits

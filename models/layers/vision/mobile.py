@@ -42,7 +42,7 @@ class Block:
 class MobileSpec:
     """A network: its stem, blocks and last convolution, with their paths.
 
-    paths: "stem", "stem_norm", "head", "head_norm" and "classifier".
+    paths: "stem", "stem_norm", "head" and "head_norm".
     """
 
     channels: int
@@ -67,7 +67,7 @@ class MobileNet(ImageModel):
         for block in spec.blocks:
             self._block(block)
         if labels:
-            put(self, spec.paths["classifier"], nn.Linear(spec.head, len(labels)))
+            put(self, "classifier", nn.Linear(spec.head, len(labels)))
 
     def _conv(
         self, name: str, paths: Mapping[str, str], inputs: int, outputs: int, kernel: int,
@@ -116,18 +116,6 @@ class MobileNet(ImageModel):
         for block in spec.blocks:
             x = self._through(x, block)
         return self._run(x, "head", spec.paths)
-
-    def encode_image(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.hidden(pixels).mean((2, 3))
-        return found
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if not self.labels:
-            return self.hidden(pixels)
-        logits: Tensor = self.get_submodule(self.spec.paths["classifier"])(
-            self.encode_image(pixels)
-        )
-        return logits
 
 
 def _padded(x: Tensor, padding: Padding, kernel: int, stride: int) -> Tensor:

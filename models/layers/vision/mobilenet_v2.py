@@ -63,16 +63,6 @@ class MobileNetV2(ImageModel):
         found: Tensor = base.conv_1x1(x)
         return found
 
-    def encode_image(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.hidden(pixels).mean((2, 3))
-        return found
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if not self.labels:
-            return self.hidden(pixels)
-        logits: Tensor = self.classifier(self.encode_image(pixels))
-        return logits
-
 
 def _conv(
     c: Any, inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1,

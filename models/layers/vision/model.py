@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import TORCHVISION, processor_of
+from rushlight.models.image.described import FILES, TORCHVISION, as_file, processor_of
 from rushlight.models.image.imagenet import CLASSES
 from rushlight.models.image.processor import Processor
 from rushlight.models.layers.heads import labels_of
@@ -31,6 +32,7 @@ class ImageModel(Model):
     processor: Processor = TORCHVISION
     problem: str | None = None  # config.json's problem_type
     image_size: tuple[int, int] | None = None
+    classifier_path = "classifier"  # of the module that makes logits of a vector
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read what the checkpoint asks of images and says of its classes."""
@@ -39,14 +41,27 @@ class ImageModel(Model):
         if len(self.labels) == len(CLASSES) and self.labels[0] == "LABEL_0":
             self.labels = CLASSES
         self.processor = processor_of(files, self.processor)
+        if not any(name in files for name in FILES):  # what is saved says it
+            told = json.dumps(as_file(self.processor), indent=2).encode()
+            self.files = {**self.files, FILES[1]: told}
 
     def encode_image(self, pixels: Tensor) -> Tensor:
-        """One vector for each image (batch, n): what a head would classify."""
-        raise NotImplementedError
+        """One vector for each image (batch, n): what a head would classify.
+
+        Here: the mean over the places of a convolutional net.
+        """
+        found: Tensor = self.hidden(pixels).mean((2, 3))
+        return found
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The last hidden state of pixels."""
         raise NotImplementedError
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        if not self.labels:
+            return self.hidden(pixels)
+        logits: Tensor = self.get_submodule(self.classifier_path)(self.encode_image(pixels))
+        return logits
 
     def checked(self, pixels: Tensor, channels: int = 3) -> Tensor:
         """The pixels; ValueError where their shape is not the model's."""

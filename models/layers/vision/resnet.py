@@ -41,6 +41,8 @@ class Layer(nn.Module):
 class ResNet(ImageModel):
     """ResNet (He et al., 2015) under transformers' names."""
 
+    classifier_path = "classifier.1"
+
     def __init__(self, c: Any, labels: tuple[str, ...]) -> None:
         if len(c.hidden_sizes) != len(c.depths) or not c.depths:
             raise FormatError(
@@ -66,13 +68,3 @@ class ResNet(ImageModel):
         for stage in self.resnet.encoder.stages.children():
             x = stage.layers(x)
         return x
-
-    def encode_image(self, pixels: Tensor) -> Tensor:
-        found: Tensor = self.hidden(pixels).mean((2, 3))
-        return found
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if not self.labels:
-            return self.hidden(pixels)
-        logits: Tensor = getattr(self.classifier, "1")(self.encode_image(pixels))
-        return logits

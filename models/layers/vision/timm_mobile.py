@@ -22,8 +22,7 @@ KINDS = {
     "single": {"deep": "conv", "deep_norm": "bn1"},
 }  # fmt: skip
 _SQUEEZE = {"reduce": "se.conv_reduce", "expand": "se.conv_expand"}
-TOP = {"stem": "conv_stem", "stem_norm": "bn1", "head": "conv_head", "head_norm": "bn2",
-       "classifier": "classifier"}  # fmt: skip
+TOP = dict(stem="conv_stem", stem_norm="bn1", head="conv_head", head_norm="bn2")
 _FLAT_TOP = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2",
              "_fc": "classifier"}  # fmt: skip
 _FLAT_BLOCK = {"se_reduce": "se.conv_reduce", "se_expand": "se.conv_expand"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 
 TOLD_TIMM, TOLD_TORCHVISION = (
@@ -51,7 +53,8 @@ def renamed(
         module, _, kind = name.rpartition(".")
         if layer is None:
             if name in _TOP:
-                found[_TOP[name].format(base)] = t
+                held = "pos" in name and _patches_alone(t)
+                found[_TOP[name].format(base)] = _with_first(t, tensors) if held else t
             elif module in _MODULES:
                 found[f"{_MODULES[module].format(base)}.{kind}"] = t
             else:
@@ -70,6 +73,21 @@ def renamed(
         else:
             found[f"{path}{known.get(part, part)}.{kind}"] = t
     return found
+
+
+def _first(tensors: Mapping[str, Tensor]) -> int:
+    """The number of tokens before the patches that transformers gives a position."""
+    return sum(f"{n}_token" in tensors for n in ("cls", "dist", "class"))
+
+
+def _patches_alone(places: Tensor) -> bool:
+    """Whether positions are those of a square of patches, so that the class has none."""
+    return math.isqrt(places.shape[-2]) ** 2 == places.shape[-2]
+
+
+def _with_first(places: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Positions with zeros for the tokens before the patches."""
+    return cat([places.new_zeros(1, _first(tensors), places.shape[-1]), places], 1)
 
 
 def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +112,7 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
         raise FormatError(
             "the checkpoint is no vision transformer of timm or torchvision"
         ) from None
-    prefix = sum(f"{n}_token" in tensors for n in ("cls", "dist", "class"))
+    prefix = 0 if _patches_alone(places) else _first(tensors)
     size = (config.get("pretrained_cfg") or {}).get("input_size")
     given = arguments.get("img_size") or (size[1] if isinstance(size, list) and len(size) == 3
                                           else None)  # fmt: skip

@@ -12,7 +12,7 @@ from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.described import KINDS
+from rushlight.models.image.described import DINOV2, KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel
@@ -55,11 +55,8 @@ class ViT(ImageModel):
 
     def __init__(self, config: Any, spec: ViTSpec, labels: tuple[str, ...]) -> None:
         self.config, self.spec, self.labels = config, spec, labels
-        kind = KINDS.get({"deit": "DeiT"}.get(spec.base, "ViT" if spec.base == "vit" else "Bit"))
-        assert kind is not None
-        self.processor = replace(kind, size=spec.image) if kind.size else kind
-        kind = KINDS[{"deit": "DeiT", "vit": "ViT"}.get(spec.base, "Bit")]
-        self.processor = replace(kind, size=spec.image) if kind.size else kind
+        usual = {"deit": KINDS["DeiT"], "vit": replace(KINDS["ViT"], size=spec.image)}
+        self.processor = usual.get(spec.base, DINOV2)
         width, base = spec.layer.width, f"{spec.base}." if spec.base else ""
         grid = [n // p for n, p in zip(spec.image, spec.patch, strict=True)]
         if min(grid) < 1 or math.prod(grid) > MOST_TOKENS:
