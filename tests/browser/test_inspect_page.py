@@ -40,6 +40,10 @@ def ask(page: Any, address: str) -> None:
 
 def choose(page: Any, name: str) -> None:
     page.fill("#tensor-search", name)
+    page.wait_for_function(  # the list follows a moment later, with new buttons
+        """(name) => [...document.querySelectorAll("#tensors button.name")]
+          .every((button) => button.textContent.includes(name))""", arg=name,
+    )  # fmt: skip
     button = page.locator("button.name", has_text=re.compile(f"^{re.escape(name)}$"))
     done(page, button.click)
     page.wait_for_function("(name) => document.documentElement.dataset.tensor === name", arg=name)
