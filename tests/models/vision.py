@@ -63,6 +63,14 @@ _EFFICIENT: dict[str, Any] = {
     "expand_ratios": [1, 6, 3],
     "hidden_dim": 384,
 }
+_SWIN: dict[str, Any] = {
+    "embed_dim": 8,
+    "depths": [2, 3],
+    "num_heads": [2, 4],
+    "image_size": 32,
+    "patch_size": 4,
+    "window_size": 3,
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -180,6 +188,27 @@ ROWS: dict[str, Row] = {
         "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4, "num_classes": 3}, (28, 28)),
     "dinov2-gated-timm": ("timm", "vit_giant_patch14_dinov2", {
         "img_size": 28, "embed_dim": 48, "depth": 2, "num_heads": 4}, (28, 28)),
+    "swin": ("transformers", "SwinForImageClassification", _SWIN | _LABELS, (45, 38)),
+    "swin-plain": ("transformers", "SwinModel", _SWIN | {
+        "image_size": [24, 40], "qkv_bias": False, "use_absolute_embeddings": True,
+        "mlp_ratio": 1.5, "hidden_act": "relu", "num_channels": 2, "layer_norm_eps": 1e-3,
+        "patch_size": 2, "window_size": 4}, (24, 40)),
+    "swin-timm": ("timm", "swin_tiny_patch4_window7_224", {
+        "num_classes": 3, "img_size": 44, "embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3],
+        "window_size": 4}, (44, 44)),
+    "swin-torchvision": ("torchvision", "SwinTransformer", {
+        "num_classes": 3, "patch_size": [4, 4], "embed_dim": 12, "depths": [2, 2],
+        "num_heads": [2, 3], "window_size": [3, 3]}, (45, 22)),
+    "swinv2-torchvision": ("torchvision", "SwinTransformer", {
+        "num_classes": 3, "patch_size": [4, 4], "embed_dim": 12, "depths": [2, 2],
+        "num_heads": [2, 3], "window_size": [3, 3], "second": True}, (45, 22)),
+    "swinv2": ("transformers", "Swinv2ForImageClassification", _SWIN | _LABELS, (32, 32)),
+    "swinv2-trained": ("transformers", "Swinv2Model", _SWIN | {
+        "pretrained_window_sizes": [5, 2], "qkv_bias": False, "window_size": 4,
+        "image_size": 48}, (48, 48)),
+    "swinv2-timm": ("timm", "swinv2_tiny_window8_256", {
+        "num_classes": 3, "img_size": 56, "embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3],
+        "window_size": 4, "pretrained_window_sizes": [6, 3]}, (56, 56)),
 }  # fmt: skip
 
 

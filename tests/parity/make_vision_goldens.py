@@ -37,7 +37,8 @@ def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]
     """The table's values for a state dict, their shapes, and its tensors of integers."""
     values, names, given = {}, {}, {}
     for name, t in state.items():
-        if t.is_floating_point() or name.endswith("num_batches_tracked"):
+        computed = name.endswith("relative_coords_table")
+        if not computed and (t.is_floating_point() or name.endswith("num_batches_tracked")):
             if t.is_floating_point():  # what only counts is left out, as older files do
                 names[name] = list(t.shape)
             values[name] = torch.from_numpy(table.values_of(name, tuple(t.shape)))
@@ -91,6 +92,15 @@ def _vgg(layers: list[Any], num_classes: int, hidden: int, batch_norm: bool = Fa
     return net.eval()
 
 
+def _swin(second: bool = False, **settings: Any) -> Any:
+    """torchvision's Swin Transformer, of version 2 where `second`."""
+    from torchvision.models import swin_transformer as swin
+
+    if second:
+        settings |= {"block": swin.SwinTransformerBlockV2, "downsample_layer": swin.PatchMergingV2}
+    return swin.SwinTransformer(**settings)
+
+
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
     if hasattr(model, "logit_scale"):
         texts = model.get_text_features(ids).pooler_output
@@ -132,7 +142,8 @@ def main(rows: list[str]) -> None:
         else:
             if source == "torchvision":
                 models = importlib.import_module("torchvision.models")
-                make = _vgg if kind == "vgg" else getattr(models, kind)
+                own = {"vgg": _vgg, "SwinTransformer": _swin}
+                make = own.get(kind) or getattr(models, kind)
                 model, config = make(**settings).eval(), {}
             else:
                 model, config = _of_timm(kind, settings)
