@@ -114,15 +114,23 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
     return p
 
 
+def _special(p: Processor) -> tuple[bool, ...]:
+    """The steps that only some kinds of processors have."""
+    return p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None
+
+
 def as_file(p: Processor) -> dict[str, Any]:
     """The preprocessor_config.json of a processor, which `processor_of` reads as it was.
 
-    ValueError for steps that only a kind of transformers' processors has; those come from a file.
+    ValueError for steps that no kind of transformers' processors has together.
     """
-    if p.crop_share is not None or p.flip or p.floats or p.twice or p.offset or p.pad is not None:
-        raise ValueError(f"{p} has steps that no general file describes")
     whole = p.keep_ratio or p.multiple > 1
-    kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
+    if any(special := _special(p)):
+        kind = next((name for name, usual in KINDS.items() if _special(usual) == special), None)
+        if kind is None or p.offset or whole:
+            raise ValueError(f"{p} has steps that no file of transformers' processors describes")
+    else:
+        kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
     found: dict[str, Any] = {
         "image_processor_type": f"{kind}ImageProcessor",
         "do_resize": p.target(1 << 12, 1 << 12) is not None, "resample": FILTERS.index(p.filter),
@@ -137,6 +145,10 @@ def as_file(p: Processor) -> dict[str, Any]:
     if p.crop is not None:
         found["crop_size"] = {"height": p.crop[0], "width": p.crop[1]}
         found["round_crop_offset"] = p.rounded  # torchvision's middle; transformers' is cut
+    if p.crop_share is not None:
+        found["crop_pct"] = p.crop_share
+    if p.pad is not None:
+        found["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
     if whole:
         found |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
     if p.mean is not None and p.std is not None:

@@ -209,6 +209,35 @@ ROWS: dict[str, Row] = {
     "swinv2-timm": ("timm", "swinv2_tiny_window8_256", {
         "num_classes": 3, "img_size": 56, "embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3],
         "window_size": 4, "pretrained_window_sizes": [6, 3]}, (56, 56)),
+    "beit": ("transformers", "BeitForImageClassification", _VIT | _LABELS | {
+        "use_relative_position_bias": True, "use_mask_token": True}, (24, 24)),
+    "beit-wide": ("transformers", "BeitForImageClassification", _VIT | _LABELS | {
+        "use_relative_position_bias": True, "layer_scale_init_value": 0.0}, (32, 40)),
+    "beit-shared": ("transformers", "BeitModel", _VIT | {
+        "use_shared_relative_position_bias": True, "use_mean_pooling": False,
+        "use_absolute_position_embeddings": True, "hidden_act": "relu"}, (24, 24)),
+    "beit-timm": ("timm", "beit_base_patch16_224", {
+        "num_classes": 4, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
+    "dinov3": ("transformers", "DINOv3ViTModel", _VIT | {
+        "num_register_tokens": 3, "num_attention_heads": 2}, (24, 40)),
+    "dinov3-gated": ("transformers", "DINOv3ViTModel", _VIT | {
+        "use_gated_mlp": True, "num_attention_heads": 3, "num_register_tokens": 1, "hidden_act": "silu", "key_bias": True,
+        "proj_bias": False, "mlp_bias": False, "rope_theta": 50.0}, (24, 16)),
+    "dinov3-convnext": ("transformers", "DINOv3ConvNextModel", {
+        "hidden_sizes": [8, 12, 20], "depths": [1, 2, 1]}, (45, 38)),
+    "dinov3-timm": ("timm", "vit_small_patch16_dinov3", {
+        "num_classes": 4, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 32)),
+    "dinov3-plus-timm": ("timm", "vit_small_plus_patch16_dinov3_qkvb", {
+        "num_classes": 0, "embed_dim": 48, "depth": 2, "num_heads": 4, "global_pool": "token"},
+        (48, 32)),
+    "eva2-timm": ("timm", "eva02_tiny_patch14_224", {
+        "num_classes": 4, "img_size": 42, "embed_dim": 48, "depth": 2, "num_heads": 4}, (42, 42)),
+    "eva2-base-timm": ("timm", "eva02_base_patch14_448", {
+        "num_classes": 4, "img_size": 42, "embed_dim": 48, "depth": 2, "num_heads": 4}, (42, 42)),
+    "eva2-clip-timm": ("timm", "eva02_base_patch16_clip_224", {
+        "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
+    "eva-timm": ("timm", "eva_large_patch14_196", {
+        "num_classes": 4, "img_size": 42, "embed_dim": 48, "depth": 2, "num_heads": 4}, (42, 42)),
 }  # fmt: skip
 
 

@@ -73,6 +73,8 @@ def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     cfg = {k: v for k, v in model.pretrained_cfg.items() if isinstance(v, str | int | float | list)}
     config = {"architecture": kind, "num_classes": model.num_classes,
               "num_features": model.num_features, "pretrained_cfg": cfg}  # fmt: skip
+    if getattr(model, "global_pool", None) and isinstance(model.global_pool, str):
+        config["global_pool"] = model.global_pool
     arguments = {k: v for k, v in settings.items() if k != "num_classes"}
     return model, config | ({"model_args": arguments} if arguments else {})
 
@@ -142,7 +144,7 @@ def main(rows: list[str]) -> None:
         else:
             if source == "torchvision":
                 models = importlib.import_module("torchvision.models")
-                own = {"vgg": _vgg, "SwinTransformer": _swin}
+                own: dict[str, Any] = {"vgg": _vgg, "SwinTransformer": _swin}
                 make = own.get(kind) or getattr(models, kind)
                 model, config = make(**settings).eval(), {}
             else:

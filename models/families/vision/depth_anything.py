@@ -78,7 +78,7 @@ class DepthAnything(ImageModel):
                                              strict=True))  # fmt: skip
         skip, maps = 1 + self.backbone.spec.registers, []
         for i in self.wanted:
-            x = self.backbone.norm(states[i]) if self.normed else states[i]
+            x = self.backbone.normed(states[i]) if self.normed else states[i]
             maps.append(x[:, skip:].reshape(len(x), tall, wide, -1).permute(0, 3, 1, 2))
         found: Tensor = self.neck(maps)[self.config.head_in_index]
         return found

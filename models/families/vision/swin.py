@@ -10,12 +10,11 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.vision.model import classes_of
-from rushlight.models.layers.vision.swin import Stage, Swin, SwinSpec
+from rushlight.models.layers.vision.attention.swin import Stage, Swin, SwinSpec
 from rushlight.models.layers.vision.vit import pair
 
 MODEL_TYPES = ("swin", "swinv2")
@@ -169,8 +168,8 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
     """The config.json for timm's, or of torchvision's tensors."""
     found = adopt(tensors)
     kind = "swinv2" if any(n.startswith("swinv2.") for n in found) else "swin"
-    layers = {tuple(map(int, m.groups())) for n in found
-              if (m := re.match(rf"{kind}\.encoder\.layers\.(\d)\.blocks\.(\d{{1,3}})\.", n))}  # fmt: skip
+    begins = re.compile(rf"{kind}\.encoder\.layers\.(\d)\.blocks\.(\d{{1,3}})\.")
+    layers = {tuple(map(int, m.groups())) for n in found if (m := begins.match(n))}
     depths = [sum(stage == i for stage, _ in layers)
               for i in range(1 + max((i for i, _ in layers), default=-1))]  # fmt: skip
     first = [f"{kind}.encoder.layers.{i}.blocks.0" for i in range(len(depths))]

@@ -16,12 +16,22 @@ TOLD_TIMM, TOLD_TORCHVISION = (
     "encoder.layers.encoder_layer_0.ln_1.weight",
 )
 _LAYER = re.compile(r"(?:blocks\.|encoder\.layers\.encoder_layer_)(\d{1,4})\.(.+)")
+_UP = re.compile(
+    r"(?:blocks\.0\.mlp\.fc1(?:_g)?"
+    r"|encoder\.layers\.encoder_layer_0\.mlp\.(?:0|linear_1))\.weight"
+)
 _PARTS = {
     "norm1": "layernorm_before", "norm2": "layernorm_after", "attn.proj": "attention.output.dense",
     "mlp.fc1": "intermediate.dense", "mlp.fc2": "output.dense", "ln_1": "layernorm_before",
     "ln_2": "layernorm_after", "self_attention.out_proj": "attention.output.dense",
     "mlp.linear_1": "intermediate.dense", "mlp.linear_2": "output.dense",
     "mlp.0": "intermediate.dense", "mlp.3": "output.dense",
+    "attn.q_bias": "attention.attention.query.bias",
+    "attn.v_bias": "attention.attention.value.bias", "gamma_1": "lambda_1", "gamma_2": "lambda_2",
+    "attn.q_proj": "attention.attention.query", "attn.k_proj": "attention.attention.key",
+    "attn.v_proj": "attention.attention.value",
+    "attn.relative_position_bias_table":
+        "attention.attention.relative_position_bias.relative_position_bias_table",
 }  # fmt: skip
 _TOP = {
     "cls_token": "{}.embeddings.cls_token", "class_token": "{}.embeddings.cls_token",
@@ -39,12 +49,13 @@ _MODULES = {
 
 def renamed(
     tensors: Mapping[str, Tensor], base: str, heads: Mapping[str, str],
-    parts: Mapping[str, str] = {},
+    parts: Mapping[str, str] = {}, top: Mapping[str, str] = {},
 ) -> dict[str, Tensor]:  # fmt: skip
     """The tensors of timm's or torchvision's transformer under transformers' names.
 
     base: of the names; heads: the classifiers' names by timm's; parts: of a layer, where they are
-    others than ViT's.
+    others than ViT's, also whole names of parameters; top: modules outside of the layers, by their
+    paths behind the base.
     """
     found: dict[str, Tensor] = {}
     known = {**_PARTS, **parts}
@@ -55,6 +66,8 @@ def renamed(
             if name in _TOP:
                 held = "pos" in name and _patches_alone(t)
                 found[_TOP[name].format(base)] = _with_first(t, tensors) if held else t
+            elif module in top:
+                found[f"{base}.{top[module]}.{kind}"] = t
             elif module in _MODULES:
                 found[f"{_MODULES[module].format(base)}.{kind}"] = t
             else:
@@ -68,6 +81,8 @@ def renamed(
                 raise FormatError(f"tensor {name!r} {t.shape} does not divide into q, k and v")
             for which, piece in zip(("query", "key", "value"), t.chunk(3, 0), strict=True):
                 found[f"{path}attention.attention.{which}.{joint[9:]}"] = piece.contiguous()
+        elif layer[2] in known:
+            found[path + known[layer[2]]] = t
         elif part in ("ls1", "ls2"):
             found[f"{path}layer_scale{part[2]}.lambda1"] = t
         else:
@@ -99,26 +114,23 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
     try:
         patch = tensors.get("patch_embed.proj.weight", tensors.get("conv_proj.weight"))
         places = tensors.get("pos_embed", tensors.get("encoder.pos_embedding"))
-        assert patch is not None and places is not None
+        assert patch is not None
         width, channels, tall, wide = patch.shape
         layers = {m[1] for n in tensors if (m := _LAYER.fullmatch(n))}
-        name = "blocks.0.mlp.fc1.weight" if TOLD_TIMM in tensors else None
-        up = tensors[name] if name else next(
-            t for n, t in tensors.items()
-            if re.fullmatch(r"encoder\.layers\.encoder_layer_0\.mlp\.(0|linear_1)\.weight", n)
-        )  # fmt: skip
-        inner, rows = up.shape[0], places.shape[1]
+        inner = next(t for n, t in tensors.items() if _UP.fullmatch(n)).shape[0]
+        rows = 0 if places is None else places.shape[1]
     except (AssertionError, KeyError, StopIteration, ValueError):
         raise FormatError(
             "the checkpoint is no vision transformer of timm or torchvision"
         ) from None
-    prefix = 0 if _patches_alone(places) else _first(tensors)
+    prefix = 0 if places is None or _patches_alone(places) else _first(tensors)
     size = (config.get("pretrained_cfg") or {}).get("input_size")
     given = arguments.get("img_size") or (size[1] if isinstance(size, list) and len(size) == 3
                                           else None)  # fmt: skip
-    side = round((rows - prefix) ** 0.5)
-    if given is None or (given // tall) * (given // wide) != rows - prefix:
-        given = side * tall
+    if places is None:
+        given = given or 224
+    elif given is None or (given // tall) * (given // wide) != rows - prefix:
+        given = round((rows - prefix) ** 0.5) * tall
     heads = arguments.get("num_heads") or _heads(width)
     return {
         "hidden_size": width, "num_channels": channels, "patch_size": [tall, wide],
@@ -129,4 +141,4 @@ def timm_sizes(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict
 
 def _heads(width: int) -> int:
     """The published transformers have heads of 64, but for the giants."""
-    return {1408: 16, 1664: 16, 1536: 24}.get(width, max(1, width // 64))
+    return {1408: 16, 1664: 16, 1536: 24, 1792: 16, 4096: 32}.get(width, max(1, width // 64))

@@ -11,11 +11,16 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.places import Rotary, Rotation
 
 
 @dataclass(frozen=True)
 class LayerNames:
-    """The paths of a layer's parts. gate: of a gated MLP; scale1, scale2: of layer scale."""
+    """The paths of a layer's parts. scale1, scale2: of layer scale.
+
+    gate: of a gated MLP whose halves are two matrices. inner, seen: of norms before the last
+    product of the MLP and of attention. "" where there is none.
+    """
 
     q: str = "attention.attention.query"
     k: str = "attention.attention.key"
@@ -27,6 +32,9 @@ class LayerNames:
     norm2: str = "layernorm_after"
     scale1: str = "layer_scale1.lambda1"
     scale2: str = "layer_scale2.lambda1"
+    gate: str = ""
+    inner: str = ""
+    seen: str = ""
 
 
 # CLIP's and Siglip's, for images and texts.
@@ -41,7 +49,8 @@ class LayerSpec:
     """A layer with norms before attention and MLP (Dosovitskiy et al., 2020).
 
     biases: of q, k and v. gated: `up` gives two halves, act(first) * second, each of `inner`.
-    scaled: results are multiplied by a learned vector (Touvron et al., 2021).
+    scaled: results are multiplied by a learned vector (Touvron et al., 2021). out_bias, mlp_bias:
+    of the products after attention, and of the MLP.
     """
 
     width: int
@@ -53,6 +62,9 @@ class LayerSpec:
     gated: bool = False
     scaled: bool = False
     names: LayerNames = LayerNames()
+    rotary: Rotary | None = None
+    out_bias: bool = True
+    mlp_bias: bool = True
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
@@ -68,17 +80,29 @@ class Layer(nn.Module):
         self.spec, names = spec, spec.names
         for path, bias in zip((names.q, names.k, names.v), spec.biases, strict=True):
             put(self, path, nn.Linear(spec.width, spec.width, bias))
-        put(self, names.out, nn.Linear(spec.width, spec.width))
-        put(self, names.up, nn.Linear(spec.width, spec.inner * (2 if spec.gated else 1)))
-        put(self, names.down, nn.Linear(spec.inner, spec.width))
+        put(self, names.out, nn.Linear(spec.width, spec.width, spec.out_bias))
+        joined = spec.inner * (2 if spec.gated and not names.gate else 1)
+        put(self, names.up, nn.Linear(spec.width, joined, spec.mlp_bias))
+        if names.gate:
+            put(self, names.gate, nn.Linear(spec.width, spec.inner, spec.mlp_bias))
+        put(self, names.down, nn.Linear(spec.inner, spec.width, spec.mlp_bias))
+        for path, width in ((names.inner, spec.inner), (names.seen, spec.width)):
+            if path:
+                put(self, path, nn.LayerNorm(width, spec.eps))
         for path in (names.norm1, names.norm2):
             put(self, path, nn.LayerNorm(spec.width, spec.eps))
         if spec.scaled:
             for path in (names.scale1, names.scale2):
                 put_parameter(self, path, spec.width)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """x (batch, tokens, width). mask: what attention adds to its scores, or true where seen."""
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, is_causal: bool = False,
+        tables: Rotation | None = None,
+    ) -> Tensor:  # fmt: skip
+        """x (batch, tokens, width). mask: what attention adds to its scores, or true where seen.
+
+        tables: of the spec's rotary.
+        """
         names = self.spec.names
         batch, tokens, width = x.shape
         normed = self.get_submodule(names.norm1)(x)
@@ -87,22 +111,31 @@ class Layer(nn.Module):
             .reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2)
             for path in (names.q, names.k, names.v)
         )  # fmt: skip
+        if self.spec.rotary is not None and tables is not None:
+            q, k = (self.spec.rotary.rotate(one, tables) for one in (q, k))
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
-        made = self.get_submodule(names.out)(seen.transpose(1, 2).reshape(batch, tokens, width))
+        seen = seen.transpose(1, 2).reshape(batch, tokens, width)
+        if names.seen:
+            seen = self.get_submodule(names.seen)(seen)
+        made = self.get_submodule(names.out)(seen)
         x = x + self._scaled(made, names.scale1)
         made = self._mlp(self.get_submodule(names.norm2)(x))
         return x + self._scaled(made, names.scale2)
 
     def _mlp(self, x: Tensor) -> Tensor:
-        spec = self.spec
+        spec, names = self.spec, self.spec.names
         act = ACTIVATIONS[spec.act]
-        x = self.get_submodule(spec.names.up)(x)
-        if spec.gated:
+        gate = self.get_submodule(names.gate)(x) if names.gate else None
+        x = self.get_submodule(names.up)(x)
+        if gate is not None:
+            x = act(gate) * x
+        elif spec.gated:
             first, second = x.chunk(2, -1)
             x = act(first) * second
         else:
             x = act(x)
-        made: Tensor = self.get_submodule(spec.names.down)(x)
+        x = self.get_submodule(names.inner)(x) if names.inner else x
+        made: Tensor = self.get_submodule(names.down)(x)
         return made
 
     def _scaled(self, x: Tensor, path: str) -> Tensor:

@@ -15,6 +15,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import DINOV2, KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.places import RelativeBias
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import Layer, LayerSpec, put_parameter
 
@@ -30,7 +31,10 @@ class ViTSpec:
     positions. mask: whether a checkpoint holds the token of masked patches. pooler: a projection of
     the first token and its activation. heads: the paths of classifiers; each reads the token of its
     number, and their logits are averaged. joint: what is classified is the first token beside the
-    mean of the patches.
+    mean of the patches. patches, stack, last: the paths of the projection, the layers and the last
+    norm ("" for none). placed: whether positions are learned. relative: biases of distances, of
+    "each" layer or "shared". mean: what is classified is the mean of the patches; pooled: the path
+    of its norm.
     """
 
     layer: LayerSpec
@@ -45,6 +49,17 @@ class ViTSpec:
     pooler: tuple[int, str] | None = None
     heads: tuple[str, ...] = ("classifier",)
     joint: bool = False
+    patches: str = "embeddings.patch_embeddings.projection"
+    stack: str = "encoder.layer"
+    last: str = "layernorm"
+    placed: bool = True
+    relative: str = ""
+    mean: bool = False
+    pooled: str = ""
+
+
+_BIAS = {"each": "attention.attention.relative_position_bias",
+         "shared": "encoder.relative_position_bias"}  # fmt: skip
 
 
 class ViT(ImageModel):
@@ -65,7 +80,7 @@ class ViT(ImageModel):
             )
         self.grid = grid[0], grid[1]
         embeddings = f"{base}embeddings"
-        put(self, f"{embeddings}.patch_embeddings.projection",
+        put(self, f"{base}{spec.patches}",
             nn.Conv2d(spec.channels, width, spec.patch, spec.patch))  # fmt: skip
         for name in spec.prefix:
             put_parameter(self, f"{embeddings}.{name}", 1, 1, width)
@@ -73,11 +88,18 @@ class ViT(ImageModel):
             put_parameter(self, f"{embeddings}.register_tokens", 1, spec.registers, width)
         if spec.mask is not None:
             put_parameter(self, f"{embeddings}.mask_token", *spec.mask)
-        count = math.prod(grid) + len(spec.prefix)
-        put_parameter(self, f"{embeddings}.position_embeddings", 1, count, width)
+        if spec.placed:
+            count = math.prod(grid) + len(spec.prefix)
+            put_parameter(self, f"{embeddings}.position_embeddings", 1, count, width)
         layers = [Layer(spec.layer) for _ in range(spec.layers)]
-        put(self, f"{base}encoder.layer", nn.ModuleList(layers))
-        put(self, f"{base}layernorm", nn.LayerNorm(width, spec.layer.eps))
+        if spec.relative:
+            for one in layers if spec.relative == "each" else [self]:
+                path = _BIAS[spec.relative] if one is not self else f"{base}{_BIAS['shared']}"
+                put(one, path, RelativeBias(spec.layer.heads, self.grid))
+        put(self, f"{base}{spec.stack}", nn.ModuleList(layers))
+        for path in (spec.last, spec.pooled):
+            if path:
+                put(self, f"{base}{path}", nn.LayerNorm(width, spec.layer.eps))
         if spec.pooler is not None and not labels:
             put(self, f"{base}pooler.dense", nn.Linear(width, spec.pooler[0]))
         for path in spec.heads if labels else ():
@@ -97,10 +119,11 @@ class ViT(ImageModel):
                 f"{self.config.model_type}: pixels are {pixels.shape}; they must be at least a "
                 f"patch of {spec.patch}"
             )
-        patches = table.patch_embeddings.projection(pixels).flatten(2).transpose(1, 2)
+        patches = self._base.get_submodule(spec.patches)(pixels).flatten(2).transpose(1, 2)
         batch, width = len(pixels), spec.layer.width
         first = [getattr(table, name).expand(batch, -1, width) for name in spec.prefix]
-        x = cat([*first, patches], 1) + self.positions(grid)
+        x = cat([*first, patches], 1)
+        x = x + self.positions(grid) if spec.placed else x
         if spec.registers:
             held = table.register_tokens.expand(batch, -1, width)
             x = cat([x[:, : len(spec.prefix)], held, x[:, len(spec.prefix) :]], 1)
@@ -118,18 +141,27 @@ class ViT(ImageModel):
         return cat([table[:, :held], new.flatten(2).transpose(1, 2)], 1)
 
     def hidden(self, pixels: Tensor) -> Tensor:
-        return self.norm(self.states(pixels)[-1])
+        return self.normed(self.states(pixels)[-1])
 
     def states(self, pixels: Tensor) -> list[Tensor]:
         """The tokens before the layers, and after each of them."""
-        found = [self.embed(pixels)]
-        for layer in self._base.encoder.layer:
-            found.append(layer(found[-1]))
+        spec, found = self.spec, [self.embed(pixels)]
+        grid = pixels.shape[2] // spec.patch[0], pixels.shape[3] // spec.patch[1]
+        tables = None
+        if spec.layer.rotary is not None:
+            before = len(spec.prefix) + spec.registers
+            tables = spec.layer.rotary.tables(grid, before, found[0])
+        shared = spec.relative == "shared"
+        mask = self._base.get_submodule(_BIAS["shared"])(grid) if shared else None
+        for layer in self._base.get_submodule(spec.stack).children():
+            if spec.relative == "each":
+                mask = layer.get_submodule(_BIAS["each"])(grid)
+            found.append(layer(found[-1], mask, tables=tables))
         return found
 
-    def norm(self, x: Tensor) -> Tensor:
+    def normed(self, x: Tensor) -> Tensor:
         """The last norm."""
-        found: Tensor = self._base.layernorm(x)
+        found: Tensor = self._base.get_submodule(self.spec.last)(x) if self.spec.last else x
         return found
 
     def encode_image(self, pixels: Tensor) -> Tensor:
@@ -145,6 +177,9 @@ class ViT(ImageModel):
         if self.spec.joint and self.labels:
             before = len(self.spec.prefix) + self.spec.registers
             return cat([x[:, 0], x[:, before:].mean(1)], -1)
+        if self.spec.mean:
+            x = x[:, len(self.spec.prefix) + self.spec.registers :].mean(1)
+            return self._base.get_submodule(self.spec.pooled)(x) if self.spec.pooled else x
         return x[:, number]
 
     def forward(self, pixels: Tensor) -> Tensor:

@@ -85,6 +85,7 @@ class _Attention(nn.Module):
     def forward(self, x: Tensor, regions: Tensor | None) -> Tensor:
         """regions (places, tokens): of tokens, which see their own region; None: all are one."""
         held: Any = self.get_submodule("self")
+        out = self.get_submodule("output.dense")
         windows, tokens, width = x.shape
         q, k, v = (
             layer(x).reshape(windows, tokens, self.stage.heads, -1).transpose(1, 2)
@@ -99,7 +100,7 @@ class _Attention(nn.Module):
             apart = (regions.unsqueeze(1) != regions.unsqueeze(2)).to(x.dtype) * _SEEN_NOT
             mask = mask + apart.repeat(windows // len(regions), 1, 1).unsqueeze(1)
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-        made: Tensor = self.output.dense(seen.transpose(1, 2).reshape(windows, tokens, width))
+        made: Tensor = out(seen.transpose(1, 2).reshape(windows, tokens, width))
         return made
 
     def _bias(self, x: Tensor) -> Tensor:
@@ -113,8 +114,8 @@ class _Attention(nn.Module):
         tall, wide = apart.reshape(window, 1, window, 1), apart.reshape(1, window, 1, window)
         index = (tall * count + wide).reshape(-1)
         found = table.index_select(0, index).reshape(window**2, window**2, -1)
-        found = found.permute(2, 0, 1).unsqueeze(0)
-        return found.sigmoid() * 16 if self.second else found
+        bias: Tensor = found.permute(2, 0, 1).unsqueeze(0)
+        return bias.sigmoid() * 16 if self.second else bias
 
     def _places(self, x: Tensor) -> Tensor:
         """Distances (n, 2) within a window on version 2's logarithmic scale."""
@@ -143,13 +144,14 @@ class _Layer(nn.Module):
         """x (batch, height, width, channels). padded: windows move on small axes too."""
         if self.spec.second:
             x = x + self.layernorm_before(self._windows(x, padded))
-            return x + self.layernorm_after(self._mlp(x))
+            made: Tensor = self.layernorm_after(self._mlp(x))
+            return x + made
         x = x + self._windows(self.layernorm_before(x), padded)
         return x + self._mlp(self.layernorm_after(x))
 
     def _mlp(self, x: Tensor) -> Tensor:
-        inner = ACTIVATIONS[self.spec.act](self.intermediate.dense(x))
-        made: Tensor = self.output.dense(inner)
+        inner = ACTIVATIONS[self.spec.act](self.get_submodule("intermediate.dense")(x))
+        made: Tensor = self.get_submodule("output.dense")(inner)
         return made
 
     def _shifts(self, sides: tuple[int, int], padded: bool) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""Attention of image families where the plain transformer's is not enough."""

@@ -1,0 +1,100 @@
+"""Positions that attention adds: biases of distances, and rotations by a patch's place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rushlight.core import nn
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.pieces import stack
+from rushlight.core.nn.parameter import parameter
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+
+Rotation = tuple[Tensor, Tensor]
+_TO_CLASS = 3  # distances of the class: from it, to it, and its own
+
+
+class RelativeBias(nn.Module):
+    """Biases of distances within a grid after a class token (Bao et al., 2021).
+
+    A picture of another size has the table interpolated.
+    """
+
+    def __init__(self, heads: int, grid: tuple[int, int]) -> None:
+        self.grid = grid
+        count = (2 * grid[0] - 1) * (2 * grid[1] - 1) + _TO_CLASS
+        self.relative_position_bias_table = parameter(count, heads)
+
+    def forward(self, grid: tuple[int, int]) -> Tensor:
+        """What attention adds (1, heads, 1 + patches, 1 + patches)."""
+        table = self.relative_position_bias_table
+        last = len(table) - _TO_CLASS
+        distances, special = table[:last], table[last:]
+        sides = 2 * grid[0] - 1, 2 * grid[1] - 1
+        if grid != self.grid:
+            old = 2 * self.grid[0] - 1, 2 * self.grid[1] - 1
+            square = distances.reshape(1, *old, -1).permute(0, 3, 1, 2)
+            square = interpolate(square, size=sides, mode="bilinear")
+            distances = square.permute(0, 2, 3, 1).reshape(math.prod(sides), -1)
+        apart = []
+        for n in grid:
+            place = arange(n, device=table.device)
+            apart.append(place.unsqueeze(1) - place + (n - 1))
+        count, (tall, wide) = math.prod(grid), apart
+        index = tall.reshape(grid[0], 1, grid[0], 1) * sides[1] + wide.reshape(1, grid[1], 1, -1)
+        between = distances.index_select(0, index.reshape(-1)).reshape(count, count, -1)
+        onward, back, own = (special[i].reshape(1, 1, -1) for i in range(_TO_CLASS))
+        below = cat([back.expand(count, 1, -1), between], 1)
+        above = cat([own, onward.expand(1, count, -1)], 1)
+        return cat([above, below], 0).permute(2, 0, 1).unsqueeze(0)
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotations of queries and keys by the place of a patch.
+
+    grid: None for places from -1 to 1 (Siméoni et al., 2025), else the grid of training, to whose
+    places those of another picture are scaled (Fang et al., 2023). interleaved: pairs lie side by
+    side, not in halves of the head.
+    """
+
+    head: int
+    theta: float
+    grid: tuple[int, int] | None = None
+    interleaved: bool = False
+
+    def tables(self, grid: tuple[int, int], before: int, like: Tensor) -> Rotation:
+        """Cosines and sines (before + patches, head); the tokens before them are not rotated."""
+        bands = arange(self.head // 4, device=like.device).float() * (-4 / self.head)
+        bands = (bands * math.log(self.theta)).exp()
+        angles = []
+        for i, n in enumerate(grid):
+            place = arange(n, device=like.device).float()
+            if self.grid is None:
+                place = ((place + 0.5) / n * 2 - 1) * (2 * math.pi)
+            else:
+                place = place / n * self.grid[i]
+            angles.append(place.unsqueeze(1) * bands)
+        quarter = len(bands)
+        tall = angles[0].unsqueeze(1).expand(*grid, quarter)
+        wide = angles[1].unsqueeze(0).expand(*grid, quarter)
+        found = cat([tall, wide], -1).reshape(math.prod(grid), 2 * quarter)
+        if self.interleaved:
+            found = stack([found, found], -1).reshape(len(found), 4 * quarter)
+        else:
+            found = cat([found, found], -1)
+        found = cat([found.new_zeros(before, found.shape[1]), found], 0)
+        return found.cos().to(like.dtype), found.sin().to(like.dtype)
+
+    def rotate(self, x: Tensor, tables: Rotation) -> Tensor:
+        """x (batch, heads, tokens, head) rotated by the places of its tokens."""
+        half = self.head // 2
+        if self.interleaved:
+            pairs = x.reshape(*x.shape[:-1], half, 2)
+            turned = stack([-pairs[..., 1], pairs[..., 0]], -1).reshape(x.shape)
+        else:
+            turned = cat([-x[..., half:], x[..., :half]], -1)
+        return x * tables[0] + turned * tables[1]
