@@ -221,7 +221,8 @@ ROWS: dict[str, Row] = {
     "dinov3": ("transformers", "DINOv3ViTModel", _VIT | {
         "num_register_tokens": 3, "num_attention_heads": 2}, (24, 40)),
     "dinov3-gated": ("transformers", "DINOv3ViTModel", _VIT | {
-        "use_gated_mlp": True, "num_attention_heads": 3, "num_register_tokens": 1, "hidden_act": "silu", "key_bias": True,
+        "use_gated_mlp": True, "num_attention_heads": 3, "num_register_tokens": 1,
+        "hidden_act": "silu", "key_bias": True,
         "proj_bias": False, "mlp_bias": False, "rope_theta": 50.0}, (24, 16)),
     "dinov3-convnext": ("transformers", "DINOv3ConvNextModel", {
         "hidden_sizes": [8, 12, 20], "depths": [1, 2, 1]}, (45, 38)),
@@ -238,6 +239,27 @@ ROWS: dict[str, Row] = {
         "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
     "eva-timm": ("timm", "eva_large_patch14_196", {
         "num_classes": 4, "img_size": 42, "embed_dim": 48, "depth": 2, "num_heads": 4}, (42, 42)),
+    "regnet": ("transformers", "RegNetForImageClassification", _LABELS | {
+        "embedding_size": 8, "hidden_sizes": [16, 24], "depths": [2, 1], "groups_width": 8},
+        (45, 38)),
+    "regnet-x": ("transformers", "RegNetModel", {
+        "embedding_size": 8, "hidden_sizes": [12, 24], "depths": [1, 2], "groups_width": 4,
+        "layer_type": "x", "downsample_in_first_stage": False, "hidden_act": "gelu"}, (33, 30)),
+    "regnet-timm": ("timm", "regnety_002", {"num_classes": 4}, (64, 50)),
+    "regnet-torchvision": ("torchvision", "regnet_x_400mf", {"num_classes": 4}, (50, 64)),
+    "mobilenet_v1": ("transformers", "MobileNetV1ForImageClassification", _LABELS | {
+        "depth_multiplier": 0.25}, (45, 38)),
+    "mobilenet_v1-plain": ("transformers", "MobileNetV1Model", {
+        "depth_multiplier": 0.3, "tf_padding": False, "hidden_act": "relu", "min_depth": 12,
+        "layer_norm_eps": 1e-5}, (33, 40)),
+    "mobilenet_v1-timm": ("timm", "mobilenetv1_100", {"num_classes": 4}, (40, 33)),
+    "mobilevit": ("transformers", "MobileViTForImageClassification", _LABELS | {
+        "hidden_sizes": [8, 12, 16], "neck_hidden_sizes": [4, 8, 8, 12, 12, 16, 24]}, (50, 70)),
+    "mobilevit-dilated": ("transformers", "MobileViTModel", {
+        "hidden_sizes": [8, 12, 16], "neck_hidden_sizes": [4, 8, 8, 12, 12, 16, 24],
+        "output_stride": 8, "qkv_bias": False, "expand_ratio": 3.0, "mlp_ratio": 1.5,
+        "num_attention_heads": 2, "hidden_act": "relu"}, (32, 40)),
+    "mobilevit-timm": ("timm", "mobilevit_xxs", {"num_classes": 4}, (64, 64)),
 }  # fmt: skip
 
 

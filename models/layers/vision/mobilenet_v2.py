@@ -44,7 +44,7 @@ class MobileNetV2(ImageModel):
                 here, dilation, stride = dilation, dilation * stride, 1
             else:
                 now *= stride
-            layers.append(_Residual(c, before, after, stride, here))
+            layers.append(InvertedResidual(c, before, after, stride, here))
         put(self, f"{base}layer", nn.ModuleList(layers))
         put(self, f"{base}conv_1x1", _conv(c, widths[-1], head, 1))
         if labels:
@@ -74,7 +74,7 @@ def _conv(
     )  # fmt: skip
 
 
-class _Residual(nn.Module):
+class InvertedResidual(nn.Module):
     """A convolution of each channel between one that widens and one that narrows."""
 
     def __init__(self, c: Any, inputs: int, outputs: int, stride: int, dilation: int) -> None:
