@@ -260,6 +260,22 @@ ROWS: dict[str, Row] = {
         "output_stride": 8, "qkv_bias": False, "expand_ratio": 3.0, "mlp_ratio": 1.5,
         "num_attention_heads": 2, "hidden_act": "relu"}, (32, 40)),
     "mobilevit-timm": ("timm", "mobilevit_xxs", {"num_classes": 4}, (64, 64)),
+    "repvgg-timm": ("timm", "repvgg_a0", {"num_classes": 4}, (64, 50)),
+    "repvgg-groups-timm": ("timm", "repvgg_b1g4", {"num_classes": 4}, (40, 33)),
+    "mobileone-timm": ("timm", "mobileone_s0", {"num_classes": 4}, (64, 50)),
+    "mobileone-squeezed-timm": ("timm", "mobileone_s4", {"num_classes": 4}, (40, 33)),
+    "convmixer-timm": ("timm", "convmixer_768_32", {
+        "num_classes": 4, "dim": 16, "depth": 3}, (50, 64)),
+    "convmixer-gelu-timm": ("timm", "convmixer_1024_20_ks9_p14", {
+        "num_classes": 4, "dim": 16, "depth": 2, "kernel_size": 8}, (50, 64)),
+    "efficientvit-timm": ("timm", "efficientvit_m0", {"num_classes": 4}, (224, 224)),
+    "efficientvit-m2-timm": ("timm", "efficientvit_m2", {
+        "num_classes": 4, "img_size": 160}, (160, 160)),
+    "fastvit-timm": ("timm", "fastvit_t8", {"num_classes": 4}, (64, 50)),
+    "fastvit-attention-timm": ("timm", "fastvit_sa12", {
+        "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 96)),
+    "fastvit-clip-timm": ("timm", "fastvit_mci0", {
+        "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 64)),
 }  # fmt: skip
 
 

@@ -5,16 +5,19 @@
 Needs torch, transformers, timm, torchvision and safetensors. Writes
 tests/models/data/vision/ROW.safetensors for each row of tests/models/vision.py: "out", logits or
 the last hidden state of its pixels; "features", the pooled vector, where the model has one; tensors
-of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes.
+of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes,
+compressed where they are many.
 """
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 import json
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from safetensors.torch import load_file, save_file
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
+LONG = 20_000  # characters of names that are written compressed
 
 
 def _module(path: Path) -> Any:
@@ -69,10 +73,19 @@ def _of_transformers(kind: str, settings: dict[str, Any], table: Any) -> Any:
 def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     import timm
 
-    model = timm.create_model(kind, **settings).eval()
-    cfg = {k: v for k, v in model.pretrained_cfg.items() if isinstance(v, str | int | float | list)}
+    if kind.startswith("convmixer_"):  # whose functions take no sizes
+        from timm.models.convmixer import ConvMixer
+
+        act = torch.nn.ReLU if "_768_" in kind else torch.nn.GELU
+        model = ConvMixer(**settings, act_layer=act).eval()
+        cfg = {}
+    else:
+        model = timm.create_model(kind, **settings).eval()
+        cfg = {k: v for k, v in model.pretrained_cfg.items()
+               if isinstance(v, str | int | float | list)}  # fmt: skip
     config = {"architecture": kind, "num_classes": model.num_classes,
-              "num_features": model.num_features, "pretrained_cfg": cfg}  # fmt: skip
+              "num_features": model.num_features}  # fmt: skip
+    config |= {"pretrained_cfg": cfg} if cfg else {}
     if getattr(model, "global_pool", None) and isinstance(model.global_pool, str):
         config["global_pool"] = model.global_pool
     arguments = {k: v for k, v in settings.items() if k != "num_classes"}
@@ -158,7 +171,10 @@ def main(rows: list[str]) -> None:
         place = MODELS / "data" / "vision" / f"{row}.safetensors"
         place.parent.mkdir(exist_ok=True)
         tensors = {n: t.contiguous() for n, t in (made | given).items()}
-        metadata = {"config": json.dumps(config), "names": json.dumps(names, separators=(",", ":"))}
+        told = json.dumps(names, separators=(",", ":"))
+        if len(told) > LONG:
+            told = base64.b85encode(zlib.compress(told.encode(), 9)).decode()
+        metadata = {"config": json.dumps(config), "names": told}
         save_file(tensors, place, metadata=metadata)
         print(row, place.stat().st_size, "bytes", float(made["out"].std()))
 
