@@ -276,6 +276,18 @@ ROWS: dict[str, Row] = {
         "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 96)),
     "fastvit-clip-timm": ("timm", "fastvit_mci0", {
         "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 64)),
+    "mobilenet_v3-timm": ("timm", "mobilenetv3_small_050", {"num_classes": 4}, (64, 50)),
+    "mobilenet_v3-tf-timm": ("timm", "tf_mobilenetv3_large_075", {"num_classes": 4}, (45, 50)),
+    "mobilenet_v3-minimal-timm": ("timm", "tf_mobilenetv3_small_minimal_100", {
+        "num_classes": 4}, (45, 50)),
+    "mobilenet_v3-torchvision": ("torchvision", "mobilenet_v3_small", {"num_classes": 4},
+                                 (50, 64)),
+    "mobilenet_v3-large-torchvision": ("torchvision", "mobilenet_v3_large", {"num_classes": 4},
+                                       (50, 33)),
+    "mobilenet_v4-timm": ("timm", "mobilenetv4_conv_small_035", {"num_classes": 4}, (64, 50)),
+    "mobilenet_v4-medium-timm": ("timm", "mobilenetv4_conv_medium", {"num_classes": 4}, (40, 33)),
+    "mobilenet_v4-hybrid-timm": ("timm", "mobilenetv4_hybrid_medium_075", {"num_classes": 4},
+                                 (96, 64)),
 }  # fmt: skip
 
 
