@@ -71,6 +71,24 @@ _SWIN: dict[str, Any] = {
     "patch_size": 4,
     "window_size": 3,
 }
+_DETR: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "resnet",
+        "embedding_size": 8,
+        "hidden_sizes": [8, 16],
+        "depths": [1, 1],
+        "layer_type": "basic",
+        "out_features": ["stage2"],
+    },
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 24,
+    "num_queries": 5,
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -288,6 +306,10 @@ ROWS: dict[str, Row] = {
     "mobilenet_v4-medium-timm": ("timm", "mobilenetv4_conv_medium", {"num_classes": 4}, (40, 33)),
     "mobilenet_v4-hybrid-timm": ("timm", "mobilenetv4_hybrid_medium_075", {"num_classes": 4},
                                  (96, 64)),
+    "detr": ("transformers", "DetrForObjectDetection", _DETR | {"num_labels": 4}, (70, 45)),
+    "detr-learned": ("transformers", "DetrForObjectDetection", _DETR | {
+        "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
+        "auxiliary_loss": True}, (45, 64)),
 }  # fmt: skip
 
 

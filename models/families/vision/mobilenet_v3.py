@@ -56,10 +56,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileNet:
         stage, layer, kind, *sizes = one
         path = f"blocks.{stage}.{layer}"
         if kind == "universal":
-            blocks.append((path, Universal(*sizes[:6], c.hidden_act, c.eps, bool(sizes[6]))))
-            last = sizes[1]
+            inputs, last, wide, start, middle, stride, scaled = sizes
+            blocks.append((path, Universal(inputs, last, wide, start, middle, stride,
+                                           c.hidden_act, c.eps, bool(scaled))))  # fmt: skip
         elif kind == "attention":
-            blocks.append((path, MobileAttention(*sizes[:5], c.eps, bool(sizes[5]))))
+            width, heads, key, value, halved, scaled = sizes
+            blocks.append((path, MobileAttention(width, heads, key, value, halved, c.eps,
+                                                 bool(scaled))))  # fmt: skip
         else:
             inputs, last, wide, kernel, stride, squeezed, act = sizes
             choose("the activation of a block", act, tuple(ACTIVATIONS))
@@ -84,7 +87,7 @@ def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     counts = _COUNTS.get(len(blocks))
     if counts is None:
         raise FormatError(f"a MobileNetV3 of {len(blocks)} blocks is not supported; 11 or 15 are")
-    places = {}
+    places: dict[int, str] = {}
     for stage, count in enumerate(counts):
         for layer in range(count):
             places[len(places) + 1] = f"blocks.{stage}.{layer}"
