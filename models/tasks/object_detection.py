@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.files import load_all
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
@@ -24,19 +25,29 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
             logits, boxes = model.detect(given)
-            # One reading: the scores of the classes beside the corners of the boxes.
-            x, y, w, h = boxes[0].float().unbind(1)
-            corners = stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 1)
-            both = cat([logits[0].float().softmax(-1)[:, :-1], corners], 1)
+            both = scored(logits[0].float().softmax(-1)[:, :-1], boxes[0])
         values = np.asarray((yield both.readback()))
-        found.append(_objects(values, image.shape, model.labels, options))
+        found.append(objects(values, image.shape, model.labels, options))
         yield Progress("detect", len(found), len(pixels))
     return found if isinstance(images, list | tuple) else found[0]
 
 
-def _objects(
-    values: Any, shape: tuple[int, ...], labels: tuple[str, ...], options: Mapping[str, Any]
+def scored(scores: Tensor, boxes: Tensor) -> Tensor:
+    """Scores (queries, classes) beside the corners of boxes (queries, 4), for one reading.
+
+    boxes: center, width and height as shares of the picture.
+    """
+    x, y, w, h = boxes.float().unbind(1)
+    return cat([scores, stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 1)], 1)
+
+
+def objects(
+    values: Any, shape: tuple[int, ...], labels: Sequence[str], options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
+    """The objects of an image (height, width, channels) that `scored` holds, the likeliest first.
+
+    options: threshold, and top_k or None.
+    """
     scores, corners = values[:, :-4], values[:, -4:]
     best = scores.argmax(1)
     likely = scores[np.arange(len(scores)), best]
@@ -51,11 +62,11 @@ def _objects(
     ]  # fmt: skip
 
 
-def _refuse(options: Mapping[str, Any]) -> None:
+def refuse(options: Mapping[str, Any]) -> None:
+    """ValueError for a threshold that is no share."""
     if not 0 <= options["threshold"] < 1:
         raise ValueError(
-            f"object-detection: threshold is {options['threshold']}; it must be at least 0 and "
-            "below 1"
+            f"detection: threshold is {options['threshold']}; it must be at least 0 and below 1"
         )
 
 
@@ -70,5 +81,5 @@ TASK = Task(
         Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
                least=1),
     ),
-    refuse=_refuse,
+    refuse=refuse,
 )  # fmt: skip

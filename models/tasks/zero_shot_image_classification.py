@@ -24,19 +24,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     Scores are a softmax over the labels for CLIP, and a sigmoid of each for SigLIP. ValueError for
     missing labels, or a template without {}.
     """
-    labels, template = options["candidate_labels"], options["hypothesis_template"]
-    labels = [part.strip() for part in labels.split(",")] if isinstance(labels, str) else labels
-    labels = [label for label in labels or () if label]
-    if not labels:
-        raise ValueError(
-            "zero-shot-image-classification: candidate_labels is missing; name the labels"
-        )
-    if "{}" not in template:
-        raise ValueError(
-            f"zero-shot-image-classification: hypothesis_template {template!r} has no {{}} for "
-            "the label"
-        )
-    texts = text_vectors(model, [template.replace("{}", label) for label in labels])
+    labels, sentences = asked(options, "zero-shot-image-classification")
+    texts = text_vectors(model, sentences)
     pixels, size, found = load_all(images), options["batch_size"], []
     for at in range(0, len(pixels), size):
         with no_grad():
@@ -48,6 +37,18 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
             found.append([{"label": labels[j], "score": float(row[j])} for j in order])
         yield Progress("classify", len(found), len(pixels))
     return found if isinstance(images, list | tuple) else found[0]
+
+
+def asked(options: Mapping[str, Any], task: str) -> tuple[list[str], list[str]]:
+    """The labels of a task's options, and the sentences that are made of them."""
+    labels, template = options["candidate_labels"], options["hypothesis_template"]
+    labels = [part.strip() for part in labels.split(",")] if isinstance(labels, str) else labels
+    labels = [label for label in labels or () if label]
+    if not labels:
+        raise ValueError(f"{task}: candidate_labels is missing; name the labels")
+    if "{}" not in template:
+        raise ValueError(f"{task}: hypothesis_template {template!r} has no {{}} for the label")
+    return labels, [template.replace("{}", label) for label in labels]
 
 
 def text_vectors(model: Any, texts: list[str]) -> Tensor:

@@ -310,6 +310,12 @@ ROWS: dict[str, Row] = {
     "detr-learned": ("transformers", "DetrForObjectDetection", _DETR | {
         "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
         "auxiliary_loss": True}, (45, 64)),
+    "owlvit": ("transformers", "OwlViTForObjectDetection", {
+        "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
+    "owlvit-odd": ("transformers", "OwlViTForObjectDetection", {
+        "text_config": _TEXT | {"hidden_size": 16, "hidden_act": "gelu"},
+        "vision_config": _SEEN | {"patch_size": 8, "layer_norm_eps": 1e-3},
+        "projection_dim": 16}, (16, 16)),
 }  # fmt: skip
 
 

@@ -117,6 +117,9 @@ def _swin(second: bool = False, **settings: Any) -> Any:
 
 
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
+    if hasattr(model, "owlvit"):  # every picture has its own texts
+        found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
+        return {"out": found.logits, "boxes": found.pred_boxes}
     if hasattr(model, "logit_scale"):
         texts = model.get_text_features(ids).pooler_output
         seen = model.get_image_features(pixels).pooler_output
