@@ -25,9 +25,11 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
             logits, boxes = model.detect(given)
-            both = scored(logits[0].float().softmax(-1)[:, :-1], boxes[0])
+            alone = getattr(model, "independent", False)
+            scores = logits[0].float()
+            both = scored(scores.sigmoid() if alone else scores.softmax(-1)[:, :-1], boxes[0])
         values = np.asarray((yield both.readback()))
-        found.append(objects(values, image.shape, model.labels, options))
+        found.append(objects(values, image.shape, model.labels, options, alone))
         yield Progress("detect", len(found), len(pixels))
     return found if isinstance(images, list | tuple) else found[0]
 
@@ -42,15 +44,22 @@ def scored(scores: Tensor, boxes: Tensor) -> Tensor:
 
 
 def objects(
-    values: Any, shape: tuple[int, ...], labels: Sequence[str], options: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+    values: Any, shape: tuple[int, ...], labels: Sequence[str], options: Mapping[str, Any],
+    alone: bool = False,
+) -> list[dict[str, Any]]:  # fmt: skip
     """The objects of an image (height, width, channels) that `scored` holds, the likeliest first.
 
-    options: threshold, and top_k or None.
+    options: threshold, and top_k or None. alone: a box may be of several classes; there are as many
+    objects as boxes, of the likeliest pairs of both.
     """
     scores, corners = values[:, :-4], values[:, -4:]
-    best = scores.argmax(1)
-    likely = scores[np.arange(len(scores)), best]
+    if alone:
+        pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
+        rows, best = np.unravel_index(pairs, scores.shape)
+        likely, corners = scores[rows, best], corners[rows]
+    else:
+        best = scores.argmax(1)
+        likely = scores[np.arange(len(scores)), best]
     size = np.array([shape[1], shape[0]] * 2)
     inside = np.clip(corners * size, 0, size)
     names = ("xmin", "ymin", "xmax", "ymax")

@@ -89,6 +89,26 @@ _DETR: dict[str, Any] = {
     "decoder_ffn_dim": 24,
     "num_queries": 5,
 }
+_RT_DETR: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "rt_detr_resnet",
+        "embedding_size": 8,
+        "hidden_sizes": [8, 16, 24, 24],
+        "depths": [1, 1, 2, 1],
+        "layer_type": "basic",
+        "out_features": ["stage2", "stage3", "stage4"],
+    },
+    "d_model": 16,
+    "encoder_hidden_dim": 16,
+    "decoder_in_channels": [16, 16, 16],
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 24,
+    "num_queries": 5,
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -316,6 +336,14 @@ ROWS: dict[str, Row] = {
         "text_config": _TEXT | {"hidden_size": 16, "hidden_act": "gelu"},
         "vision_config": _SEEN | {"patch_size": 8, "layer_norm_eps": 1e-3},
         "projection_dim": 16}, (16, 16)),
+    "rt_detr": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {"num_labels": 4},
+                (64, 96)),
+    "rt_detr-deep": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
+        "num_labels": 3, "normalize_before": True, "hidden_expansion": 0.5,
+        "num_feature_levels": 4, "decoder_n_points": 2,
+        "num_denoising": 0, "encode_proj_layers": [1, 2], "backbone_config": {
+            "model_type": "rt_detr_resnet", "embedding_size": 8, "hidden_sizes": [8, 16, 32, 32],
+            "depths": [2, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]}}, (96, 64)),
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
 from rushlight.models.image.described import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
 from rushlight.models.layers.vision.model import ImageModel
@@ -68,12 +69,10 @@ class OwlViT(ImageModel):
         self.owlvit = ClipModel(c, image, text)
         width, out = image.layer.width, text.layer.width
         self.layer_norm = nn.LayerNorm(width, image.layer.eps)
-        self.class_head, self.box_head = nn.Module(), nn.Module()
-        self.class_head.dense0 = nn.Linear(width, out)
-        self.class_head.logit_shift = nn.Linear(width, 1)
-        self.class_head.logit_scale = nn.Linear(width, 1)
+        for name, n in (("dense0", out), ("logit_shift", 1), ("logit_scale", 1)):
+            put(self, f"class_head.{name}", nn.Linear(width, n))
         for i, n in enumerate((width, width, 4)):
-            self.box_head.register_module(f"dense{i}", nn.Linear(width, n))
+            put(self, f"box_head.dense{i}", nn.Linear(width, n))
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, and what the checkpoint asks of images."""
@@ -96,12 +95,14 @@ class OwlViT(ImageModel):
 
         texts: vectors (texts, features). Boxes are center, width and height from 0 to 1.
         """
-        x, heads = self.hidden(pixels), self.class_head
+        x = self.hidden(pixels)
+        heads: Any = self.class_head
         seen, asked = (_unit(t) for t in (heads.dense0(x), texts))
         scale = heads.logit_scale(x)
         scale = scale.clamp(min=0) + scale.clamp(max=0).exp()  # elu + 1
         logits = (seen @ asked.T.to(seen.dtype) + heads.logit_shift(x)) * scale
-        gelu, box = ACTIVATIONS["gelu"], self.box_head
+        box: Any = self.box_head
+        gelu = ACTIVATIONS["gelu"]
         boxes = box.dense2(gelu(box.dense1(gelu(box.dense0(x)))))
         return logits, (boxes + self._places(boxes)).sigmoid()
 

@@ -17,7 +17,7 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """Layers with norms after their parts; decoding: they attend to a memory too."""
+    """Layers with norms after their parts, or `before` them; decoding: they attend to a memory."""
 
     width: int
     heads: int
@@ -25,6 +25,7 @@ class QuerySpec:
     act: str = "relu"
     eps: float = 1e-5
     decoding: bool = False
+    before: bool = False
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
@@ -80,11 +81,23 @@ class Layer(nn.Module):
         self, x: Tensor, places: Tensor | None, memory: Tensor | None = None,
         memory_places: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
+        if self.spec.before:
+            x = x + self.self_attn(self.self_attn_layer_norm(x), places=places)
+            x = self.final_layer_norm(x)  # which the sum below begins with
+            return x + self._mlp(x)
         x = self.self_attn_layer_norm(x + self.self_attn(x, places=places))
         if self.spec.decoding and memory is not None:
             seen = self.encoder_attn(x, memory, places, memory_places)
             x = self.encoder_attn_layer_norm(x + seen)
-        made: Tensor = self.final_layer_norm(x + self.fc2(ACTIVATIONS[self.spec.act](self.fc1(x))))
+        return self.fed(x)
+
+    def fed(self, x: Tensor) -> Tensor:
+        """norm(x + mlp(x))."""
+        made: Tensor = self.final_layer_norm(x + self._mlp(x))
+        return made
+
+    def _mlp(self, x: Tensor) -> Tensor:
+        made: Tensor = self.fc2(ACTIVATIONS[self.spec.act](self.fc1(x)))
         return made
 
 
