@@ -55,16 +55,17 @@ def text_vectors(model: Any, texts: list[str]) -> Tensor:
     """The normalized vectors (texts, features) of texts; long ones are cut to the context."""
     if model.tokenizer is None:
         raise ValueError(f"{model.config.model_type}: the checkpoint has no tokenizer for labels")
-    siglip = model.text.end == -1
-    encoded = model.tokenizer.encode_batch(texts, max_length=model.text.context)
-    padding = model.tokenizer.pad_id
+    said = model.text
+    encoded = model.tokenizer.encode_batch(texts, max_length=said.context)
+    padding = model.tokenizer.pad_id if said.pad is None else said.pad
     if padding is None:
-        padding = 1 if siglip else encoded[0].ids[-1]
-    # SigLIP was trained on texts that are filled up to its context.
-    whole, _ = pad_batch(encoded, padding, length=model.text.context if siglip else None)
+        padding = 1 if said.end == -1 else encoded[0].ids[-1]
+    filled = not said.causal and not said.masked
+    ids, mask = pad_batch(encoded, padding, length=said.context if filled else None)
     with no_grad():
-        vectors = model.encode_text(tensor(whole, device=model.device))
-        found: Tensor = normalize(vectors.to(float32), dim=-1)
+        given = tensor(ids, device=model.device)
+        seen = tensor(mask, device=model.device) if said.masked else None
+        found: Tensor = normalize(model.encode_text(given, seen).to(float32), dim=-1)
     return found
 
 

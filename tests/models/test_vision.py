@@ -40,7 +40,8 @@ def model(row: str, device: str = "cpu") -> Any:
     tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
     stored = load_safetensors(path)
     tensors |= {n.removeprefix("given:"): t for n, t in stored.items() if n.startswith("given:")}
-    files = {"config.json": json.dumps(config).encode()} if config else {}
+    own = "open_clip_config.json" if "model_cfg" in config else "config.json"
+    files = {own: json.dumps(config).encode()} if config else {}
     return rl.models.assemble(files, tensors, device=device)
 
 

@@ -30,6 +30,21 @@ _TEXT: dict[str, Any] = {
     "num_attention_heads": 4,
     "max_position_embeddings": 9,
 }
+_BERT: dict[str, Any] = {
+    "vocab_size": 31,
+    "hidden_size": 24,
+    "intermediate_size": 20,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 9,
+}
+_OPEN: dict[str, Any] = {
+    "context_length": 6,
+    "vocab_size": 31,
+    "width": 24,
+    "heads": 4,
+    "layers": 2,
+}
 _SEEN: dict[str, Any] = {
     "hidden_size": 24,
     "intermediate_size": 28,
@@ -344,6 +359,23 @@ ROWS: dict[str, Row] = {
         "num_denoising": 0, "encode_proj_layers": [1, 2], "backbone_config": {
             "model_type": "rt_detr_resnet", "embedding_size": 8, "hidden_sizes": [8, 16, 32, 32],
             "depths": [2, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]}}, (96, 64)),
+    "chinese_clip": ("transformers", "ChineseCLIPModel", {
+        "text_config": _BERT, "vision_config": _SEEN, "projection_dim": 10}, (16, 16)),
+    "chinese_clip-odd": ("transformers", "ChineseCLIPModel", {
+        "text_config": _BERT | {"hidden_act": "relu", "type_vocab_size": 1},
+        "vision_config": _SEEN | {"patch_size": 8, "num_channels": 2},
+        "projection_dim": 6}, (16, 16)),
+    "clip-open": ("open_clip", "CLIP", {
+        "embed_dim": 10, "text_cfg": _OPEN, "vision_cfg": {
+            "image_size": 16, "layers": 2, "width": 128, "patch_size": 8}}, (16, 16)),
+    "clip-open-quick": ("open_clip", "CLIP", {
+        "embed_dim": 6, "text_cfg": _OPEN | {"heads": 2}, "quick_gelu": True, "vision_cfg": {
+            "image_size": 24, "layers": 1, "width": 48, "patch_size": 8, "head_width": 16,
+            "mlp_ratio": 3.0}}, (24, 24)),
+    "mobileclip": ("open_clip", "CustomTextCLIP", {
+        "embed_dim": 8, "text_cfg": _OPEN | {"no_causal_mask": True}, "vision_cfg": {
+            "timm_model_name": "fastvit_mci0", "timm_model_pretrained": False,
+            "timm_pool": "avg", "timm_proj": None, "image_size": 64}}, (64, 64)),
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
     python tests/parity/make_vision_goldens.py [ROW ...]
 
-Needs torch, transformers, timm, torchvision and safetensors. Writes
+Needs torch, transformers, timm, torchvision, open_clip_torch and safetensors. Writes
 tests/models/data/vision/ROW.safetensors for each row of tests/models/vision.py: "out", logits or
 the last hidden state of its pixels; "features", the pooled vector, where the model has one; tensors
 of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes,
@@ -92,6 +92,12 @@ def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return model, config | ({"model_args": arguments} if arguments else {})
 
 
+def _of_open_clip(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from open_clip import model
+
+    return getattr(model, kind)(**settings).eval(), {"model_cfg": settings}
+
+
 def _vgg(layers: list[Any], num_classes: int, hidden: int, batch_norm: bool = False) -> Any:
     """torchvision's VGG with other layers, and a classifier of fewer features."""
     from torchvision.models import vgg
@@ -120,6 +126,10 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
     if hasattr(model, "owlvit"):  # every picture has its own texts
         found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
         return {"out": found.logits, "boxes": found.pred_boxes}
+    if source == "open_clip":
+        with torch.no_grad():
+            seen, texts = model.encode_image(pixels), model.encode_text(ids)
+            return {"out": model.get_logits(pixels, ids)[0], "texts": texts, "features": seen}
     if hasattr(model, "logit_scale"):
         texts = model.get_text_features(ids).pooler_output
         seen = model.get_image_features(pixels).pooler_output
@@ -163,6 +173,8 @@ def main(rows: list[str]) -> None:
                 own: dict[str, Any] = {"vgg": _vgg, "SwinTransformer": _swin}
                 make = own.get(kind) or getattr(models, kind)
                 model, config = make(**settings).eval(), {}
+            elif source == "open_clip":
+                model, config = _of_open_clip(kind, settings)
             else:
                 model, config = _of_timm(kind, settings)
             values, names, given = _values(model.state_dict(), table)

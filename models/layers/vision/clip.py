@@ -49,7 +49,9 @@ class ImageTower:
 @dataclass(frozen=True)
 class TextTower:
     """The tower of texts. end: the token whose state is the text's; None: the largest id's;
-    -1: the last token, for SigLIP, whose tokens see each other; `head` is its projection.
+    -1: the last token, for SigLIP, whose tokens see each other; `head` is its projection. Where
+    tokens see each other texts are filled up to the context with `pad`, unless a mask tells the
+    padding (masked).
     """
 
     layer: LayerSpec
@@ -60,6 +62,8 @@ class TextTower:
     causal: bool = True
     head: int | None = None
     projection: int | None = None
+    pad: int | None = None
+    masked: bool = False
 
 
 class ClipModel(ImageModel):
