@@ -124,6 +124,17 @@ _RT_DETR: dict[str, Any] = {
     "decoder_ffn_dim": 24,
     "num_queries": 5,
 }
+_SEGFORMER: dict[str, Any] = {
+    "num_encoder_blocks": 3,
+    "depths": [1, 2, 1],
+    "sr_ratios": [4, 2, 1],
+    "hidden_sizes": [8, 12, 16],
+    "patch_sizes": [7, 3, 3],
+    "strides": [4, 2, 1],
+    "num_attention_heads": [1, 2, 4],
+    "mlp_ratios": [2, 3, 2],
+    "decoder_hidden_size": 10,
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -376,6 +387,11 @@ ROWS: dict[str, Row] = {
         "embed_dim": 8, "text_cfg": _OPEN | {"no_causal_mask": True}, "vision_cfg": {
             "timm_model_name": "fastvit_mci0", "timm_model_pretrained": False,
             "timm_pool": "avg", "timm_proj": None, "image_size": 64}}, (64, 64)),
+    "segformer": ("transformers", "SegformerForSemanticSegmentation", _SEGFORMER | _LABELS,
+                  (70, 45)),
+    "segformer-classes": ("transformers", "SegformerForImageClassification", _SEGFORMER | {
+        "num_labels": 3, "hidden_act": "relu", "num_channels": 2}, (45, 64)),
+    "segformer-model": ("transformers", "SegformerModel", _SEGFORMER, (40, 33)),
 }  # fmt: skip
 
 
