@@ -124,6 +124,32 @@ _RT_DETR: dict[str, Any] = {
     "decoder_ffn_dim": 24,
     "num_queries": 5,
 }
+_SAM: dict[str, Any] = {
+    "vision_config": {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 32,
+        "patch_size": 8,
+        "output_channels": 16,
+        "global_attn_indexes": [1],
+        "window_size": 3,
+        "mlp_dim": 20,
+        "num_pos_feats": 8,
+    },
+    "prompt_encoder_config": {
+        "hidden_size": 16,
+        "image_size": 32,
+        "patch_size": 8,
+        "image_embedding_size": 4,
+    },
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "mlp_dim": 20,
+        "iou_head_hidden_dim": 16,
+    },
+}
 _SEGFORMER: dict[str, Any] = {
     "num_encoder_blocks": 3,
     "depths": [1, 2, 1],
@@ -392,6 +418,14 @@ ROWS: dict[str, Row] = {
     "segformer-classes": ("transformers", "SegformerForImageClassification", _SEGFORMER | {
         "num_labels": 3, "hidden_act": "relu", "num_channels": 2}, (45, 64)),
     "segformer-model": ("transformers", "SegformerModel", _SEGFORMER, (40, 33)),
+    "sam": ("transformers", "SamModel", _SAM, (32, 32)),
+    "sam-odd": ("transformers", "SamModel", _SAM | {
+        "vision_config": _SAM["vision_config"] | {
+            "use_abs_pos": False, "window_size": 2, "mlp_ratio": 1.5, "qkv_bias": False,
+            "global_attn_indexes": [0], "num_attention_heads": 4},
+        "mask_decoder_config": _SAM["mask_decoder_config"] | {
+            "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
+        (32, 32)),
 }  # fmt: skip
 
 
@@ -417,6 +451,17 @@ def ids_of() -> npt.NDArray[np.int64]:
         found[row, end] = 30
         found[row, end + 1 :] = 1
     return found
+
+
+def prompts_of() -> dict[str, npt.NDArray[Any]]:
+    """Prompts for pictures of 32 pixels: two of three points each, and two boxes."""
+    draw = np.random.default_rng(9)
+    boxes = np.sort(draw.uniform(0, 32, (2, 2, 2)), 1).reshape(2, 4)
+    return {
+        "points": draw.uniform(0, 32, (2, 3, 2)).astype(np.float32),
+        "labels": np.array([[1, 0, 1], [0, 1, -1]]), "boxes": boxes.astype(np.float32),
+        "masks": draw.standard_normal((2, 1, 16, 16)).astype(np.float32),
+    }  # fmt: skip
 
 
 def pixels_of(size: tuple[int, int], channels: int = 3) -> npt.NDArray[np.float32]:

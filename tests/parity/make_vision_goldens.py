@@ -37,6 +37,9 @@ def _module(path: Path) -> Any:
     return module
 
 
+TABLE = _module(MODELS / "vision.py")
+
+
 def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]], dict[str, Any]]:
     """The table's values for a state dict, their shapes, and its tensors of integers."""
     values, names, given = {}, {}, {}
@@ -122,7 +125,28 @@ def _swin(second: bool = False, **settings: Any) -> Any:
     return swin.SwinTransformer(**settings)
 
 
+def _masks(model: Any, pixels: Any) -> dict[str, Any]:
+    """The map of the first picture, and the masks of its prompts, whose first is apart."""
+    given = {n: torch.from_numpy(v) for n, v in TABLE.prompts_of().items()}
+    seen = model.get_image_embeddings(pixels[:1])
+    points = {"input_points": given["points"][None], "input_labels": given["labels"][None]}
+    boxes = {"input_boxes": given["boxes"][None]}
+    made = {"out": model.get_image_embeddings(pixels)}
+    for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
+        found = [model(image_embeddings=seen, multimask_output=many, **prompt)
+                 for many in (False, True)]  # fmt: skip
+        made[f"masks:{name}"] = torch.cat([f.pred_masks[0] for f in found], 1)
+        made[f"scores:{name}"] = torch.cat([f.iou_scores[0] for f in found], 1)
+    one = model(image_embeddings=seen, input_points=points["input_points"][:, :1],
+                input_labels=points["input_labels"][:, :1],
+                input_masks=given["masks"][:1], multimask_output=False)  # fmt: skip
+    made["masks:before"] = one.pred_masks[0]
+    return made
+
+
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
+    if type(model).__name__ == "SamModel":
+        return _masks(model, pixels)
     if hasattr(model, "owlvit"):  # every picture has its own texts
         found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
         return {"out": found.logits, "boxes": found.pred_boxes}
@@ -161,7 +185,7 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
 
 
 def main(rows: list[str]) -> None:
-    table = _module(MODELS / "vision.py")
+    table = TABLE
     torch.set_num_threads(1)
     for row in rows or list(table.ROWS):
         source, kind, settings, size = table.ROWS[row]
