@@ -33,7 +33,7 @@ TOKENIZER = {
 
 def tiny(row: str, vision: ModuleType, device: str = "cpu", **files: bytes) -> Any:
     found = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
-    names = json.loads(found["names"])
+    names = vision.names_of(found["names"])
     tensors = {n: rl.tensor(vision.values_of(n, tuple(shape))) for n, shape in names.items()}
     given = {"config.json": found["config"].encode(), **files}
     return rl.models.assemble(given, tensors, device=device)

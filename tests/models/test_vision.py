@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +33,7 @@ def close(found: npt.NDArray[np.float32], wanted: npt.NDArray[np.float32]) -> No
 def model(row: str, device: str = "cpu") -> Any:
     path = DATA / f"{row}.safetensors"
     found = open_tables(path)[0][1].metadata
-    config, told = json.loads(found["config"]), found["names"]
-    names = json.loads(told if told[0] == "{" else zlib.decompress(base64.b85decode(told)))
+    config, names = json.loads(found["config"]), table.names_of(found["names"])
     tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
     stored = load_safetensors(path)
     tensors |= {n.removeprefix("given:"): t for n, t in stored.items() if n.startswith("given:")}
@@ -55,7 +52,8 @@ def run(m: Any, method: str, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.
 
 def channels(m: Any) -> int:
     spec = getattr(m, "image", None) or getattr(m, "seen", None)
-    found: int = getattr(m.config, "num_channels", 3) if spec is None else getattr(spec, "channels", 3)
+    own = getattr(m.config, "num_channels", 3)
+    found: int = own if spec is None else getattr(spec, "channels", 3)
     return found
 
 

@@ -8,6 +8,8 @@ arguments of create_model, those of torchvision arguments of its class or functi
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import zlib
 from typing import Any
@@ -442,6 +444,13 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         offset = 0.0 if kind in ("running_mean", "bias") or not shape else 1.0
         return np.asarray(values * 0.1 + offset, np.float32)
     return values * np.float32(1.2 / math.sqrt(math.prod(shape[1:])))
+
+
+def names_of(told: str) -> dict[str, list[int]]:
+    """The names and shapes of a checkpoint in a row's metadata, where many are compressed."""
+    text = told if told[0] == "{" else zlib.decompress(base64.b85decode(told)).decode()
+    found: dict[str, list[int]] = json.loads(text)
+    return found
 
 
 def ids_of() -> npt.NDArray[np.int64]:

@@ -96,7 +96,8 @@ def _config(tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> dict[str,
     text = told.get("text_cfg") or {}
     return {
         "model_type": "mobileclip", "vision_config": made, "projection_dim": made["num_labels"],
-        "text_config": open_clip.text_of(found, told), "image_size": vision.get("image_size") or 256,
+        "text_config": open_clip.text_of(found, told),
+        "image_size": vision.get("image_size") or 256,
         "causal": not text.get("no_causal_mask", not told),
     }  # fmt: skip
 

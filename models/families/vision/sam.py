@@ -156,7 +156,7 @@ class Sam(ImageModel):
         """
         if points is None and boxes is None:
             raise ValueError("sam: a prompt is missing; give points with labels, or boxes")
-        places, side, tokens = self.shared_image_embedding, self.image_size[0], []
+        places, side, tokens = self.shared_image_embedding, self.seen.image_size, []
         if points is not None:
             if labels is None or labels.shape != points.shape[:-1]:
                 raise ValueError(f"sam: points {points.shape} need labels {points.shape[:-1]}")
@@ -181,11 +181,9 @@ class Sam(ImageModel):
 def build(config: dict[str, Any], names: Collection[str]) -> Sam:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ("SamModel",))
-    seen, asked, made = (
-        read_config(kind, {**given, "architectures": None})
-        for kind, given in ((Vision, c.vision_config), (Prompts, c.prompt_encoder_config),
-                            (Masks, c.mask_decoder_config))
-    )  # fmt: skip
+    seen = read_config(Vision, {**c.vision_config, "architectures": None})
+    asked = read_config(Prompts, {**c.prompt_encoder_config, "architectures": None})
+    made = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
     for one in (seen, asked, made):
         choose("hidden_act", one.hidden_act, tuple(ACTIVATIONS))
     sides = seen.image_size, seen.patch_size

@@ -18,7 +18,6 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.convnext import ChannelNorm
 from rushlight.models.layers.vision.masks.encoder import EPS
 
-
 _RATE = 2  # of attention between tokens and picture, whatever the configuration says
 
 
@@ -58,14 +57,14 @@ class PromptEncoder(nn.Module):
         kinds = [self.not_a_point_embed, self._kind(0), self._kind(1)]
         tables = [kind.weight[0] for kind in kinds]
         held = (labels != -1).to(at.dtype).unsqueeze(-1)
-        found = places(at) * held
+        found: Tensor = places(at) * held
         for label, table in zip((-1, 0, 1), tables, strict=True):
             found = found + (labels == label).to(at.dtype).unsqueeze(-1) * table
         return found
 
     def boxes(self, places: Places, at: Tensor) -> Tensor:
         """Tokens (.., 2, width) of boxes (.., 4): the corners as shares of the picture."""
-        corners = places(at.reshape(*at.shape[:-1], 2, 2))
+        corners: Tensor = places(at.reshape(*at.shape[:-1], 2, 2))
         return corners + stack([self._kind(2).weight[0], self._kind(3).weight[0]], 0)
 
     def masks(self, given: Tensor) -> Tensor:
@@ -191,4 +190,5 @@ def grid_places(places: Places, side: int, like: Tensor) -> Tensor:
     middle = (arange(side, device=like.device).to(like.dtype) + 0.5) / side
     x = middle.unsqueeze(0).expand(side, side)
     at = stack([x, x.transpose(0, 1)], -1)
-    return places(at).permute(2, 0, 1).unsqueeze(0)
+    found: Tensor = places(at)
+    return found.permute(2, 0, 1).unsqueeze(0)
