@@ -428,6 +428,16 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
+    "yolov8-pose": ("ultralytics", "yolov8-pose", {
+        "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),
+    "yolov8-seg": ("ultralytics", "yolov8-seg", {
+        "classes": 3, "scale": [0.33, 0.0625, 1024]}, (32, 32)),
+    "yolov8-cls": ("ultralytics", "yolov8-cls", {
+        "classes": 6, "scale": [0.33, 0.0625, 1024]}, (64, 64)),
+    "yolo11": ("ultralytics", "yolo11", {"classes": 4, "scale": [0.5, 0.125, 1024]}, (64, 32)),
+    "yolo11-pose": ("ultralytics", "yolo11-pose", {
+        "classes": 1, "scale": [0.5, 0.125, 512], "kpt_shape": [4, 2]}, (32, 64)),
 }  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
     python tests/parity/make_vision_goldens.py [ROW ...]
 
-Needs torch, transformers, timm, torchvision, open_clip_torch and safetensors. Writes
+Needs torch, transformers, timm, torchvision, open_clip_torch, ultralytics
+and safetensors. Writes
 tests/models/data/vision/ROW.safetensors for each row of tests/models/vision.py: "out", logits or
 the last hidden state of its pixels; "features", the pooled vector, where the model has one; tensors
 of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes,
@@ -101,6 +102,21 @@ def _of_open_clip(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, A
     return getattr(model, kind)(**settings).eval(), {"model_cfg": settings}
 
 
+def _of_ultralytics(kind: str, settings: dict[str, Any]) -> Any:
+    """A YOLO of a YAML file's name, with the depth and the width of `scale`."""
+    from ultralytics.nn import tasks
+    from ultralytics.utils import YAML
+    from ultralytics.utils.checks import check_yaml
+
+    classes = {"pose": "PoseModel", "seg": "SegmentationModel", "cls": "ClassificationModel"}
+    plan = YAML.load(check_yaml(f"{kind}.yaml"))
+    plan |= {"scales": {"n": settings["scale"]}, "scale": "n"}
+    if "kpt_shape" in settings:
+        plan["kpt_shape"] = settings["kpt_shape"]
+    make = getattr(tasks, classes.get(kind.partition("-")[2], "DetectionModel"))
+    return make(plan, nc=settings["classes"], verbose=False).eval()
+
+
 def _vgg(layers: list[Any], num_classes: int, hidden: int, batch_norm: bool = False) -> Any:
     """torchvision's VGG with other layers, and a classifier of fewer features."""
     from torchvision.models import vgg
@@ -123,6 +139,22 @@ def _swin(second: bool = False, **settings: Any) -> Any:
     if second:
         settings |= {"block": swin.SwinTransformerBlockV2, "downsample_layer": swin.PatchMergingV2}
     return swin.SwinTransformer(**settings)
+
+
+def _of_yolo(model: Any, pixels: Any) -> dict[str, Any]:
+    """Scores, boxes in pixels, and key points or weights, of the head's joint result."""
+    found = model(pixels)
+    if type(model).__name__ == "ClassificationModel":  # probabilities, and logits
+        return {"out": found[1]}
+    found = found[0] if isinstance(found, tuple | list) else found
+    protos = None
+    if isinstance(found, tuple | list):
+        found, protos = found
+    count = model.model[-1].nc
+    made = {"boxes": found[:, :4].transpose(1, 2), "out": found[:, 4 : 4 + count].transpose(1, 2)}
+    if found.shape[1] > 4 + count:
+        made["more"] = found[:, 4 + count :].transpose(1, 2)
+    return made if protos is None else made | {"protos": protos}
 
 
 def _masks(model: Any, pixels: Any) -> dict[str, Any]:
@@ -150,6 +182,8 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
     if hasattr(model, "owlvit"):  # every picture has its own texts
         found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
         return {"out": found.logits, "boxes": found.pred_boxes}
+    if source == "ultralytics":
+        return _of_yolo(model, pixels)
     if source == "open_clip":
         with torch.no_grad():
             seen, texts = model.encode_image(pixels), model.encode_text(ids)
@@ -197,6 +231,8 @@ def main(rows: list[str]) -> None:
                 own: dict[str, Any] = {"vgg": _vgg, "SwinTransformer": _swin}
                 make = own.get(kind) or getattr(models, kind)
                 model, config = make(**settings).eval(), {}
+            elif source == "ultralytics":
+                model, config = _of_ultralytics(kind, settings), {}
             elif source == "open_clip":
                 model, config = _of_open_clip(kind, settings)
             else:

@@ -29,11 +29,11 @@ def test_parts_of_the_queries_give_the_same(
         given["attn_mask"] = rl.tensor(kept, device=device)
     q.requires_grad_()
     whole = F.scaled_dot_product_attention(q, k, v, **given)
-    (wanted,) = rl.autograd.grad(whole.square().sum(), q)
+    wanted: Any = rl.autograd.grad(whole.square().sum(), q)[0]
     for most in (1, 65, 100):  # of 210 scores: one query at a time, two, three
         monkeypatch.setattr(activations, "MOST_SCORES", most)
         parts = F.scaled_dot_product_attention(q, k, v, **given)
-        (found,) = rl.autograd.grad(parts.square().sum(), q)
+        found: Any = rl.autograd.grad(parts.square().sum(), q)[0]
         np.testing.assert_allclose(parts.detach().cpu().numpy(), whole.detach().cpu().numpy(),
                                    rtol=1e-5, atol=1e-6)  # fmt: skip
         np.testing.assert_allclose(found.cpu().numpy(), wanted.cpu().numpy(), rtol=1e-4, atol=1e-5)
