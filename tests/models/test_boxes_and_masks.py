@@ -213,6 +213,64 @@ def test_a_box_of_several_classes(vision: ModuleType, seen: ModuleType, device: 
     np.testing.assert_allclose([row["score"] for row in found], scores, rtol=1e-3)
 
 
+def _measured(model: Any) -> Any:
+    """The model with the distances that its bins stand for, as every checkpoint has them."""
+    weight = model.head.get_submodule("dfl.conv").weight
+    with rl.no_grad():
+        weight.copy_(rl.arange(16, device=weight.device).float().reshape(weight.shape))
+    return model
+
+
+def test_poses_are_in_the_pixels_of_the_image(
+    vision: ModuleType, seen: ModuleType, device: str
+) -> None:
+    model = _measured(seen.tiny("yolov8-pose", vision, device))
+    image = np.random.default_rng(6).integers(0, 256, (50, 30, 3), np.uint8)
+    pipe = rl.pipeline("pose-estimation", model)
+    found = pipe(image, threshold=0.0, overlap=0.3)
+    assert found and all(len(row["keypoints"]) == 5 for row in found)
+    assert [row["score"] for row in found] == sorted((r["score"] for r in found), reverse=True)
+    # The same places as the model's, whose pixels are the image's 640 / 50 times, with grey beside.
+    given = model.processor([image], device)
+    assert given.shape == (1, 3, 640, 384)
+    with rl.no_grad():
+        logits, boxes, points, _ = model.seen(given)
+    best = int(logits[0].max(1)[0].argmax())
+    x, y = (points[0, best, 0, :2].cpu().numpy() * [384, 640]).tolist()
+    shown = found[0]["keypoints"][0]
+    assert shown["x"] == pytest.approx((x - 0) * 30 / 384, abs=0.06)
+    assert shown["y"] == pytest.approx(y * 50 / 640, abs=0.06)
+    left = float(boxes[0, best, 0] - boxes[0, best, 2] / 2) * 30
+    assert found[0]["box"]["xmin"] == pytest.approx(max(left, 0), abs=0.06)
+    fewer = rl.pipeline("object-detection", model)(image, threshold=0.0, overlap=0.01)
+    assert 0 < len(fewer) < len(found)
+    with pytest.raises(ValueError, match="overlap is 2.0"):
+        pipe(image, overlap=2.0)
+
+
+def test_masks_of_objects_lie_in_their_boxes(vision: ModuleType, seen: ModuleType) -> None:
+    model = _measured(seen.tiny("yolov8-seg", vision))
+    image = np.random.default_rng(6).integers(0, 256, (30, 50, 3), np.uint8)
+    found = rl.pipeline("image-segmentation", model)(image, threshold=0.03)
+    assert found
+    for row in found[:20]:
+        inside = np.argwhere(row["mask"]) + 0.5
+        box = row["box"]
+        assert row["mask"].shape == (30, 50) and len(inside)
+        assert box["ymin"] <= inside[:, 0].min() + 0.1 and inside[:, 0].max() - 0.1 <= box["ymax"]
+        assert box["xmin"] <= inside[:, 1].min() + 0.1 and inside[:, 1].max() - 0.1 <= box["xmax"]
+
+
+def test_letterboxes_are_grey_and_in_the_middle(vision: ModuleType, seen: ModuleType) -> None:
+    model = seen.tiny("yolov8", vision)
+    given = model.processor([np.full((100, 155, 3), 255, np.uint8)]).numpy()[0, 0]
+    assert given.shape == (416, 640)  # 413 rows, and three of grey
+    np.testing.assert_allclose(given[[0, -1]], 114 / 255, rtol=1e-6)
+    np.testing.assert_allclose(given[1:-2], 1, rtol=1e-6)
+    left, top, width, height = model.processor.place(100, 155)
+    assert (left, top) == (0, 1 / 416) and (width, height) == (1, 413 / 416)
+
+
 def test_results_are_drawn(tmp_path: Path) -> None:
     from PIL import Image
 
