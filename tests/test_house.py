@@ -65,8 +65,8 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.tensor\..+"),
     (
         "library",
-        r"rushlight\.(core\.(array_api|autograd|distributions|func|io|nn|optim)|web\.loading)"
-        r"(\..+)?",
+        r"rushlight\.(core\.(array_api|autograd|distributions|func|io|nn|optim|settings|utils)|"
+        r"web\.loading)(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),
     ("tools", r"rushlight\.core\.tools(\..+)?"),

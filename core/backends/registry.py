@@ -37,6 +37,13 @@ class Generator:
         """The seed that it started from."""
         return self.key
 
+    def __getstate__(self) -> tuple[int, int, Any]:
+        return self.key, self.offset, self.device
+
+    def __setstate__(self, state: tuple[int, int, Any]) -> None:
+        self._lock = threading.Lock()
+        self.key, self.offset, self.device = state
+
     def seed(self) -> int:
         """Restart from a seed of the operating system, which is returned."""
         return self.manual_seed(fresh_seed()).key
@@ -47,6 +54,18 @@ class Generator:
             offset = self.offset
             self.offset += -(-words // 4)
             return self.key, offset
+
+
+class _Drawing(threading.local):
+    """What this thread draws from where no generator is named, in place of the device's own.
+
+    A DataLoader sets it while a batch is read, so that threads do not share one order of numbers.
+    """
+
+    generator: Generator | None = None
+
+
+drawing = _Drawing()
 
 
 def fresh_seed() -> int:
@@ -220,7 +239,13 @@ async def device_async(name: str | Device) -> Device:
 
 
 def manual_seed(seed: int) -> None:
-    """Restart the random numbers of every device from `seed`, also of devices used later."""
+    """Restart the random numbers of every device from `seed`, also of devices used later.
+
+    While a DataLoader reads a batch in this thread: the numbers of that batch.
+    """
+    if drawing.generator is not None:
+        drawing.generator.manual_seed(seed)
+        return
     with _devices_lock:
         _default_seed[0] = seed
         for dev in _devices.values():

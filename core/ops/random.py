@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight.core.backends import Device, Generator
+from rushlight.core.backends import Device, Generator, drawing
 from rushlight.core.backends import device as _device
 from rushlight.core.basis import levels
 from rushlight.core.basis.dtype import DType, as_dtype, int64
@@ -53,7 +53,7 @@ def _draw(
     count = words
     for n in shape:
         count *= n
-    source = generator or found.generator
+    source = generator or drawing.generator or found.generator
     if capture.active:
         capture.numbers_drawn(source, count)
     seed, offset = source.reserve(count)

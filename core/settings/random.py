@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.core.backends import (
     HOST,
     Generator,
+    drawing,
     fresh_seed,
     generator_states,
     manual_seed,
@@ -40,12 +41,12 @@ def initial_seed() -> int:
 
 def get_rng_state() -> Tensor:
     """Where cpu's numbers are: 16 bytes as uint8, for `set_rng_state`."""
-    return state_of(default_generator)
+    return state_of(drawing.generator or default_generator)
 
 
 def set_rng_state(new_state: Tensor) -> None:
     """Go on from where `get_rng_state` was called. ValueError for anything else."""
-    restore(default_generator, new_state)
+    restore(drawing.generator or default_generator, new_state)
 
 
 def state_of(generator: Generator) -> Tensor:

@@ -86,8 +86,6 @@ def test_batches() -> None:
     seen = rl.cat([y for _, y in batches])
     assert sorted(seen.tolist()) == list(range(5))
     assert rl.equal(rl.cat([x for x, _ in batches])[:, 0], seen * 2)
-    with pytest.raises(ValueError, match="num_workers=2 is not supported"):
-        rl.utils.data.DataLoader(data, num_workers=2)
 
 
 def test_dtypes_of_results() -> None:

@@ -24,7 +24,7 @@ REFUSED = {
     "nn.utils.rnn": {"copy_method_params": "of torch's own module"},
 }  # fmt: skip
 # These modules are compared where they have a name; they are not complete.
-PARTIAL = ("optim", "optim.lr_scheduler", "utils.data")
+PARTIAL = ("optim", "optim.lr_scheduler")
 FIRST = ("input", "self", "x")  # one argument under three names: see core/functional/calling.py
 
 
