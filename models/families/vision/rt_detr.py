@@ -246,7 +246,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     sizes = all(type(n) is int and 1 <= n <= count for n in taken)
     wanted = all(type(n) is int and 0 <= n < len(taken) for n in c.encode_proj_layers)
     if not sizes or not wanted or count != len(seen.hidden_sizes) or len(taken) < 2 or (
-        c.encoder_hidden_dim % 4 or c.num_feature_levels < len(c.decoder_in_channels)
+        c.encoder_hidden_dim % 4
+        or not len(c.decoder_in_channels) <= c.num_feature_levels <= len(names)
         or len(c.decoder_in_channels) != len(taken)
     ):  # fmt: skip
         raise FormatError("config.json: the backbone's stages, encode_proj_layers, "
