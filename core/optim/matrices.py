@@ -36,7 +36,7 @@ class Muon(Rule):
         for p in group["params"]:
             if p.ndim != 2 or p.dtype.kind == "c":
                 raise ValueError(f"Muon: a parameter is {p.dtype.name} of shape {p.shape}; only "
-                                 "real matrices are supported; give the others to AdamW")  # fmt: skip
+                                 "real matrices are supported; give others to AdamW")  # fmt: skip
         if group["adjust_lr_fn"] not in _ADJUST:
             raise ValueError(f"Muon: adjust_lr_fn is {group['adjust_lr_fn']!r}; supported: "
                              "'original', 'match_rms_adamw'")  # fmt: skip

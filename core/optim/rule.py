@@ -20,8 +20,9 @@ class Rule(Optimizer):
 
     A subclass defines `start`, `numbers` and `move`. decoupled: whether weight_decay shrinks the
     parameter (Loshchilov, 2017), adds to its gradient, or is left to `move` (None); the option
-    decoupled_weight_decay decides where there is one. foreach, fused and capturable choose among torch's implementations and
-    change nothing here. differentiable: gradients go through steps over tensors that are no leaves.
+    decoupled_weight_decay decides where there is one. foreach, fused and capturable choose among
+    torch's implementations and change nothing here. differentiable: gradients go through steps over
+    tensors that are no leaves.
     float16 and bfloat16 parameters are moved in float32, complex ones by their parts.
     """
 

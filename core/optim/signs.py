@@ -35,8 +35,11 @@ class Rprop(Rule):
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
         """step, prev (the last gradient), step_size."""
         lr = group["lr"]
-        return {"step": 0, "prev": zeros,
-                "step_size": lambda p: p.full_like(lr.item() if isinstance(lr, Tensor) else lr)}
+        return {
+            "step": 0,
+            "prev": zeros,
+            "step_size": lambda p: p.full_like(lr.item() if isinstance(lr, Tensor) else lr),
+        }
 
     def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
         """The factors of a step size, and its bounds."""

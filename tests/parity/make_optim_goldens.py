@@ -92,10 +92,15 @@ def optimizer(text: str) -> dict[str, Any]:
         trajectory.feed(torch, ps, step)
         made.step()
         if step + 1 in trajectory.SHOWN:
-            trace.append([[float(f"{x:.13g}") for x in p.detach().flatten().tolist()] for p in ps])
+            shown = [p.detach().flatten().tolist() for p in ps]
+            trace.append([[float(f"{x:.13g}") for x in values] for values in shown])
     state = made.state_dict()
     kept = {
-        str(n): {k: [list(v.shape), float(f"{float(v.sum()):.7g}")] for k, v in sorted(s.items()) if v is not None}
+        str(n): {
+            k: [list(v.shape), float(f"{float(v.sum()):.7g}")]
+            for k, v in sorted(s.items())
+            if v is not None
+        }
         for n, s in state["state"].items()
     }
     keys = [sorted(g) for g in state["param_groups"]]

@@ -13,8 +13,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.attention.swin import Stage, Swin, SwinSpec
+from rushlight.models.layers.vision.model import classes_of
 from rushlight.models.layers.vision.vit import pair
 
 MODEL_TYPES = ("swin", "swinv2")

@@ -787,11 +787,9 @@ def test_an_optimizer_that_says_nothing_of_its_numbers(device: str) -> None:
 def test_an_optimizer_of_ones_own_that_is_not_captured_is_named(device: str) -> None:
     class Torchlike(optim.Optimizer):
         def step(self, closure: Any = None) -> None:
-            with rl.no_grad():
-                for group in self.param_groups:
-                    for p in group["params"]:
-                        self.state[p]["seen"] = True
-                        p.sub_(p.grad * group["lr"])
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.detach().sub_(p.grad * group["lr"])
 
     p = nn.Parameter(rl.ones(2, device=device))
     made = Torchlike([p], {"lr": 0.5})

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.core.optim import trajectory
 
 import rushlight as rl
 from rushlight import nn, optim
-from tests.core.optim import trajectory
 
 DATA = Path(__file__).parents[1] / "data" / "optim_goldens.json"
 GOLDENS: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
