@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.core.optim.optimizer import Optimizer
@@ -126,4 +127,108 @@ class LambdaLR(LRScheduler):
         return [base * fn(self.last_epoch) for base, fn in pairs]
 
 
-__all__ = ["CosineAnnealingLR", "LRScheduler", "LambdaLR", "StepLR"]
+class MultiplicativeLR(LambdaLR):
+    """The rates times `lr_lambda(epoch)` in each epoch: one function, or one for each group."""
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates times the functions of the epoch."""
+        if self.last_epoch == 0:
+            return self._rates()
+        pairs = zip(self._rates(), self.lr_lambdas, strict=True)
+        return [lr * fn(self.last_epoch) for lr, fn in pairs]
+
+
+class ExponentialLR(LRScheduler):
+    """The rates times `gamma` in each epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates times gamma."""
+        return [lr * self.gamma if self.last_epoch else lr for lr in self._rates()]
+
+
+class MultiStepLR(LRScheduler):
+    """The rates times `gamma` at each of the epochs `milestones`, once per mention."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates, times gamma at a milestone."""
+        factor = self.gamma ** self.milestones[self.last_epoch]
+        return [lr * factor for lr in self._rates()]
+
+
+class LinearLR(LRScheduler):
+    """The first rates times a factor that goes from start_factor to end_factor in total_iters."""
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0,
+        total_iters: int = 5, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise ValueError(f"LinearLR: start_factor is {start_factor}, end_factor {end_factor}; "
+                             "they must be in (0, 1] and [0, 1]")  # fmt: skip
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates moved on by one epoch."""
+        t, n, first = self.last_epoch, self.total_iters, self.start_factor
+        rise = self.end_factor - first
+        if t == 0:
+            return [lr * first for lr in self._rates()]
+        if t > n:
+            return self._rates()
+        return [lr * (1 + rise / (n * first + (t - 1) * rise)) for lr in self._rates()]
+
+
+class ConstantLR(LRScheduler):
+    """The rates times `factor` for the first total_iters epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < factor <= 1:
+            raise ValueError(f"ConstantLR: factor is {factor}; it must be in (0, 1]")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates, times the factor at first and divided by it at the end."""
+        t = self.last_epoch
+        change = self.factor if t == 0 else 1 / self.factor if t == self.total_iters else 1.0
+        return [lr * change for lr in self._rates()]
+
+
+class PolynomialLR(LRScheduler):
+    """The rates fall to zero in total_iters epochs as (1 - epoch / total_iters) ** power."""
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates moved on by one epoch."""
+        t, n = self.last_epoch, self.total_iters
+        if t == 0 or t > n:
+            return self._rates()
+        factor = ((1 - t / n) / (1 - (t - 1) / n)) ** self.power
+        return [lr * factor for lr in self._rates()]
+
+
+__all__ = [
+    "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
+    "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "StepLR",
+]  # fmt: skip

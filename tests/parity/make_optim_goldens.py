@@ -62,6 +62,14 @@ OPTIMIZERS = [
 ]
 
 
+SCHEDULES = [
+    "ConstantLR(o, 0.4, 3)", "LinearLR(o, 0.2, 0.9, 6)", "ExponentialLR(o, 0.8)",
+    "MultiStepLR(o, [2, 5, 5, 9], 0.3)", "PolynomialLR(o, 7, 2.0)", "StepLR(o, 3, 0.5)",
+    "MultiplicativeLR(o, lambda n: 1 - 0.05 * n)", "LambdaLR(o, lambda n: 0.9 ** n)",
+    "CosineAnnealingLR(o, 5, 0.01)",
+]  # fmt: skip
+
+
 class Lion(torch.optim.Optimizer):
     """Algorithm 2 of Chen et al. (2023)."""
 
@@ -107,9 +115,24 @@ def optimizer(text: str) -> dict[str, Any]:
     return {"trace": trace, "state": kept, "keys": keys[0]}
 
 
+def schedule(text: str) -> list[list[float]]:
+    """The rates of two groups in twelve epochs."""
+    ps = [torch.nn.Parameter(p) for p in trajectory.start(torch, torch.float64)]
+    groups = [{"params": ps[:1]}, {"params": ps[1:], "lr": 0.1}]
+    o = torch.optim.SGD(groups, lr=0.5)
+    made = eval(text, {**vars(torch.optim.lr_scheduler), "o": o})
+    rates = []
+    for _ in range(12):
+        rates.append(made.get_last_lr())
+        o.step()
+        made.step()
+    return rates
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     found = {"optimizers": {text: optimizer(text) for text in OPTIMIZERS}}
+    found["schedules"] = {text: schedule(text) for text in SCHEDULES}
     lines = json.dumps(found, separators=(",", ":")).replace(']},"', ']},\n"')
     TARGET.write_text(lines + "\n", encoding="utf-8")
     print(f"{TARGET}: {TARGET.stat().st_size} bytes")
