@@ -16,7 +16,7 @@ class _Means(Rule):
 
     def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
         """step, exp_avg, exp_avg_sq, and max_exp_avg_sq with amsgrad."""
-        found = {"step": 0, "exp_avg": zeros, "exp_avg_sq": zeros}
+        found: dict[str, Any] = {"step": 0, "exp_avg": zeros, "exp_avg_sq": zeros}
         return {**found, "max_exp_avg_sq": zeros} if group.get("amsgrad") else found
 
     def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:

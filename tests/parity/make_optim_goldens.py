@@ -70,7 +70,7 @@ SCHEDULES = [
 ]  # fmt: skip
 
 
-class Lion(torch.optim.Optimizer):
+class Lion(torch.optim.Optimizer):  # type: ignore[misc]
     """Algorithm 2 of Chen et al. (2023)."""
 
     def __init__(self, params: Any, lr: float, betas: Any = (0.9, 0.99), weight_decay: float = 0.0,
@@ -79,8 +79,8 @@ class Lion(torch.optim.Optimizer):
         super().__init__(params, own | dict.fromkeys(("foreach",)) |
                          dict.fromkeys(("capturable", "differentiable"), False))  # fmt: skip
 
-    @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(self) -> None:
         for group in self.param_groups:
             lr, (one, two) = group["lr"], group["betas"]
             for p in (p for p in group["params"] if p.grad is not None):
@@ -131,7 +131,7 @@ def schedule(text: str) -> list[list[float]]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    found = {"optimizers": {text: optimizer(text) for text in OPTIMIZERS}}
+    found: dict[str, Any] = {"optimizers": {text: optimizer(text) for text in OPTIMIZERS}}
     found["schedules"] = {text: schedule(text) for text in SCHEDULES}
     lines = json.dumps(found, separators=(",", ":")).replace(']},"', ']},\n"')
     TARGET.write_text(lines + "\n", encoding="utf-8")

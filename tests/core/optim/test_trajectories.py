@@ -74,7 +74,8 @@ def test_fifty_steps_on_a_device(text: str, device: str) -> None:
 @pytest.mark.parametrize("text", GOLDENS["schedules"])
 def test_rates_of_schedules(text: str) -> None:
     ps = [nn.Parameter(p) for p in trajectory.start(rl, rl.float64)]
-    o = optim.SGD([{"params": ps[:1]}, {"params": ps[1:], "lr": 0.1}], lr=0.5)
+    groups: list[dict[str, Any]] = [{"params": ps[:1]}, {"params": ps[1:], "lr": 0.1}]
+    o = optim.SGD(groups, lr=0.5)
     made = eval(text, {**vars(optim.lr_scheduler), "o": o})
     for expected in GOLDENS["schedules"][text]:
         assert made.get_last_lr() == pytest.approx(expected, rel=1e-12, abs=1e-15)
