@@ -228,7 +228,59 @@ class PolynomialLR(LRScheduler):
         return [lr * factor for lr in self._rates()]
 
 
+class ReduceLROnPlateau(LRScheduler):
+    """The rates times `factor` after `patience` epochs in which a metric got no better.
+
+    mode: "min" or "max" is better. Better is by `threshold`, "rel" of the best or "abs". After a
+    reduction `cooldown` epochs are not counted; changes below `eps` are not made.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
+        min_lr: list[float] | float = 0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
+        if factor >= 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"ReduceLROnPlateau: factor is {factor}, mode {mode!r}, threshold_mode"
+                             f" {threshold_mode!r}; they must be below 1, 'min' or 'max', 'rel' or "
+                             "'abs'")  # fmt: skip
+        self.mode, self.factor, self.patience, self.eps = mode, factor, patience, eps
+        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
+        count = len(optimizer.param_groups)
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
+        if len(self.min_lrs) != count:
+            raise ValueError(f"ReduceLROnPlateau: {len(self.min_lrs)} min_lr for {count} groups")
+        self.optimizer, self.last_epoch = optimizer, 0
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = 0
+        self._last_lr = self._rates()
+
+    def step(self, metrics: Any = None) -> None:  # type: ignore[override, unused-ignore]
+        """Count an epoch with this metric."""
+        value = float(metrics)
+        self.last_epoch += 1
+        sign = 1 if self.mode == "min" else -1
+        change = sign * self.threshold
+        rel = self.threshold_mode == "rel"
+        bound = self.best * (1 - change) if rel else self.best - change
+        if sign * value < sign * bound:
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+                lr = max(group["lr"] * self.factor, least)
+                if group["lr"] - lr > self.eps:
+                    group["lr"] = lr
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._rates()
+
+
 __all__ = [
     "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
-    "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "StepLR",
+    "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "ReduceLROnPlateau",
+    "StepLR",
 ]  # fmt: skip

@@ -81,3 +81,14 @@ def test_rates_of_schedules(text: str) -> None:
         assert made.get_last_lr() == pytest.approx(expected, rel=1e-12, abs=1e-15)
         assert [g["lr"] for g in o.param_groups] == made.get_last_lr()
         made.step()
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_a_plateau_lowers_the_rate(mode: str) -> None:
+    o = optim.SGD([nn.Parameter(rl.ones(1))], lr=1.0)
+    made = optim.lr_scheduler.ReduceLROnPlateau(o, mode, 0.5, patience=1, cooldown=1, min_lr=0.2)
+    rates = []
+    for value in (4.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 2.0, 2.0, 2.0):
+        made.step(value if mode == "min" else 1 / value)
+        rates += made.get_last_lr()
+    assert rates == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2]  # torch's
