@@ -38,7 +38,7 @@ Progress = Callable[[int, int | None], None]
 EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
 
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
-TELLING = (".pth", ".bin", ".npz")
+TELLING = (".pth", ".pt", ".bin", ".npz")
 
 # Buffers that older files store: position ids, rotary frequencies, causal masks.
 COMPUTED = (
@@ -73,7 +73,7 @@ def load(
         tensors, metadata = load_weights(path_or_name)
         return from_parts({}, tensors, metadata, device=device, dtype=dtype)
     folder = resolve(str(path_or_name), progress=progress)
-    telling = folder.suffix in TELLING
+    telling = folder.suffix in (*TELLING, ".safetensors")
     files = SmallFiles(folder.parent if telling else folder)
     if inner := inner_folder(files):
         folder, files = folder / inner, files.below(inner)

@@ -58,8 +58,11 @@ def see(
     for file, row in zip(files, rows, strict=True):
         if isinstance(row, dict) and {*row} & {"depth", "mask"}:
             print(f"{file} -> {_picture(file, row, output_dir)}")
-        else:
-            _print(str(file), row)
+            continue
+        _print(str(file), row)
+        drawn = isinstance(row, list) and row and isinstance(row[0], dict)
+        if drawn and (output_dir is not None or "mask" in row[0]):
+            print(f"  -> {_plotted(file, row, output_dir)}")
     print(f"{len(files)} images on {device} in {spent:.2f} s", file=sys.stderr)
 
 
@@ -94,6 +97,16 @@ def _picture(file: Path, row: dict[str, Any], folder: Path | None) -> Path:
     return target
 
 
+def _plotted(file: Path, row: list[dict[str, Any]], folder: Path | None) -> Path:
+    """Write the image with the results drawn into it; the file."""
+    from rushlight.models.image import plot
+
+    target = (folder or file.parent) / f"{file.stem}-seen.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    plot(file, row).save(target)
+    return target
+
+
 def _plain(value: Any) -> Any:
     """A result for JSON, with lists for arrays."""
     if isinstance(value, dict):
@@ -106,7 +119,8 @@ def _print(file: str, row: Any) -> None:
     if isinstance(row, list) and row and isinstance(row[0], dict):
         print(file)
         for one in row:
-            rest = [f"{k} {_short(v)}" for k, v in one.items() if k not in ("label", "score")]
+            told = ("label", "score", "mask", "keypoints")
+            rest = [f"{k} {_short(v)}" for k, v in one.items() if k not in told]
             score = f"{one['score']:6.3f}  " if "score" in one else ""
             print(f"  {score}{one.get('label', '')}  {'  '.join(rest)}".rstrip())
     elif isinstance(row, list) and row and isinstance(row[0], float):

@@ -38,6 +38,7 @@ KINDS: dict[str, Processor] = {
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
+    "Yolo": Processor(longest=640, letterbox=32),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
 }  # fmt: skip
 # The shorter side, not both, where their file gives one number.
@@ -116,7 +117,8 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
 
 def _special(p: Processor) -> tuple[bool, ...]:
     """The steps that only some kinds of processors have."""
-    return p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None
+    return (p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None,
+            p.letterbox > 0)  # fmt: skip
 
 
 def as_file(p: Processor) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rushlight.models.image.files import Pixels
 from rushlight.models.image.resize import fitted, resize
 
 Floats = npt.NDArray[np.float32]
+_GREY = 114 / 255  # of YOLO's letterbox
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Processor:
     size: (height, width), or `shortest` and `longest` sides; None: as it is. multiple: sides are
     rounded to multiples of it, with `shortest` downwards. crop: (height, width) of the middle.
     pad: (height, width) with zeros
-    below and at the right. scale and offset turn bytes into floats.
+    below and at the right. letterbox: sides are filled up to multiples of it with grey, on both
+    sides (YOLO). scale and offset turn bytes into floats.
     flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
     its middle taken; from 384 on it is resized to a square (ConvNeXt).
     """
@@ -46,6 +48,7 @@ class Processor:
     flip: bool = False
     floats: bool = False  # resized after it is scaled
     twice: bool = False  # the deviation is divided out once more
+    letterbox: int = 0
     rounded: bool = False  # the middle's offset is rounded, not cut, as in torchvision
 
     def __call__(self, images: Sequence[Pixels], device: Device | str = "cpu") -> Tensor:
@@ -85,6 +88,20 @@ class Processor:
             values = values[:, :, ::-1]
         return self._padded(np.ascontiguousarray(values.transpose(2, 0, 1), np.float32))
 
+    def _boxed(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """The size that a resized image is filled up to, and where it lies in it."""
+        tall, wide = (-(-n // self.letterbox) * self.letterbox for n in (height, width))
+        # Of an odd rest the larger half is below and at the right.
+        return tall, wide, (tall - height) // 2, (wide - width) // 2
+
+    def place(self, height: int, width: int) -> tuple[float, float, float, float]:
+        """Where an image of this size lies in its pixels: left, top, width and height as shares."""
+        if not self.letterbox:
+            return 0.0, 0.0, 1.0, 1.0
+        inner = self.target(height, width) or (height, width)
+        tall, wide, top, left = self._boxed(*inner)
+        return left / wide, top / tall, inner[1] / wide, inner[0] / tall
+
     def target(self, height: int, width: int) -> tuple[int, int] | None:
         """The size that an image is resized to; None where it is not resized."""
         if self.size is not None:
@@ -119,6 +136,11 @@ class Processor:
 
     def _padded(self, x: Floats) -> Floats:
         height, width = x.shape[1:]
+        if self.letterbox:
+            tall, wide, top, left = self._boxed(height, width)
+            grey = np.full((3, tall, wide), _GREY, np.float32)
+            grey[:, top : top + height, left : left + width] = x
+            return grey
         target = self.pad
         if target is None or target == (height, width):
             return x

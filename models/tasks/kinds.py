@@ -72,6 +72,18 @@ def _are_spans(value: Any) -> bool:
     return not _is_text(value) and isinstance(value, Collection) and all(map(fits, value))
 
 
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is numbers in lists, which may lie in lists of at most two levels."""
+
+    def fits(one: Any, deep: int) -> bool:
+        if _is_number(one):
+            return True
+        nested = isinstance(one, Collection) and not isinstance(one, str | bytes | Mapping)
+        return nested and deep > 0 and all(fits(inner, deep - 1) for inner in one)
+
+    return not _is_number(value) and fits(value, 3)
+
+
 def _are_messages(value: Any) -> bool:
     return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
 
@@ -107,6 +119,8 @@ KINDS: dict[str, Kind] = {
         "a list of [start, end] or {start, end}", _are_spans, {"type": "array"},
         "[number, number][] | { start: number, end: number }[]",
     ),
+    "numbers": Kind("numbers in lists", _are_numbers, {"type": "array"},
+                    "(number | number[] | number[][])[]"),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
     "tools": Kind("a list of JSON Schemas of functions", _are_messages, _OBJECTS, "Tool[]"),
     "biases": Kind(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from rushlight.core.functional.pieces import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.image.boxes import batched_nms
 from rushlight.models.image.files import load_all
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
@@ -24,38 +26,85 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
             logits, boxes = model.detect(given)
-            # One reading: the scores of the classes beside the corners of the boxes.
-            x, y, w, h = boxes[0].float().unbind(1)
-            corners = stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 1)
-            both = cat([logits[0].float().softmax(-1)[:, :-1], corners], 1)
+            alone = getattr(model, "independent", False)
+            scores = logits[0].float()
+            both = scored(scores.sigmoid() if alone else scores.softmax(-1)[:, :-1], boxes[0])
         values = np.asarray((yield both.readback()))
-        found.append(_objects(values, image.shape, model.labels, options))
+        place = model.processor.place(*image.shape[:2])
+        kept = {**options, "overlap": options["overlap"] or model.overlap}
+        found.append(objects(values, image.shape, model.labels, kept, alone, place))
         yield Progress("detect", len(found), len(pixels))
     return found if isinstance(images, list | tuple) else found[0]
 
 
-def _objects(
-    values: Any, shape: tuple[int, ...], labels: tuple[str, ...], options: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    scores, corners = values[:, :-4], values[:, -4:]
-    best = scores.argmax(1)
-    likely = scores[np.arange(len(scores)), best]
-    size = np.array([shape[1], shape[0]] * 2)
-    inside = np.clip(corners * size, 0, size)
-    names = ("xmin", "ymin", "xmax", "ymax")
-    order = np.argsort(-likely, kind="stable")
+def scored(scores: Tensor, boxes: Tensor) -> Tensor:
+    """Scores (queries, classes) beside the corners of boxes (queries, 4), for one reading.
+
+    boxes: center, width and height as shares of the picture.
+    """
+    x, y, w, h = boxes.float().unbind(1)
+    return cat([scores, stack([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 1)], 1)
+
+
+def objects(
+    values: Any, shape: tuple[int, ...], labels: Sequence[str], options: Mapping[str, Any],
+    alone: bool = False, place: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0),
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The objects of an image (height, width, channels) that `scored` holds, the likeliest first.
+
+    options: threshold, and top_k or None. alone: a box may be of several classes; there are as many
+    objects as boxes, of the likeliest pairs of both. place: of the image within what was seen.
+    options may have `overlap`: then each box has one class, and boxes of a class that overlap more
+    are left out but for the best.
+    """
+    rows, likely, best, corners = chosen(values, options, alone)
+    inside = in_image(corners, shape, place)
     return [
-        {"score": float(likely[i]), "label": labels[best[i]],
-         "box": {n: round(float(v), 1) for n, v in zip(names, inside[i], strict=True)}}
-        for i in order[: options["top_k"]].tolist() if likely[i] > options["threshold"]
+        {"score": float(likely[i]), "label": labels[best[i]], "box": named_box(inside[i])}
+        for i in rows
     ]  # fmt: skip
 
 
-def _refuse(options: Mapping[str, Any]) -> None:
+def chosen(values: Any, options: Mapping[str, Any], alone: bool) -> tuple[list[int], Any, Any, Any]:
+    """The rows of objects, the likeliest first, with the scores, classes and corners of all."""
+    scores, corners = values[:, :-4], values[:, -4:]
+    overlap = options.get("overlap")
+    if alone and overlap is None:
+        pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
+        rows, best = np.unravel_index(pairs, scores.shape)
+        likely, corners = scores[rows, best], corners[rows]
+    else:
+        best = scores.argmax(1)
+        likely = scores[np.arange(len(scores)), best]
+    order = np.argsort(-likely, kind="stable")
+    kept = order[likely[order] > options["threshold"]]
+    if overlap is not None:
+        kept = kept[batched_nms(corners[kept], likely[kept], best[kept], overlap)]
+    return kept[: options["top_k"]].tolist(), likely, best, corners
+
+
+def in_image(corners: Any, shape: tuple[int, ...], place: tuple[float, ...]) -> Any:
+    """Corners (n, 4) as shares of what was seen, in the pixels of the image."""
+    shares = (corners - np.tile(place[:2], 2)) / np.tile(place[2:], 2)
+    size = np.array([shape[1], shape[0]] * 2)
+    return np.clip(shares * size, 0, size)
+
+
+def named_box(corners: Any) -> dict[str, float]:
+    """A box of corners (4,) by the names of its sides."""
+    names = ("xmin", "ymin", "xmax", "ymax")
+    return {n: round(float(v), 1) for n, v in zip(names, corners, strict=True)}
+
+
+def refuse(options: Mapping[str, Any]) -> None:
+    """ValueError for a threshold that is no share."""
     if not 0 <= options["threshold"] < 1:
         raise ValueError(
-            f"object-detection: threshold is {options['threshold']}; it must be at least 0 and "
-            "below 1"
+            f"detection: threshold is {options['threshold']}; it must be at least 0 and below 1"
+        )
+    if not 0 < (options.get("overlap") or 1) <= 1:
+        raise ValueError(
+            f"detection: overlap is {options['overlap']}; it must be above 0 and at most 1"
         )
 
 
@@ -69,6 +118,8 @@ TASK = Task(
         Option("threshold", "float", 0.5, "The score from which an object is told."),
         Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
                least=1),
+        Option("overlap", "float", None, "The overlap of two boxes of a class from which the worse "
+               "one is left out; else as the model needs it."),
     ),
-    refuse=_refuse,
+    refuse=refuse,
 )  # fmt: skip

@@ -24,19 +24,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     Scores are a softmax over the labels for CLIP, and a sigmoid of each for SigLIP. ValueError for
     missing labels, or a template without {}.
     """
-    labels, template = options["candidate_labels"], options["hypothesis_template"]
-    labels = [part.strip() for part in labels.split(",")] if isinstance(labels, str) else labels
-    labels = [label for label in labels or () if label]
-    if not labels:
-        raise ValueError(
-            "zero-shot-image-classification: candidate_labels is missing; name the labels"
-        )
-    if "{}" not in template:
-        raise ValueError(
-            f"zero-shot-image-classification: hypothesis_template {template!r} has no {{}} for "
-            "the label"
-        )
-    texts = text_vectors(model, [template.replace("{}", label) for label in labels])
+    labels, sentences = asked(options, "zero-shot-image-classification")
+    texts = text_vectors(model, sentences)
     pixels, size, found = load_all(images), options["batch_size"], []
     for at in range(0, len(pixels), size):
         with no_grad():
@@ -50,20 +39,33 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     return found if isinstance(images, list | tuple) else found[0]
 
 
+def asked(options: Mapping[str, Any], task: str) -> tuple[list[str], list[str]]:
+    """The labels of a task's options, and the sentences that are made of them."""
+    labels, template = options["candidate_labels"], options["hypothesis_template"]
+    labels = [part.strip() for part in labels.split(",")] if isinstance(labels, str) else labels
+    labels = [label for label in labels or () if label]
+    if not labels:
+        raise ValueError(f"{task}: candidate_labels is missing; name the labels")
+    if "{}" not in template:
+        raise ValueError(f"{task}: hypothesis_template {template!r} has no {{}} for the label")
+    return labels, [template.replace("{}", label) for label in labels]
+
+
 def text_vectors(model: Any, texts: list[str]) -> Tensor:
     """The normalized vectors (texts, features) of texts; long ones are cut to the context."""
     if model.tokenizer is None:
         raise ValueError(f"{model.config.model_type}: the checkpoint has no tokenizer for labels")
-    siglip = model.text.end == -1
-    encoded = model.tokenizer.encode_batch(texts, max_length=model.text.context)
-    padding = model.tokenizer.pad_id
+    said = model.text
+    encoded = model.tokenizer.encode_batch(texts, max_length=said.context)
+    padding = model.tokenizer.pad_id if said.pad is None else said.pad
     if padding is None:
-        padding = 1 if siglip else encoded[0].ids[-1]
-    # SigLIP was trained on texts that are filled up to its context.
-    whole, _ = pad_batch(encoded, padding, length=model.text.context if siglip else None)
+        padding = 1 if said.end == -1 else encoded[0].ids[-1]
+    filled = not said.causal and not said.masked
+    ids, mask = pad_batch(encoded, padding, length=said.context if filled else None)
     with no_grad():
-        vectors = model.encode_text(tensor(whole, device=model.device))
-        found: Tensor = normalize(vectors.to(float32), dim=-1)
+        given = tensor(ids, device=model.device)
+        seen = tensor(mask, device=model.device) if said.masked else None
+        found: Tensor = normalize(model.encode_text(given, seen).to(float32), dim=-1)
     return found
 
 

@@ -103,7 +103,7 @@ from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
-from rushlight.models import audio, pipeline, quantize
+from rushlight.models import audio, image, pipeline, quantize
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
@@ -131,7 +131,7 @@ __all__ = [
     "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
     "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
     "get_default_device", "get_default_dtype", "get_linear_mode", "get_num_threads",
-    "get_printoptions", "half", "iinfo", "inf", "inference_mode", "int", "int16", "int32",
+    "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int", "int16", "int32",
     "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
     "models", "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types",
     "quantize", "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",

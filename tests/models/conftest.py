@@ -46,6 +46,12 @@ def rows() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def seen() -> ModuleType:
+    """The module of the image tasks' tests, for its tiny models and their tokenizer."""
+    return _module(HERE / "test_image_tasks.py")
+
+
+@pytest.fixture(scope="session")
 def marian() -> ModuleType:
     """The module of Marian's transformer in float64."""
     return _module(HERE / "marian_reference.py")

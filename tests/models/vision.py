@@ -8,6 +8,8 @@ arguments of create_model, those of torchvision arguments of its class or functi
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import zlib
 from typing import Any
@@ -29,6 +31,21 @@ _TEXT: dict[str, Any] = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "max_position_embeddings": 9,
+}
+_BERT: dict[str, Any] = {
+    "vocab_size": 31,
+    "hidden_size": 24,
+    "intermediate_size": 20,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 9,
+}
+_OPEN: dict[str, Any] = {
+    "context_length": 6,
+    "vocab_size": 31,
+    "width": 24,
+    "heads": 4,
+    "layers": 2,
 }
 _SEEN: dict[str, Any] = {
     "hidden_size": 24,
@@ -70,6 +87,81 @@ _SWIN: dict[str, Any] = {
     "image_size": 32,
     "patch_size": 4,
     "window_size": 3,
+}
+_DETR: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "resnet",
+        "embedding_size": 8,
+        "hidden_sizes": [8, 16],
+        "depths": [1, 1],
+        "layer_type": "basic",
+        "out_features": ["stage2"],
+    },
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 24,
+    "num_queries": 5,
+}
+_RT_DETR: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "rt_detr_resnet",
+        "embedding_size": 8,
+        "hidden_sizes": [8, 16, 24, 24],
+        "depths": [1, 1, 2, 1],
+        "layer_type": "basic",
+        "out_features": ["stage2", "stage3", "stage4"],
+    },
+    "d_model": 16,
+    "encoder_hidden_dim": 16,
+    "decoder_in_channels": [16, 16, 16],
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 24,
+    "num_queries": 5,
+}
+_SAM: dict[str, Any] = {
+    "vision_config": {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 32,
+        "patch_size": 8,
+        "output_channels": 16,
+        "global_attn_indexes": [1],
+        "window_size": 3,
+        "mlp_dim": 20,
+        "num_pos_feats": 8,
+    },
+    "prompt_encoder_config": {
+        "hidden_size": 16,
+        "image_size": 32,
+        "patch_size": 8,
+        "image_embedding_size": 4,
+    },
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "mlp_dim": 20,
+        "iou_head_hidden_dim": 16,
+    },
+}
+_SEGFORMER: dict[str, Any] = {
+    "num_encoder_blocks": 3,
+    "depths": [1, 2, 1],
+    "sr_ratios": [4, 2, 1],
+    "hidden_sizes": [8, 12, 16],
+    "patch_sizes": [7, 3, 3],
+    "strides": [4, 2, 1],
+    "num_attention_heads": [1, 2, 4],
+    "mlp_ratios": [2, 3, 2],
+    "decoder_hidden_size": 10,
 }
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
@@ -260,6 +352,92 @@ ROWS: dict[str, Row] = {
         "output_stride": 8, "qkv_bias": False, "expand_ratio": 3.0, "mlp_ratio": 1.5,
         "num_attention_heads": 2, "hidden_act": "relu"}, (32, 40)),
     "mobilevit-timm": ("timm", "mobilevit_xxs", {"num_classes": 4}, (64, 64)),
+    "repvgg-timm": ("timm", "repvgg_a0", {"num_classes": 4}, (64, 50)),
+    "repvgg-groups-timm": ("timm", "repvgg_b1g4", {"num_classes": 4}, (40, 33)),
+    "mobileone-timm": ("timm", "mobileone_s0", {"num_classes": 4}, (64, 50)),
+    "mobileone-squeezed-timm": ("timm", "mobileone_s4", {"num_classes": 4}, (40, 33)),
+    "convmixer-timm": ("timm", "convmixer_768_32", {
+        "num_classes": 4, "dim": 16, "depth": 3}, (50, 64)),
+    "convmixer-gelu-timm": ("timm", "convmixer_1024_20_ks9_p14", {
+        "num_classes": 4, "dim": 16, "depth": 2, "kernel_size": 8}, (50, 64)),
+    "efficientvit-timm": ("timm", "efficientvit_m0", {"num_classes": 4}, (224, 224)),
+    "efficientvit-m2-timm": ("timm", "efficientvit_m2", {
+        "num_classes": 4, "img_size": 160}, (160, 160)),
+    "fastvit-timm": ("timm", "fastvit_t8", {"num_classes": 4}, (64, 50)),
+    "fastvit-attention-timm": ("timm", "fastvit_sa12", {
+        "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 96)),
+    "fastvit-clip-timm": ("timm", "fastvit_mci0", {
+        "num_classes": 4, "embed_dims": [16, 32, 32, 64]}, (64, 64)),
+    "mobilenet_v3-timm": ("timm", "mobilenetv3_small_050", {"num_classes": 4}, (64, 50)),
+    "mobilenet_v3-tf-timm": ("timm", "tf_mobilenetv3_large_075", {"num_classes": 4}, (45, 50)),
+    "mobilenet_v3-minimal-timm": ("timm", "tf_mobilenetv3_small_minimal_100", {
+        "num_classes": 4}, (45, 50)),
+    "mobilenet_v3-torchvision": ("torchvision", "mobilenet_v3_small", {"num_classes": 4},
+                                 (50, 64)),
+    "mobilenet_v3-large-torchvision": ("torchvision", "mobilenet_v3_large", {"num_classes": 4},
+                                       (50, 33)),
+    "mobilenet_v4-timm": ("timm", "mobilenetv4_conv_small_035", {"num_classes": 4}, (64, 50)),
+    "mobilenet_v4-medium-timm": ("timm", "mobilenetv4_conv_medium", {"num_classes": 4}, (40, 33)),
+    "mobilenet_v4-hybrid-timm": ("timm", "mobilenetv4_hybrid_medium_075", {"num_classes": 4},
+                                 (96, 64)),
+    "detr": ("transformers", "DetrForObjectDetection", _DETR | {"num_labels": 4}, (70, 45)),
+    "detr-learned": ("transformers", "DetrForObjectDetection", _DETR | {
+        "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
+        "auxiliary_loss": True}, (45, 64)),
+    "owlvit": ("transformers", "OwlViTForObjectDetection", {
+        "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
+    "owlvit-odd": ("transformers", "OwlViTForObjectDetection", {
+        "text_config": _TEXT | {"hidden_size": 16, "hidden_act": "gelu"},
+        "vision_config": _SEEN | {"patch_size": 8, "layer_norm_eps": 1e-3},
+        "projection_dim": 16}, (16, 16)),
+    "rt_detr": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {"num_labels": 4},
+                (64, 96)),
+    "rt_detr-deep": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
+        "num_labels": 3, "normalize_before": True, "hidden_expansion": 0.5,
+        "num_feature_levels": 4, "decoder_n_points": 2,
+        "num_denoising": 0, "encode_proj_layers": [1, 2], "backbone_config": {
+            "model_type": "rt_detr_resnet", "embedding_size": 8, "hidden_sizes": [8, 16, 32, 32],
+            "depths": [2, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]}}, (96, 64)),
+    "chinese_clip": ("transformers", "ChineseCLIPModel", {
+        "text_config": _BERT, "vision_config": _SEEN, "projection_dim": 10}, (16, 16)),
+    "chinese_clip-odd": ("transformers", "ChineseCLIPModel", {
+        "text_config": _BERT | {"hidden_act": "relu", "type_vocab_size": 1},
+        "vision_config": _SEEN | {"patch_size": 8, "num_channels": 2},
+        "projection_dim": 6}, (16, 16)),
+    "clip-open": ("open_clip", "CLIP", {
+        "embed_dim": 10, "text_cfg": _OPEN, "vision_cfg": {
+            "image_size": 16, "layers": 2, "width": 128, "patch_size": 8}}, (16, 16)),
+    "clip-open-quick": ("open_clip", "CLIP", {
+        "embed_dim": 6, "text_cfg": _OPEN | {"heads": 2}, "quick_gelu": True, "vision_cfg": {
+            "image_size": 24, "layers": 1, "width": 48, "patch_size": 8, "head_width": 16,
+            "mlp_ratio": 3.0}}, (24, 24)),
+    "mobileclip": ("open_clip", "CustomTextCLIP", {
+        "embed_dim": 8, "text_cfg": _OPEN | {"no_causal_mask": True}, "vision_cfg": {
+            "timm_model_name": "fastvit_mci0", "timm_model_pretrained": False,
+            "timm_pool": "avg", "timm_proj": None, "image_size": 64}}, (64, 64)),
+    "segformer": ("transformers", "SegformerForSemanticSegmentation", _SEGFORMER | _LABELS,
+                  (70, 45)),
+    "segformer-classes": ("transformers", "SegformerForImageClassification", _SEGFORMER | {
+        "num_labels": 3, "hidden_act": "relu", "num_channels": 2}, (45, 64)),
+    "segformer-model": ("transformers", "SegformerModel", _SEGFORMER, (40, 33)),
+    "sam": ("transformers", "SamModel", _SAM, (32, 32)),
+    "sam-odd": ("transformers", "SamModel", _SAM | {
+        "vision_config": _SAM["vision_config"] | {
+            "use_abs_pos": False, "window_size": 2, "mlp_ratio": 1.5, "qkv_bias": False,
+            "global_attn_indexes": [0], "num_attention_heads": 4},
+        "mask_decoder_config": _SAM["mask_decoder_config"] | {
+            "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
+        (32, 32)),
+    "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
+    "yolov8-pose": ("ultralytics", "yolov8-pose", {
+        "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),
+    "yolov8-seg": ("ultralytics", "yolov8-seg", {
+        "classes": 3, "scale": [0.33, 0.0625, 1024]}, (32, 32)),
+    "yolov8-cls": ("ultralytics", "yolov8-cls", {
+        "classes": 6, "scale": [0.33, 0.0625, 1024]}, (64, 64)),
+    "yolo11": ("ultralytics", "yolo11", {"classes": 4, "scale": [0.5, 0.125, 1024]}, (64, 32)),
+    "yolo11-pose": ("ultralytics", "yolo11-pose", {
+        "classes": 1, "scale": [0.5, 0.125, 512], "kpt_shape": [4, 2]}, (32, 64)),
 }  # fmt: skip
 
 
@@ -278,6 +456,13 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     return values * np.float32(1.2 / math.sqrt(math.prod(shape[1:])))
 
 
+def names_of(told: str) -> dict[str, list[int]]:
+    """The names and shapes of a checkpoint in a row's metadata, where many are compressed."""
+    text = told if told[0] == "{" else zlib.decompress(base64.b85decode(told)).decode()
+    found: dict[str, list[int]] = json.loads(text)
+    return found
+
+
 def ids_of() -> npt.NDArray[np.int64]:
     """Ids (3, 6) of texts: the largest id ends each, and what follows is padding."""
     found = np.random.default_rng(5).integers(3, 29, (3, 6))
@@ -285,6 +470,17 @@ def ids_of() -> npt.NDArray[np.int64]:
         found[row, end] = 30
         found[row, end + 1 :] = 1
     return found
+
+
+def prompts_of() -> dict[str, npt.NDArray[Any]]:
+    """Prompts for pictures of 32 pixels: two of three points each, and two boxes."""
+    draw = np.random.default_rng(9)
+    boxes = np.sort(draw.uniform(0, 32, (2, 2, 2)), 1).reshape(2, 4)
+    return {
+        "points": draw.uniform(0, 32, (2, 3, 2)).astype(np.float32),
+        "labels": np.array([[1, 0, 1], [0, 1, -1]]), "boxes": boxes.astype(np.float32),
+        "masks": draw.standard_normal((2, 1, 16, 16)).astype(np.float32),
+    }  # fmt: skip
 
 
 def pixels_of(size: tuple[int, int], channels: int = 3) -> npt.NDArray[np.float32]:

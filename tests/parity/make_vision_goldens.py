@@ -2,19 +2,23 @@
 
     python tests/parity/make_vision_goldens.py [ROW ...]
 
-Needs torch, transformers, timm, torchvision and safetensors. Writes
+Needs torch, transformers, timm, torchvision, open_clip_torch, ultralytics
+and safetensors. Writes
 tests/models/data/vision/ROW.safetensors for each row of tests/models/vision.py: "out", logits or
 the last hidden state of its pixels; "features", the pooled vector, where the model has one; tensors
-of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes.
+of integers under "given:NAME"; as metadata config.json and the checkpoint's names and shapes,
+compressed where they are many.
 """
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 import json
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from safetensors.torch import load_file, save_file
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
+LONG = 20_000  # characters of names that are written compressed
 
 
 def _module(path: Path) -> Any:
@@ -31,6 +36,9 @@ def _module(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+TABLE = _module(MODELS / "vision.py")
 
 
 def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]], dict[str, Any]]:
@@ -69,14 +77,44 @@ def _of_transformers(kind: str, settings: dict[str, Any], table: Any) -> Any:
 def _of_timm(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     import timm
 
-    model = timm.create_model(kind, **settings).eval()
-    cfg = {k: v for k, v in model.pretrained_cfg.items() if isinstance(v, str | int | float | list)}
+    if kind.startswith("convmixer_"):  # whose functions take no sizes
+        from timm.models.convmixer import ConvMixer
+
+        act = torch.nn.ReLU if "_768_" in kind else torch.nn.GELU
+        model = ConvMixer(**settings, act_layer=act).eval()
+        cfg = {}
+    else:
+        model = timm.create_model(kind, **settings).eval()
+        cfg = {k: v for k, v in model.pretrained_cfg.items()
+               if isinstance(v, str | int | float | list)}  # fmt: skip
     config = {"architecture": kind, "num_classes": model.num_classes,
-              "num_features": model.num_features, "pretrained_cfg": cfg}  # fmt: skip
+              "num_features": model.num_features}  # fmt: skip
+    config |= {"pretrained_cfg": cfg} if cfg else {}
     if getattr(model, "global_pool", None) and isinstance(model.global_pool, str):
         config["global_pool"] = model.global_pool
     arguments = {k: v for k, v in settings.items() if k != "num_classes"}
     return model, config | ({"model_args": arguments} if arguments else {})
+
+
+def _of_open_clip(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from open_clip import model
+
+    return getattr(model, kind)(**settings).eval(), {"model_cfg": settings}
+
+
+def _of_ultralytics(kind: str, settings: dict[str, Any]) -> Any:
+    """A YOLO of a YAML file's name, with the depth and the width of `scale`."""
+    from ultralytics.nn import tasks
+    from ultralytics.utils import YAML
+    from ultralytics.utils.checks import check_yaml
+
+    classes = {"pose": "PoseModel", "seg": "SegmentationModel", "cls": "ClassificationModel"}
+    plan = YAML.load(check_yaml(f"{kind}.yaml"))
+    plan |= {"scales": {"n": settings["scale"]}, "scale": "n"}
+    if "kpt_shape" in settings:
+        plan["kpt_shape"] = settings["kpt_shape"]
+    make = getattr(tasks, classes.get(kind.partition("-")[2], "DetectionModel"))
+    return make(plan, nc=settings["classes"], verbose=False).eval()
 
 
 def _vgg(layers: list[Any], num_classes: int, hidden: int, batch_norm: bool = False) -> Any:
@@ -103,7 +141,53 @@ def _swin(second: bool = False, **settings: Any) -> Any:
     return swin.SwinTransformer(**settings)
 
 
+def _of_yolo(model: Any, pixels: Any) -> dict[str, Any]:
+    """Scores, boxes in pixels, and key points or weights, of the head's joint result."""
+    found = model(pixels)
+    if type(model).__name__ == "ClassificationModel":  # probabilities, and logits
+        return {"out": found[1]}
+    found = found[0] if isinstance(found, tuple | list) else found
+    protos = None
+    if isinstance(found, tuple | list):
+        found, protos = found
+    count = model.model[-1].nc
+    made = {"boxes": found[:, :4].transpose(1, 2), "out": found[:, 4 : 4 + count].transpose(1, 2)}
+    if found.shape[1] > 4 + count:
+        made["more"] = found[:, 4 + count :].transpose(1, 2)
+    return made if protos is None else made | {"protos": protos}
+
+
+def _masks(model: Any, pixels: Any) -> dict[str, Any]:
+    """The map of the first picture, and the masks of its prompts, whose first is apart."""
+    given = {n: torch.from_numpy(v) for n, v in TABLE.prompts_of().items()}
+    seen = model.get_image_embeddings(pixels[:1])
+    points = {"input_points": given["points"][None], "input_labels": given["labels"][None]}
+    boxes = {"input_boxes": given["boxes"][None]}
+    made = {"out": model.get_image_embeddings(pixels)}
+    for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
+        found = [model(image_embeddings=seen, multimask_output=many, **prompt)
+                 for many in (False, True)]  # fmt: skip
+        made[f"masks:{name}"] = torch.cat([f.pred_masks[0] for f in found], 1)
+        made[f"scores:{name}"] = torch.cat([f.iou_scores[0] for f in found], 1)
+    one = model(image_embeddings=seen, input_points=points["input_points"][:, :1],
+                input_labels=points["input_labels"][:, :1],
+                input_masks=given["masks"][:1], multimask_output=False)  # fmt: skip
+    made["masks:before"] = one.pred_masks[0]
+    return made
+
+
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
+    if type(model).__name__ == "SamModel":
+        return _masks(model, pixels)
+    if hasattr(model, "owlvit"):  # every picture has its own texts
+        found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
+        return {"out": found.logits, "boxes": found.pred_boxes}
+    if source == "ultralytics":
+        return _of_yolo(model, pixels)
+    if source == "open_clip":
+        with torch.no_grad():
+            seen, texts = model.encode_image(pixels), model.encode_text(ids)
+            return {"out": model.get_logits(pixels, ids)[0], "texts": texts, "features": seen}
     if hasattr(model, "logit_scale"):
         texts = model.get_text_features(ids).pooler_output
         seen = model.get_image_features(pixels).pooler_output
@@ -135,7 +219,7 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
 
 
 def main(rows: list[str]) -> None:
-    table = _module(MODELS / "vision.py")
+    table = TABLE
     torch.set_num_threads(1)
     for row in rows or list(table.ROWS):
         source, kind, settings, size = table.ROWS[row]
@@ -147,6 +231,10 @@ def main(rows: list[str]) -> None:
                 own: dict[str, Any] = {"vgg": _vgg, "SwinTransformer": _swin}
                 make = own.get(kind) or getattr(models, kind)
                 model, config = make(**settings).eval(), {}
+            elif source == "ultralytics":
+                model, config = _of_ultralytics(kind, settings), {}
+            elif source == "open_clip":
+                model, config = _of_open_clip(kind, settings)
             else:
                 model, config = _of_timm(kind, settings)
             values, names, given = _values(model.state_dict(), table)
@@ -158,7 +246,10 @@ def main(rows: list[str]) -> None:
         place = MODELS / "data" / "vision" / f"{row}.safetensors"
         place.parent.mkdir(exist_ok=True)
         tensors = {n: t.contiguous() for n, t in (made | given).items()}
-        metadata = {"config": json.dumps(config), "names": json.dumps(names, separators=(",", ":"))}
+        told = json.dumps(names, separators=(",", ":"))
+        if len(told) > LONG:
+            told = base64.b85encode(zlib.compress(told.encode(), 9)).decode()
+        metadata = {"config": json.dumps(config), "names": told}
         save_file(tensors, place, metadata=metadata)
         print(row, place.stat().st_size, "bytes", float(made["out"].std()))
 

@@ -23,6 +23,7 @@ export const SMALL_FILES = [
   "generation_config.json",
   "preprocessor_config.json",
   "processor_config.json",
+  "open_clip_config.json",
   "chat_template.jinja",
 ];
 // A model of images or sound may have no tokenizer.

@@ -14,6 +14,7 @@ from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating, operands
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.norm import softmax
 from rushlight.core.ops.random import rand
 from rushlight.core.ops.unary import abs, exp, expm1, log, log1p, sigmoid, tanh
@@ -241,6 +242,10 @@ def pairwise_distance(
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
+# Scores of attention that are in memory at once: 64 MB of float32.
+MOST_SCORES = 1 << 24
+
+
 @public
 @network
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -267,17 +272,35 @@ def scaled_dot_product_attention(
     attn_mask: bool (True is seen) or added numbers, broadcast to (..., queries, keys). Rows that
     see nothing are zeros. enable_gqa: heads (dim -3) of q may be a multiple of those of k and v.
     """
-    from rushlight.core.functional.random import dropout
-
+    if is_causal and attn_mask is not None:
+        raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
     if enable_gqa and query.ndim > 2 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = (query * factor) @ key.transpose(-2, -1)
-    if is_causal:
-        if attn_mask is not None:
-            raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
-        attn_mask = scores.detach().ones_like(dtype="bool").tril()
+    query, rows, keys = query * factor, query.shape[-2], key.shape[-2]
+    each = math.prod(query.shape[:-2]) * keys
+    step = max(1, MOST_SCORES // max(each, 1))
+    made = []
+    for at in range(0, max(rows, 1), step):  # many scores are made and used in parts
+        part = query if step >= rows else query[..., at : at + step, :]
+        mask = attn_mask
+        if mask is not None and step < rows and mask.ndim > 1 and mask.shape[-2] != 1:
+            mask = mask[..., at : at + step, :]
+        made.append(_attended(part, key, value, mask, dropout_p, at if is_causal else None))
+    return made[0] if len(made) == 1 else cat(made, -2)
+
+
+def _attended(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float,
+    causal: int | None,
+) -> Tensor:  # fmt: skip
+    """Attention of scaled queries; causal: the number of the first of them."""
+    from rushlight.core.functional.random import dropout
+
+    scores = query @ key.transpose(-2, -1)
+    if causal is not None:
+        attn_mask = scores.detach().ones_like(dtype="bool").tril(causal)
     if attn_mask is not None and attn_mask.dtype.name == "bool":
         seen = attn_mask.expand(*scores.shape)
         scores = scores.masked_fill(~seen, -math.inf)

@@ -10,11 +10,13 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
 from rushlight.models.layers.vision import towers
+from rushlight.models.layers.vision.attention import open_clip
 from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
 from rushlight.models.layers.vision.vit import pair
 
 MODEL_TYPES = ("clip", "clip_text_model", "clip_vision_model")
 TASKS = ("zero-shot-image-classification", "image-feature-extraction")
+TENSORS = ("visual.class_embedding",)
 BASE_PREFIX = "vision_model."
 
 
@@ -54,11 +56,25 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a tower of texts alone with the prefix that they have beside images."""
+    """Tensors of OpenCLIP under transformers' names, and those of a tower of texts alone with the
+    prefix that they have beside images.
+    """
+    if TENSORS[0] in tensors:
+        return open_clip.adopt(tensors)
     if "embeddings.token_embedding.weight" not in tensors:
         return dict(tensors)
     own = "text_projection.weight"
     return {n if n == own else f"text_model.{n}": t for n, t in tensors.items()}
+
+
+def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json of a checkpoint of OpenCLIP without a configuration."""
+    return open_clip.config_of(tensors, {})
+
+
+def files_of(tensors: Mapping[str, Tensor], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that open_clip_config.json and the tensors of OpenCLIP make."""
+    return open_clip.files_of(tensors, files, open_clip.config_of)
 
 
 def _served(model: ClipModel, tasks: tuple[str, ...]) -> ClipModel:

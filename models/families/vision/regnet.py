@@ -67,7 +67,7 @@ class _Layer(nn.Module):
         groups = max(1, outputs // group)
         if outputs % groups:
             raise FormatError(f"config.json: {outputs} channels in {groups} groups do not divide")
-        parts = [
+        parts: list[nn.Module] = [
             ConvNorm(inputs, outputs, 1, act=c.hidden_act),
             ConvNorm(outputs, outputs, 3, stride, groups=groups, act=c.hidden_act),
             ConvNorm(outputs, outputs, 1, act=""),

@@ -31,7 +31,8 @@ from rushlight.models.loading import find_tokenizer
 @dataclass(frozen=True)
 class ImageTower:
     """The tower of images. first: a class token and a norm before the layers (CLIP). head: an
-    attention that pools (SigLIP); without either the last hidden state is all there is.
+    attention that pools (SigLIP); without either the last hidden state is all there is. before: the
+    norm's name.
     """
 
     layer: LayerSpec
@@ -42,12 +43,15 @@ class ImageTower:
     first: bool = True
     head: bool = False
     projection: int | None = None
+    before: str = "pre_layrnorm"
 
 
 @dataclass(frozen=True)
 class TextTower:
     """The tower of texts. end: the token whose state is the text's; None: the largest id's;
-    -1: the last token, for SigLIP, whose tokens see each other; `head` is its projection.
+    -1: the last token, for SigLIP, whose tokens see each other; `head` is its projection. Where
+    tokens see each other texts are filled up to the context with `pad`, unless a mask tells the
+    padding (masked).
     """
 
     layer: LayerSpec
@@ -58,6 +62,8 @@ class TextTower:
     causal: bool = True
     head: int | None = None
     projection: int | None = None
+    pad: int | None = None
+    masked: bool = False
 
 
 class ClipModel(ImageModel):
@@ -101,7 +107,7 @@ class ClipModel(ImageModel):
         ))  # fmt: skip
         if spec.first:
             put_parameter(self, f"{base}embeddings.class_embedding", width)
-            put(self, f"{base}pre_layrnorm", nn.LayerNorm(width, eps))
+            put(self, f"{base}{spec.before}", nn.LayerNorm(width, eps))
         put(self, f"{base}embeddings.position_embedding", nn.Embedding(count + spec.first, width))
         layers = nn.ModuleList([Layer(spec.layer) for _ in range(spec.layers)])
         put(self, f"{base}encoder.layers", layers)
@@ -140,7 +146,7 @@ class ClipModel(ImageModel):
             x = cat([table.class_embedding.expand(len(x), 1, -1), x], 1)
         x = x + table.position_embedding.weight
         if spec.first:
-            x = base.pre_layrnorm(x)
+            x = base.get_submodule(spec.before)(x)
         for layer in base.encoder.layers:
             x = layer(x)
         found: Tensor = x if spec.first else base.post_layernorm(x)

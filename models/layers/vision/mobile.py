@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn
+from rushlight.core.functional.network.activations import hardsigmoid
 from rushlight.core.functional.network.folding import pad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.naming import put
@@ -23,7 +24,8 @@ class Block:
 
     kind: "inverted" (Sandler et al., 2018), "plain" (without the widening), "fused" (widening and
     convolution are one, Gupta and Akin, 2020) or "single" (one convolution). paths: of its
-    convolutions and norms (widen, deep, narrow) and of the squeeze (reduce, expand).
+    convolutions and norms (widen, deep, narrow) and of the squeeze (reduce, expand). act: its own;
+    hard: whether the squeeze ends in a hard sigmoid after a ReLU (Howard et al., 2019).
     """
 
     kind: str
@@ -36,13 +38,16 @@ class Block:
     adds: bool
     padding: Padding
     paths: Mapping[str, str]
+    act: str = ""
+    hard: bool = False
 
 
 @dataclass(frozen=True)
 class MobileSpec:
     """A network: its stem, blocks and last convolution, with their paths.
 
-    paths: "stem", "stem_norm", "head" and "head_norm".
+    blocks: a Block, or the path of a module and the module. paths: "stem", "stem_norm", "head" and,
+    where it has one, "head_norm". late: the last convolution reads the mean. head_bias: of it.
     """
 
     channels: int
@@ -51,8 +56,11 @@ class MobileSpec:
     stem_padding: Padding
     act: str
     eps: float
-    blocks: Sequence[Block]
+    blocks: Sequence[Block | tuple[str, nn.Module]]
     paths: Mapping[str, str]
+    last: int = 0  # channels of the last block, 0 for what a Block says
+    late: bool = False
+    head_bias: bool = False
 
 
 class MobileNet(ImageModel):
@@ -61,22 +69,27 @@ class MobileNet(ImageModel):
     def __init__(self, config: Any, spec: MobileSpec, labels: tuple[str, ...]) -> None:
         self.config, self.spec, self.labels = config, spec, labels
         self.act = activation(spec.act)
-        last = spec.blocks[-1].outputs if spec.blocks else spec.stem
+        end = spec.blocks[-1] if spec.blocks else None
+        last = end.outputs if isinstance(end, Block) else spec.last or spec.stem
         self._conv("stem", spec.paths, spec.channels, spec.stem, 3, 2)
-        self._conv("head", spec.paths, last, spec.head, 1)
+        self._conv("head", spec.paths, last, spec.head, 1, bias=spec.head_bias)
         for block in spec.blocks:
-            self._block(block)
+            if isinstance(block, Block):
+                self._block(block)
+            else:
+                put(self, *block)
         if labels:
             put(self, "classifier", nn.Linear(spec.head, len(labels)))
 
     def _conv(
         self, name: str, paths: Mapping[str, str], inputs: int, outputs: int, kernel: int,
-        stride: int = 1, groups: int = 1,
+        stride: int = 1, groups: int = 1, bias: bool = False,
     ) -> None:  # fmt: skip
         put(self, paths[name], nn.Conv2d(
-            inputs, outputs, kernel, stride, groups=groups, bias=False
+            inputs, outputs, kernel, stride, groups=groups, bias=bias
         ))  # fmt: skip
-        put(self, paths[f"{name}_norm"], nn.BatchNorm2d(outputs, self.spec.eps))
+        if f"{name}_norm" in paths:
+            put(self, paths[f"{name}_norm"], nn.BatchNorm2d(outputs, self.spec.eps))
 
     def _block(self, b: Block) -> None:
         if b.kind == "single":
@@ -93,29 +106,43 @@ class MobileNet(ImageModel):
             put(self, b.paths["expand"], nn.Conv2d(b.squeezed, b.wide, 1))
         self._conv("narrow", b.paths, b.wide, b.outputs, 1)
 
-    def _run(self, x: Tensor, name: str, paths: Mapping[str, str], act: bool = True) -> Tensor:
-        norm = self.get_submodule(paths[f"{name}_norm"])
-        made: Tensor = norm(self.get_submodule(paths[name])(x))
-        return self.act(made) if act else made
+    def _run(
+        self, x: Tensor, name: str, paths: Mapping[str, str],
+        act: Callable[[Tensor], Tensor] | None,
+    ) -> Tensor:  # fmt: skip
+        made: Tensor = self.get_submodule(paths[name])(x)
+        if f"{name}_norm" in paths:
+            made = self.get_submodule(paths[f"{name}_norm"])(made)
+        return made if act is None else act(made)
 
     def _through(self, x: Tensor, b: Block) -> Tensor:
-        y = self._run(x, "widen", b.paths) if b.kind == "inverted" else x
-        y = self._run(_padded(y, b.padding, b.kernel, b.stride), "deep", b.paths)
+        act = activation(b.act) if b.act else self.act
+        y = self._run(x, "widen", b.paths, act) if b.kind == "inverted" else x
+        y = self._run(_padded(y, b.padding, b.kernel, b.stride), "deep", b.paths, act)
         if b.squeezed:
             mean = y.mean((2, 3), keepdim=True)
-            small = self.act(self.get_submodule(b.paths["reduce"])(mean))
-            y = y * self.get_submodule(b.paths["expand"])(small).sigmoid()
+            small = self.get_submodule(b.paths["reduce"])(mean)
+            large = self.get_submodule(b.paths["expand"])(small.relu() if b.hard else act(small))
+            y = y * (hardsigmoid(large) if b.hard else large.sigmoid())
         if b.kind != "single":
-            y = self._run(y, "narrow", b.paths, act=False)
+            y = self._run(y, "narrow", b.paths, None)
         return x + y if b.adds else y
 
     def hidden(self, pixels: Tensor) -> Tensor:
         spec = self.spec
         x = _padded(self.checked(pixels, spec.channels), spec.stem_padding, 3, 2)
-        x = self._run(x, "stem", spec.paths)
+        x = self._run(x, "stem", spec.paths, self.act)
         for block in spec.blocks:
-            x = self._through(x, block)
-        return self._run(x, "head", spec.paths)
+            if isinstance(block, Block):
+                x = self._through(x, block)
+            else:
+                x = self.get_submodule(block[0])(x)
+        return x if spec.late else self._run(x, "head", spec.paths, self.act)
+
+    def encode_image(self, pixels: Tensor) -> Tensor:
+        mean = self.hidden(pixels).mean((2, 3), keepdim=True)
+        made = self._run(mean, "head", self.spec.paths, self.act) if self.spec.late else mean
+        return made.flatten(1)
 
 
 def _padded(x: Tensor, padding: Padding, kernel: int, stride: int) -> Tensor:

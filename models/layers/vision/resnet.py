@@ -63,8 +63,13 @@ class ResNet(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, channels, height, width) after the last stage."""
-        x: Tensor = self.checked(pixels, self.config.num_channels)
-        x = max_pool2d(self.resnet.embedder.embedder(x), 3, 2, 1)
-        for stage in self.resnet.encoder.stages.children():
-            x = stage.layers(x)
-        return x
+        return stages(self.resnet, self.checked(pixels, self.config.num_channels))[-1]
+
+
+def stages(net: nn.Module, pixels: Tensor) -> list[Tensor]:
+    """What the stem and each stage of `net`, a ResNet's inner module, make of pixels."""
+    embedder = net.get_submodule("embedder.embedder")
+    found: list[Tensor] = [max_pool2d(embedder(pixels), 3, 2, 1)]
+    for stage in net.get_submodule("encoder.stages").children():
+        found.append(stage.get_submodule("layers")(found[-1]))
+    return found

@@ -152,9 +152,17 @@ def test_the_other_byte_order(tmp_path: Path) -> None:
 def test_what_cannot_be_held_is_refused_by_name() -> None:
     with pytest.raises(rl.FormatError, match="torch.ComplexFloatStorage, which is not supported"):
         rl.load(DATA / "torch_complex.pt")
-    with pytest.raises(rl.FormatError, match=r"Linear', which is code") as told:
-        rl.load(DATA / "torch_model.pt")
+    content = pickle.dumps({"model": _Evil(getattr, (Path, "cwd"))}, 2)
+    with pytest.raises(rl.FormatError, match="getattr', which is code") as told:
+        rl.load(_zip(content))
     assert "model.state_dict()" in str(told.value)
+
+
+def test_a_whole_module_is_read_as_its_tensors() -> None:
+    """A torch.nn.Linear of 2 and 3 features, saved as an object: nothing of it is made."""
+    found = rl.load(DATA / "torch_model.pt")
+    assert {n: tuple(t.shape) for n, t in found.items()} == {"weight": (3, 2), "bias": (3,)}
+    assert isinstance(found["weight"], rl.Tensor)
 
 
 class _Evil:

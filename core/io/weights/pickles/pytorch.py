@@ -17,6 +17,7 @@ from rushlight.core.basis.dtype import DTYPES, DType
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
+from rushlight.core.io.weights.pickles.modules import ModuleParts, ModuleRecord, Names
 from rushlight.core.io.weights.pickles.unpickle import PLAIN, Maker, Unpickler
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
@@ -188,7 +189,8 @@ class SavedFile:
         return StorageRef(key, dtype, size, begin)
 
     def unpickler(self, data: bytes | memoryview) -> Unpickler:
-        return Unpickler(data, self.source.name, _NAMES, self.refuse, self.persistent)
+        names = Names(_NAMES)
+        return Unpickler(data, self.source.name, names, self.refuse, self.persistent)
 
     def read(self) -> SavedFile:
         self.zipped = bytes(self.source.read(0, 4)) == b"PK\3\4"
@@ -285,6 +287,8 @@ def copied(file: SavedFile, value: Any, leaf: Callable[[TensorRef], Any]) -> Any
             done = leaf(found)
         elif type(found) is dict:
             done = {key: copy(item, depth + 1) for key, item in found.items()}
+        elif type(found) is ModuleRecord:
+            done = ModuleParts({k: copy(item, depth + 1) for k, item in found.parts.items()})
         elif type(found) in (list, tuple):
             done = type(found)([copy(item, depth + 1) for item in found])
         elif type(found) in (set, frozenset):
@@ -301,8 +305,9 @@ def load_pytorch(source: Source, device: str = "cpu") -> Any:
     """What torch.save wrote: nested dicts, lists and tuples of tensors and plain values.
 
     On `cpu` a tensor is a view of the mapped file; tensors that shared a storage still do. An
-    OrderedDict is a dict, a parameter its tensor, a torch.Size a tuple, a torch.device its name.
-    Raises FormatError for code in the file, by its name, and for a file that is damaged.
+    OrderedDict is a dict, a parameter its tensor, a torch.Size a tuple, a torch.device its name, a
+    module of torch.nn or Ultralytics the dict of its parameters, buffers and modules. Raises
+    FormatError for code in the file, by its name, and for a file that is damaged.
     """
     file = SavedFile(source).read()
     memory: dict[tuple[str, DType], Tensor] = {}
@@ -346,7 +351,7 @@ def flat(value: Any, leaf: type = Tensor) -> Iterator[tuple[str, Any]]:
             )
         if type(found) in (list, tuple):
             found = dict(enumerate(found))
-        if type(found) is dict:
+        if isinstance(found, dict):
             for key, item in found.items():
                 yield from walk(item, f"{name}.{key}" if name else str(key))
 
@@ -373,6 +378,7 @@ def table_of(file: SavedFile) -> tuple[Table, set[str]]:
 
 # Where trainers keep the state dict in what they save.
 _WRAPPERS = "state_dict", "model_state_dict", "model", "module"
+_HOLDERS = "ema", "model"  # of whole modules
 
 
 def state_dict(found: Any, leaf: type = Tensor) -> dict[str, Any]:
@@ -381,7 +387,9 @@ def state_dict(found: Any, leaf: type = Tensor) -> dict[str, Any]:
     Raises FormatError if there is none.
     """
     while type(found) is dict and not any(type(item) is leaf for item in found.values()):
-        inner = next((found[key] for key in _WRAPPERS if type(found.get(key)) is dict), None)
+        held = next((found[key] for key in _HOLDERS if type(found.get(key)) is ModuleParts), None)
+        wrapped = (found[key] for key in _WRAPPERS if type(found.get(key)) is dict)
+        inner = next(wrapped, None) if held is None else held
         if inner is None:
             break
         found = inner

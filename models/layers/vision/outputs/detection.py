@@ -28,8 +28,15 @@ class Head(nn.Module):
 class Detector(ImageModel):
     """Pixels -> logits (batch, queries, classes + 1); the last class is none.
 
-    `detect` gives the boxes too: center, width and height as shares of the picture.
+    `detect` gives the boxes too: center, width and height as shares of the picture. independent:
+    there is no last class, and the scores of classes are sigmoids. overlap: of boxes of a class,
+    from which the worse one is left out; None where queries do not repeat each other. instances:
+    whether there are masks of objects.
     """
+
+    independent = False
+    overlap: float | None = None
+    instances = False
 
     def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (batch, queries, classes + 1), and boxes (batch, queries, 4) from 0 to 1."""

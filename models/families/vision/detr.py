@@ -1,0 +1,179 @@
+"""DETR (Carion et al., 2020): queries that each find an object in what a ResNet sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose, read_config
+from rushlight.models.families.vision import resnet
+from rushlight.models.image.described import KINDS
+from rushlight.models.layers.heads import labels_of
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.queries import Layer, QuerySpec, sine_places
+from rushlight.models.layers.vision.outputs.detection import Detector, Head
+from rushlight.models.layers.vision.resnet import ResNet, stages
+
+MODEL_TYPES = ("detr",)
+TASKS = ("object-detection",)
+ARCHITECTURES = ("DetrForObjectDetection",)
+_BACKBONE = "model.backbone.conv_encoder.model."
+_LEARNED = 50  # places of rows and of columns
+_STAGE = re.compile(r"encoder\.stages\.(\d)\.layers\.(\d{1,3})\.")
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    backbone_config: dict[str, Any] | None = None
+    backbone: str | None = None
+    use_timm_backbone: bool = True
+    use_pretrained_backbone: bool = True
+    backbone_kwargs: dict[str, Any] | None = None
+    num_channels: int = 3
+    num_queries: int = 100
+    encoder_layers: int = 6
+    encoder_ffn_dim: int = 2048
+    encoder_attention_heads: int = 8
+    decoder_layers: int = 6
+    decoder_ffn_dim: int = 2048
+    decoder_attention_heads: int = 8
+    num_hidden_layers: int = 6
+    max_position_embeddings: int = 1024
+    scale_embedding: bool = False
+    is_encoder_decoder: bool = True
+    activation_function: str = "relu"
+    d_model: int = 256
+    position_embedding_type: str = "sine"
+    dilation: bool = False
+    auxiliary_loss: bool = False
+    init_xavier_std: float = 1.0  # of training, as what follows
+    class_cost: float = 1
+    bbox_cost: float = 5
+    giou_cost: float = 2
+    mask_loss_coefficient: float = 1
+    dice_loss_coefficient: float = 1
+    bbox_loss_coefficient: float = 5
+    giou_loss_coefficient: float = 2
+    eos_coefficient: float = 0.1
+    model_type: str = "detr"
+
+
+class Detr(Detector):
+    """DETR in transformers' names."""
+
+    def __init__(self, c: Config, seen: resnet.Config, labels: tuple[str, ...]) -> None:
+        self.config, self.labels, self.processor = c, labels, KINDS["Detr"]
+        width = c.d_model
+        put(self, _BACKBONE[:-1], ResNet(seen, ()).get_submodule("resnet"))
+        put(self, "model.input_projection", nn.Conv2d(seen.hidden_sizes[-1], width, 1))
+        put(self, "model.query_position_embeddings", nn.Embedding(c.num_queries, width))
+        if c.position_embedding_type == "learned":
+            for name in ("row_embeddings", "column_embeddings"):
+                table = nn.Embedding(_LEARNED, width // 2)
+                put(self, f"model.backbone.position_embedding.{name}", table)
+        for part, layers, heads, inner in (
+            ("encoder", c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim),
+            ("decoder", c.decoder_layers, c.decoder_attention_heads, c.decoder_ffn_dim),
+        ):
+            spec = QuerySpec(width, heads, inner, c.activation_function,
+                             decoding=part == "decoder")  # fmt: skip
+            put(self, f"model.{part}.layers", nn.ModuleList([Layer(spec) for _ in range(layers)]))
+        put(self, "model.decoder.layernorm", nn.LayerNorm(width))
+        self.class_labels_classifier = nn.Linear(width, len(labels) + 1)
+        self.bbox_predictor = Head(width, 4)
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """(batch, queries, width) after the decoder's norm."""
+        base: Any = self.model
+        x = self.checked(pixels, self.config.num_channels)
+        x = base.input_projection(stages(base.backbone.conv_encoder.model, x)[-1])
+        places = self._places((x.shape[2], x.shape[3]), x)
+        x = x.flatten(2).transpose(1, 2)
+        for layer in base.encoder.layers:
+            x = layer(x, places)
+        asked = base.query_position_embeddings.weight.unsqueeze(0)
+        found = x.new_zeros(len(x), *asked.shape[1:])
+        for layer in base.decoder.layers:
+            found = layer(found, asked, x, places)
+            if self.config.auxiliary_loss:  # whose losses read each layer through the norm
+                found = base.decoder.layernorm(found)
+        normed: Tensor = base.decoder.layernorm(found)
+        return normed
+
+    def _places(self, grid: tuple[int, int], like: Tensor) -> Tensor:
+        width = self.config.d_model
+        if self.config.position_embedding_type == "sine":
+            return sine_places(grid, width, like)
+        if max(grid) > _LEARNED:
+            raise ValueError(f"detr: the picture has {grid} places; at most {_LEARNED} are learned")
+        table: Any = self.model.backbone.position_embedding
+        rows, columns = (arange(n, device=like.device) for n in grid)
+        wide = table.column_embeddings(columns).unsqueeze(0).expand(*grid, width // 2)
+        tall = table.row_embeddings(rows).unsqueeze(1).expand(*grid, width // 2)
+        return cat([wide, tall], -1).reshape(1, -1, width)
+
+    def detect(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.hidden(pixels)
+        return self.class_labels_classifier(found), self.bbox_predictor(found).sigmoid()
+
+
+@nn.layers_on("meta")
+def build(config: dict[str, Any], names: Collection[str]) -> Detr:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config, ARCHITECTURES)
+    choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
+    choose("position_embedding_type", c.position_embedding_type, ("sine", "learned"))
+    choose("dilation", c.dilation, (False,))
+    if c.d_model % 4 or not 1 <= c.num_queries <= 1 << 16:
+        raise FormatError(f"config.json: d_model {c.d_model} or num_queries {c.num_queries} is "
+                          "out of range; the width must be a multiple of 4")  # fmt: skip
+    told = c.backbone_config or {}
+    if told.get("model_type") == "resnet":
+        seen = read_config(resnet.Config, told | {"architectures": None})
+        last = (seen.out_features or [f"stage{len(seen.depths)}"])[-1]
+        choose("backbone_config.out_features", last, (f"stage{len(seen.depths)}",))
+    else:
+        seen = _by_names(told.get("backbone") or c.backbone or "resnet50", names)
+    return Detr(c, seen, labels_of(config))
+
+
+def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
+    """The ResNet of timm that a checkpoint's names show, with its published widths."""
+    if not re.fullmatch(r"resnet\d{2,3}", kind):
+        raise FormatError(f"config.json: backbone {kind!r} is not supported; supported: resnet50")
+    held = [n.removeprefix(_BACKBONE) for n in names if n.startswith(_BACKBONE)]
+    layers = {(int(m[1]), int(m[2])) for n in held if (m := _STAGE.match(n))}
+    deep = any(".layer.2.convolution." in n for n in held)
+    depths = [sum(stage == i for stage, _ in layers) for i in range(4)]
+    return resnet.Config(
+        embedding_size=64, hidden_sizes=[64 << i + 2 * deep for i in range(4)], depths=depths,
+        layer_type="bottleneck" if deep else "basic",
+    )  # fmt: skip
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of a backbone of timm, and of newer files, under transformers' names."""
+    found: dict[str, Tensor] = {}
+    seen: dict[str, Tensor] = {}
+    for name, t in tensors.items():
+        name = name.replace("model.position_embedding.", "model.backbone.position_embedding.")
+        name = re.sub(r"^model\.backbone\.model\.", _BACKBONE, name)
+        name = re.sub(r"\.(self_attn|encoder_attn)\.o_proj\.", r".\1.out_proj.", name)
+        name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)
+        if name.startswith(_BACKBONE):
+            seen[name[len(_BACKBONE) :]] = t
+        else:
+            found[name] = t
+    for name, t in resnet.adopt(seen).items():
+        found[_BACKBONE + name.removeprefix("resnet.")] = t
+    return found

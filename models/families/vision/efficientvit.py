@@ -1,0 +1,234 @@
+"""EfficientViT (Liu et al., 2023, of Microsoft Research Asia): cascaded attention in windows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.folding import pad
+from rushlight.core.nn.parameter import parameter
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import read_config
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
+from rushlight.models.layers.vision.convolutional.fused import squeezed
+from rushlight.models.layers.vision.model import ImageModel, numbered_classes
+
+MODEL_TYPES = ("efficientvit",)
+TASKS = ("image-classification", "image-feature-extraction")
+TIMM = ("efficientvit_m0", "efficientvit_m1", "efficientvit_m2", "efficientvit_m3",
+        "efficientvit_m4", "efficientvit_m5")  # fmt: skip
+_BLOCK = re.compile(r"stages\.(\d)\.blocks\.(\d{1,2})\.")
+
+
+@dataclass
+class Config:
+    """The keys of a config.json. stages: [width, key, depth, heads, window] of each."""
+
+    stages: list[Any]
+    kernels: list[int]
+    num_channels: int = 3
+    num_labels: int = 1000
+    model_type: str = "efficientvit"
+
+
+def _conv(
+    inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, act: str = ""
+) -> ConvNorm:
+    return ConvNorm(inputs, outputs, kernel, stride, groups=groups, act=act, names=CONV_BN)
+
+
+class _Mlp(nn.Module):
+    def __init__(self, width: int) -> None:
+        self.pw1, self.pw2 = _conv(width, 2 * width, act="relu"), _conv(2 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.pw2(self.pw1(x))
+        return made
+
+
+class _Added(nn.Module):
+    """x + m(x)."""
+
+    def __init__(self, m: nn.Module) -> None:
+        self.m = m
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = x + self.m(x)
+        return made
+
+
+class _Cascade(nn.Module):
+    """Heads in turn: each reads its channels and what the head before it made."""
+
+    def __init__(self, width: int, key: int, heads: int, window: int, kernels: list[int]) -> None:
+        if heads < 1 or width % heads or len(kernels) < heads:
+            raise FormatError(f"config.json: {width} channels do not fit {heads} heads")
+        self.key, self.value, self.window = key, width // heads, window
+        self.qkvs = nn.ModuleList([_conv(width // heads, 2 * key + self.value)
+                                   for _ in range(heads)])  # fmt: skip
+        self.dws = nn.ModuleList([_conv(key, key, kernels[i], groups=key) for i in range(heads)])
+        put(self, "proj.1", _conv(width, width))
+        self.attention_biases = parameter(heads, window * window)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, _, tall, wide = x.shape
+        bias, made = self._biases(x), []
+        last: Tensor | None = None
+        for i, part in enumerate(x.chunk(len(self.qkvs), 1)):
+            given = self.qkvs[i](part if last is None else last + part)
+            q, k, v = given.split([self.key, self.key, self.value], 1)
+            q, k, v = (one.flatten(2) for one in (self.dws[i](q), k, v))
+            scores = (q * self.key**-0.5).transpose(1, 2) @ k + bias[i]
+            last = (v @ scores.softmax(-1).transpose(1, 2)).reshape(batch, -1, tall, wide)
+            made.append(last)
+        found: Tensor = self.get_submodule("proj.1")(cat(made, 1).relu())
+        return found
+
+    def _biases(self, x: Tensor) -> Tensor:
+        """The biases (heads, places, places) of the distances within a window."""
+        n = self.window
+        place = arange(n, device=x.device)
+        apart = (place.unsqueeze(1) - place).abs()
+        index = apart.reshape(n, 1, n, 1) * n + apart.reshape(1, n, 1, n)
+        found: Tensor = self.attention_biases.index_select(1, index.reshape(-1))
+        return found.reshape(-1, n * n, n * n)
+
+
+class _Windows(nn.Module):
+    def __init__(self, attention: _Cascade) -> None:
+        self.attn = attention
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, (batch, width, tall, wide) = self.attn.window, x.shape
+        if (tall, wide) == (n, n):
+            found: Tensor = self.attn(x)
+            return found
+        below, right = -tall % n, -wide % n
+        x = pad(x, (0, right, 0, below)) if below or right else x
+        rows, columns = (tall + below) // n, (wide + right) // n
+        x = x.reshape(batch, width, rows, n, columns, n).permute(0, 2, 4, 1, 3, 5)
+        x = self.attn(x.reshape(-1, width, n, n))
+        x = x.reshape(batch, rows, columns, width, n, n).permute(0, 3, 1, 4, 2, 5)
+        return x.reshape(batch, width, tall + below, wide + right)[:, :, :tall, :wide]
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, attention: _Cascade) -> None:
+        self.dw0 = _Added(_conv(width, width, 3, groups=width))
+        self.ffn0 = _Added(_Mlp(width))
+        self.mixer = _Added(_Windows(attention))
+        self.dw1 = _Added(_conv(width, width, 3, groups=width))
+        self.ffn1 = _Added(_Mlp(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.ffn1(self.dw1(self.mixer(self.ffn0(self.dw0(x)))))
+        return made
+
+
+class _Merging(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        wide = 4 * inputs
+        self.conv1 = _conv(inputs, wide, act="relu")
+        self.conv2 = _conv(wide, wide, 3, 2, wide, act="relu")
+        put(self, "se.fc1", nn.Conv2d(wide, wide // 4, 1))
+        put(self, "se.fc2", nn.Conv2d(wide // 4, wide, 1))
+        self.conv3 = _conv(wide, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv2(self.conv1(x))
+        made: Tensor = self.conv3(squeezed(self.get_submodule("se"), x))
+        return made
+
+
+class EfficientViT(ImageModel):
+    """EfficientViT under timm's names."""
+
+    classifier_path = "head.linear"
+
+    @nn.layers_on("meta")
+    def __init__(self, c: Config) -> None:
+        self.config, self.labels = c, numbered_classes(c.num_labels, "num_labels")
+        before = first = c.stages[0][0]
+        widths = (c.num_channels, first // 8, first // 4, first // 2, first)
+        for i in range(4):
+            act = "relu" if i < 3 else ""
+            put(self, f"patch_embed.conv{i + 1}", _conv(widths[i], widths[i + 1], 3, 2, act=act))
+        for i, (width, key, depth, heads, window) in enumerate(c.stages):
+            if i:
+                put(self, f"stages.{i}.downsample.res1", _pair(before))
+                put(self, f"stages.{i}.downsample.patchmerge", _Merging(before, width))
+                put(self, f"stages.{i}.downsample.res2", _pair(width))
+            for j in range(depth):
+                attention = _Cascade(width, key, heads, window, c.kernels)
+                put(self, f"stages.{i}.blocks.{j}", _Block(width, attention))
+            before = width
+        if self.labels:
+            put(self, "head.bn", nn.BatchNorm1d(before))
+            put(self, "head.linear", nn.Linear(before, c.num_labels))
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        x: Tensor = self.checked(pixels, self.config.num_channels)
+        for conv in self.get_submodule("patch_embed").children():
+            x = conv(x)
+        for stage in self.get_submodule("stages").children():
+            if hasattr(stage, "downsample"):
+                for part in stage.downsample.children():
+                    x = part(x)
+            for block in stage.get_submodule("blocks").children():
+                x = block(x)
+        return x
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        if not self.labels:
+            return self.hidden(pixels)
+        head = self.get_submodule("head")
+        logits: Tensor = head.get_submodule("linear")(
+            head.get_submodule("bn")(self.encode_image(pixels))
+        )
+        return logits
+
+
+def _pair(width: int) -> nn.Sequential:
+    return nn.Sequential(_Added(_conv(width, width, 3, groups=width)), _Added(_Mlp(width)))
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> EfficientViT:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config | {"architectures": None})
+    whole = all(type(n) is int and 1 <= n <= 1 << 14 for stage in c.stages for n in stage)
+    if not c.stages or not whole or any(len(stage) != 5 for stage in c.stages):
+        raise FormatError(f"config.json: stages is {c.stages!r:.60}; each has five sizes")
+    return EfficientViT(c)
+
+
+def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json for timm's."""
+    blocks = {(int(m[1]), int(m[2])) for n in tensors if (m := _BLOCK.match(n))}
+    stages = []
+    try:
+        stem = tensors["patch_embed.conv1.conv.weight"].shape[1]
+        for i in range(1 + max((stage for stage, _ in blocks), default=-1)):
+            base = f"stages.{i}.blocks.0.mixer.m.attn"
+            rows, each = tensors[f"{base}.qkvs.0.conv.weight"].shape[:2]
+            heads, places = tensors[f"{base}.attention_biases"].shape
+            depth = sum(stage == i for stage, _ in blocks)
+            stages.append([each * heads, (rows - each) // 2, depth, heads, math.isqrt(places)])
+        kernels = [tensors[f"stages.0.blocks.0.mixer.m.attn.dws.{i}.conv.weight"].shape[-1]
+                   for i in range(stages[0][3])]  # fmt: skip
+    except (KeyError, ValueError, IndexError):
+        raise FormatError("the checkpoint is no EfficientViT of timm") from None
+    most = max(stage[3] for stage in stages)
+    head = tensors.get("head.linear.weight")
+    return {
+        "model_type": "efficientvit", "num_channels": stem, "stages": stages,
+        "kernels": kernels + [kernels[-1]] * (most - len(kernels)),
+        "num_labels": 0 if head is None else head.shape[0],
+    }  # fmt: skip

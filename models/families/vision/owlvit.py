@@ -1,0 +1,143 @@
+"""OWL-ViT (Minderer et al., 2022): objects that a text names, found by CLIP's patches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import read_config
+from rushlight.models.image.described import KINDS
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision import towers
+from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
+from rushlight.models.layers.vision.model import ImageModel
+from rushlight.models.layers.vision.vit import pair
+from rushlight.models.loading import find_tokenizer
+
+MODEL_TYPES = ("owlvit",)
+TASKS = ("zero-shot-object-detection",)
+ARCHITECTURES = ("OwlViTForObjectDetection",)
+_NEAR = 1e-4  # of the logarithms of places
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    text_config: Any = None
+    vision_config: Any = None
+    text_config_dict: Any = None
+    vision_config_dict: Any = None
+    projection_dim: int = 512
+    logit_scale_init_value: float = 2.6592
+    model_type: str = "owlvit"
+
+
+@dataclass
+class Text(towers.ClipText):
+    """The keys of text_config."""
+
+    max_position_embeddings: int = 16
+    model_type: str = "owlvit_text_model"
+
+
+@dataclass
+class Vision(towers.ClipVision):
+    """The keys of vision_config."""
+
+    image_size: Any = 768
+    model_type: str = "owlvit_vision_model"
+
+
+class OwlViT(ImageModel):
+    """OWL-ViT in transformers' names: every patch gives a box, and a score for each text.
+
+    `ground(pixels, texts)` gives both; `forward(ids, pixels)` the scores alone.
+    """
+
+    @nn.layers_on("meta")
+    def __init__(self, c: Config, image: ImageTower, text: TextTower) -> None:
+        self.config, self.image, self.text = c, image, text
+        self.image_size, self.biased = image.image, True
+        self.processor = replace(KINDS["OwlViT"], size=image.image)
+        self.owlvit = ClipModel(c, image, text)
+        width, out = image.layer.width, text.layer.width
+        self.layer_norm = nn.LayerNorm(width, image.layer.eps)
+        for name, n in (("dense0", out), ("logit_shift", 1), ("logit_scale", 1)):
+            put(self, f"class_head.{name}", nn.Linear(width, n))
+        for i, n in enumerate((width, width, 4)):
+            put(self, f"box_head.dense{i}", nn.Linear(width, n))
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read the tokenizer, and what the checkpoint asks of images."""
+        super().configure(files)
+        self.tokenizer = find_tokenizer(files)
+
+    def encode_text(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """(batch, features) of token ids (batch, length), not normalized."""
+        return self.owlvit.encode_text(ids, attention_mask)
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """What the heads read (batch, patches, width): patches times the class token, normed."""
+        x = self.owlvit.hidden(pixels)
+        x = self.owlvit.get_submodule("vision_model.post_layernorm")(x)
+        found: Tensor = self.layer_norm(x[:, 1:] * x[:, :1])
+        return found
+
+    def ground(self, pixels: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (batch, patches, texts) and boxes (batch, patches, 4) of pixels.
+
+        texts: vectors (texts, features). Boxes are center, width and height from 0 to 1.
+        """
+        x = self.hidden(pixels)
+        heads: Any = self.class_head
+        seen, asked = (_unit(t) for t in (heads.dense0(x), texts))
+        scale = heads.logit_scale(x)
+        scale = scale.clamp(min=0) + scale.clamp(max=0).exp()  # elu + 1
+        logits = (seen @ asked.T.to(seen.dtype) + heads.logit_shift(x)) * scale
+        box: Any = self.box_head
+        gelu = ACTIVATIONS["gelu"]
+        boxes = box.dense2(gelu(box.dense1(gelu(box.dense0(x)))))
+        return logits, (boxes + self._places(boxes)).sigmoid()
+
+    def _places(self, like: Tensor) -> Tensor:
+        """The logits of the boxes that patches begin with (patches, 4)."""
+        rows, columns = (n // p for n, p in zip(self.image.image, self.image.patch, strict=True))
+        tall, wide = ((arange(n, device=like.device).to(like.dtype) + 1) / n
+                      for n in (rows, columns))  # fmt: skip
+        x = wide.unsqueeze(0).expand(rows, columns).reshape(-1, 1)
+        y = tall.unsqueeze(1).expand(rows, columns).reshape(-1, 1)
+        at = cat([x, y, x * 0 + 1 / columns, y * 0 + 1 / rows], 1)
+        return (at + _NEAR).log() - (1 - at + _NEAR).log()
+
+    def forward(self, *given: Tensor) -> Tensor:
+        ids, pixels = given
+        return self.ground(pixels, self.encode_text(ids))[0]
+
+
+def _unit(x: Tensor) -> Tensor:
+    return x / (x.square().sum(-1, keepdim=True).sqrt() + 1e-6)
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> OwlViT:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config, ARCHITECTURES)
+    seen, said = towers.tower(config, "vision_config", Vision), towers.tower(
+        config, "text_config", Text
+    )  # fmt: skip
+    image = ImageTower(
+        layer_of(seen), seen.num_hidden_layers, pair(seen.image_size, "image_size"),
+        pair(seen.patch_size, "patch_size"), seen.num_channels, projection=c.projection_dim,
+        before="pre_layernorm",
+    )  # fmt: skip
+    text = TextTower(
+        layer_of(said), said.num_hidden_layers, said.vocab_size, said.max_position_embeddings,
+        projection=c.projection_dim,
+    )  # fmt: skip
+    return OwlViT(c, image, text)

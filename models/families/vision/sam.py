@@ -1,0 +1,253 @@
+"""Segment Anything (Kirillov et al., 2023): masks of what points and boxes point at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config import choose, read_config
+from rushlight.models.image.described import KINDS
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.vision.masks.decoder import (
+    MaskDecoder,
+    Places,
+    PromptEncoder,
+    grid_places,
+)
+from rushlight.models.layers.vision.masks.encoder import SamVision
+from rushlight.models.layers.vision.masks.tiny_vit import TinyViT, adopt_tiny
+from rushlight.models.layers.vision.model import ImageModel
+
+MODEL_TYPES = ("sam", "mobile_sam")
+TASKS = ("mask-generation",)
+# Of the authors' files, and of MobileSAM's (Zhang et al., 2023).
+TENSORS = ("image_encoder.blocks.0.norm1.weight", "image_encoder.patch_embed.seq.0.c.weight")
+_BLOCK = re.compile(r"image_encoder\.blocks\.(\d{1,3})\.(.+)")
+_FEED = re.compile(r"(mask_decoder\.(?:output_hypernetworks_mlps\.\d|iou_prediction_head))"
+                   r"\.layers\.(\d)\.(\w+)")  # fmt: skip
+_TOP = {
+    "image_encoder.patch_embed.proj": "vision_encoder.patch_embed.projection",
+    "image_encoder.neck.0": "vision_encoder.neck.conv1",
+    "image_encoder.neck.1": "vision_encoder.neck.layer_norm1",
+    "image_encoder.neck.2": "vision_encoder.neck.conv2",
+    "image_encoder.neck.3": "vision_encoder.neck.layer_norm2",
+    "prompt_encoder.mask_downscaling.0": "prompt_encoder.mask_embed.conv1",
+    "prompt_encoder.mask_downscaling.1": "prompt_encoder.mask_embed.layer_norm1",
+    "prompt_encoder.mask_downscaling.3": "prompt_encoder.mask_embed.conv2",
+    "prompt_encoder.mask_downscaling.4": "prompt_encoder.mask_embed.layer_norm2",
+    "prompt_encoder.mask_downscaling.6": "prompt_encoder.mask_embed.conv3",
+    "mask_decoder.output_upscaling.0": "mask_decoder.upscale_conv1",
+    "mask_decoder.output_upscaling.1": "mask_decoder.upscale_layer_norm",
+    "mask_decoder.output_upscaling.3": "mask_decoder.upscale_conv2",
+    "mask_decoder.transformer.norm_final_attn": "mask_decoder.transformer.layer_norm_final_attn",
+}  # fmt: skip
+_PLACES = "shared_image_embedding.positional_embedding"
+
+
+@dataclass
+class Vision:
+    """The keys of vision_config."""
+
+    hidden_size: int = 768
+    output_channels: int = 256
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    num_channels: int = 3
+    image_size: int = 1024
+    patch_size: int = 16
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-6
+    qkv_bias: bool = True
+    mlp_ratio: float = 4.0
+    use_abs_pos: bool = True
+    use_rel_pos: bool = True
+    window_size: int = 14
+    global_attn_indexes: list[int] = field(default_factory=lambda: [2, 5, 8, 11])
+    num_pos_feats: int = 128
+    mlp_dim: int | None = None
+    projection_dim: int = 512  # old files', without effect
+    scale: float | None = None  # before training
+    model_type: str = "sam_vision_model"
+
+
+@dataclass
+class Prompts:
+    """The keys of prompt_encoder_config."""
+
+    hidden_size: int = 256
+    image_size: int = 1024
+    patch_size: int = 16
+    mask_input_channels: int = 16
+    num_point_embeddings: int = 4
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-6
+    image_embedding_size: int | None = None
+    model_type: str = "sam_prompt_encoder"
+
+
+@dataclass
+class Masks:
+    """The keys of mask_decoder_config."""
+
+    hidden_size: int = 256
+    hidden_act: str = "relu"
+    mlp_dim: int = 2048
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 8
+    attention_downsample_rate: int = 2
+    num_multimask_outputs: int = 3
+    iou_head_depth: int = 3
+    iou_head_hidden_dim: int = 256
+    layer_norm_eps: float = 1e-6
+    model_type: str = "sam_mask_decoder"
+
+
+@dataclass
+class Config:
+    """The keys of config.json."""
+
+    vision_config: dict[str, Any] = field(default_factory=dict)
+    prompt_encoder_config: dict[str, Any] = field(default_factory=dict)
+    mask_decoder_config: dict[str, Any] = field(default_factory=dict)
+    tie_word_embeddings: bool = True  # of the places, which prompts and pictures share
+    model_type: str = "sam"
+
+
+class Sam(ImageModel):
+    """Segment Anything in transformers' names.
+
+    `encode_image(pixels)` makes the map of a picture once; `masks` answers prompts of it.
+    """
+
+    def __init__(self, c: Config, seen: Vision, asked: Prompts, made: Masks) -> None:
+        self.config, self.seen = c, seen
+        side = seen.image_size
+        self.image_size, self.grid = (side, side), side // seen.patch_size
+        self.processor = replace(KINDS["Sam"], longest=side, pad=(side, side))
+        self.shared_image_embedding = Places(seen.num_pos_feats)
+        tiny = c.model_type == "mobile_sam"
+        self.vision_encoder: nn.Module = TinyViT(seen) if tiny else SamVision(seen)
+        self.prompt_encoder, self.mask_decoder = PromptEncoder(asked), MaskDecoder(made)
+
+    def hidden(self, pixels: Tensor) -> Tensor:
+        """The map (batch, channels, side / patch, side / patch) of pixels."""
+        found: Tensor = self.vision_encoder(self.checked(pixels, self.seen.num_channels))
+        return found
+
+    def encode_image(self, pixels: Tensor) -> Tensor:
+        return self.hidden(pixels)
+
+    def masks(
+        self, seen: Tensor, points: Tensor | None = None, labels: Tensor | None = None,
+        boxes: Tensor | None = None, masks: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Mask logits (n, 1 + masks, side / 4, side / 4) and scores (n, 1 + masks) of n prompts.
+
+        seen (1, channels, height, width): a picture's map. points (n, m, 2): x and y in the pixels
+        that were encoded, with labels (n, m): 1 for the object, 0 for what is around it. boxes (n,
+        4): left, top, right, bottom. masks (n, 1, side / 4, side / 4): logits of an answer before.
+        The first mask is for prompts without doubt, as boxes and several points.
+        """
+        if points is None and boxes is None:
+            raise ValueError("sam: a prompt is missing; give points with labels, or boxes")
+        places, side, tokens = self.shared_image_embedding, self.seen.image_size, []
+        if points is not None:
+            if labels is None or labels.shape != points.shape[:-1]:
+                raise ValueError(f"sam: points {points.shape} need labels {points.shape[:-1]}")
+            at = (points.to(seen.dtype) + 0.5) / side
+            if boxes is None:  # as in training, where a point that is none takes the box's place
+                at = cat([at, at[:, :1] * 0], 1)
+                labels = cat([labels, labels[:, :1] * 0 - 1], 1)
+            tokens.append(self.prompt_encoder.points(places, at, labels))
+        if boxes is not None:
+            tokens.append(self.prompt_encoder.boxes(places, (boxes.to(seen.dtype) + 0.5) / side))
+        joined = cat(tokens, 1)
+        count = len(joined)
+        none = self.prompt_encoder.no_mask_embed.weight.reshape(1, -1, 1, 1)
+        seen = seen + (none if masks is None else self.prompt_encoder.masks(masks))
+        seen = seen.expand(count, -1, -1, -1)
+        at = grid_places(places, self.grid, seen).expand(count, -1, -1, -1)
+        found: tuple[Tensor, Tensor] = self.mask_decoder(seen, at, joined)
+        return found
+
+
+@nn.layers_on("meta")
+def build(config: dict[str, Any], names: Collection[str]) -> Sam:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config, ("SamModel",))
+    seen = read_config(Vision, {**c.vision_config, "architectures": None})
+    asked = read_config(Prompts, {**c.prompt_encoder_config, "architectures": None})
+    made = read_config(Masks, {**c.mask_decoder_config, "architectures": None})
+    for one in (seen, asked, made):
+        choose("hidden_act", one.hidden_act, tuple(ACTIVATIONS))
+    sides = seen.image_size, seen.patch_size
+    if not 1 <= seen.patch_size <= seen.image_size <= 1 << 14 or seen.window_size < 1 or not (
+        seen.output_channels == asked.hidden_size == made.hidden_size == 2 * seen.num_pos_feats
+    ) or made.attention_downsample_rate < 1:  # fmt: skip
+        raise FormatError(
+            f"config.json: the sizes {sides} or widths {seen.output_channels}, "
+            f"{asked.hidden_size}, {made.hidden_size}, {2 * seen.num_pos_feats} do not agree"
+        )
+    return Sam(c, seen, asked, made)
+
+
+def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of the authors' files under transformers' names."""
+    found: dict[str, Tensor] = {}
+    tiny = TENSORS[1] in tensors
+    for name, t in tensors.items():
+        module, _, kind = name.rpartition(".")
+        if name == "prompt_encoder.shared_embedding.positional_embedding":
+            continue  # the image's, once more
+        if name.endswith("positional_encoding_gaussian_matrix"):
+            found[_PLACES] = t
+        elif module in _TOP:
+            found[f"{_TOP[module]}.{kind}"] = t
+        elif match := _BLOCK.fullmatch(name):
+            rest = re.sub(r"^norm(\d)\.", r"layer_norm\1.", match[2])
+            found[f"vision_encoder.layers.{match[1]}.{rest}"] = t
+        elif match := _FEED.fullmatch(name) if TENSORS[0] in tensors or tiny else None:
+            last = max(int(m[2]) for n in tensors if (m := _FEED.fullmatch(n)) and m[1] == match[1])
+            number = int(match[2])
+            part = {0: "proj_in", last: "proj_out"}.get(number, f"layers.{number - 1}")
+            found[f"{match[1]}.{part}.{match[3]}"] = t
+        elif tiny and name.startswith("image_encoder."):
+            found |= adopt_tiny(name, t)
+        else:
+            name = re.sub(r"\.norm(\d)\.", r".layer_norm\1.", name)
+            name = name.replace("prompt_encoder.point_embeddings.", "prompt_encoder.point_embed.")
+            found[name.replace("image_encoder.pos_embed", "vision_encoder.pos_embed")] = t
+    return found
+
+
+def config_of(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The config.json of a checkpoint of the authors, or of MobileSAM."""
+    if TENSORS[1] in tensors:
+        return {"model_type": "mobile_sam", "architectures": ["SamModel"]}
+    blocks = {int(m[1]) for n in tensors if (m := _BLOCK.fullmatch(n))}
+    base = "image_encoder."
+    try:
+        patch = tensors[f"{base}patch_embed.proj.weight"].shape
+        side = tensors[f"{base}pos_embed"].shape[1]
+        rows = [tensors[f"{base}blocks.{i}.attn.rel_pos_h"].shape for i in range(len(blocks))]
+        inner = tensors[f"{base}blocks.0.mlp.lin1.weight"].shape[0]
+        width, channels, tall, _ = patch
+        whole = [i for i, shape in enumerate(rows) if shape[0] == 2 * side - 1]
+        windows = [(shape[0] + 1) // 2 for i, shape in enumerate(rows) if i not in whole]
+    except (KeyError, IndexError, ValueError):
+        raise FormatError("the checkpoint is no Segment Anything of its authors") from None
+    vision = {
+        "hidden_size": width, "num_channels": channels, "patch_size": tall, "mlp_dim": inner,
+        "image_size": side * tall, "num_hidden_layers": len(blocks),
+        "num_attention_heads": width // rows[0][1], "global_attn_indexes": whole,
+        "window_size": windows[0] if windows else 14,
+    }  # fmt: skip
+    prompts = {"image_size": side * tall, "patch_size": tall, "image_embedding_size": side}
+    return {"model_type": "sam", "architectures": ["SamModel"], "vision_config": vision,
+            "prompt_encoder_config": prompts}  # fmt: skip

@@ -1,0 +1,107 @@
+"""RT-DETR's encoder (Zhao et al., 2023): attention in the smallest picture, and a pyramid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight.core import nn
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.ops.creation import arange
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.queries import Layer, QuerySpec
+from rushlight.models.layers.vision.conv import ConvNorm, activation
+
+_NAMES = ("conv", "norm")
+_BLOCKS = 3
+
+
+class _Joint(nn.Module):
+    """Two pictures joined: convolutions beside a shortcut, three of them twice."""
+
+    def __init__(self, c: Any) -> None:
+        width = c.encoder_hidden_dim
+        inner, act, eps = int(width * c.hidden_expansion), c.activation_function, c.batch_norm_eps
+
+        def conv(inputs: int, outputs: int, kernel: int, act: str) -> ConvNorm:
+            return ConvNorm(inputs, outputs, kernel, act=act, eps=eps, names=_NAMES)
+
+        self.conv1, self.conv2 = conv(2 * width, inner, 1, act), conv(2 * width, inner, 1, act)
+        for i in range(_BLOCKS):
+            put(self, f"bottlenecks.{i}.conv1", conv(inner, inner, 3, ""))
+            put(self, f"bottlenecks.{i}.conv2", conv(inner, inner, 1, ""))
+        self.conv3 = conv(inner, width, 1, act) if inner != width else nn.Identity()
+        self.act = activation(act)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv1(x)
+        for block in self.get_submodule("bottlenecks").children():
+            y = self.act(block.get_submodule("conv1")(y) + block.get_submodule("conv2")(y))
+        found: Tensor = self.conv3(y + self.conv2(x))
+        return found
+
+
+class HybridEncoder(nn.Module):
+    """Pictures of `count` sizes, the largest first, joined downwards and upwards.
+
+    c: RT-DETR's configuration.
+    """
+
+    def __init__(self, c: Any, count: int) -> None:
+        self.config, wide = c, c.encoder_hidden_dim
+        for i in range(len(c.encode_proj_layers)):
+            spec = QuerySpec(wide, c.encoder_attention_heads, c.encoder_ffn_dim,
+                             c.encoder_activation_function, c.layer_norm_eps,
+                             before=c.normalize_before)  # fmt: skip
+            layers = [Layer(spec) for _ in range(c.encoder_layers)]
+            put(self, f"encoder.{i}.layers", nn.ModuleList(layers))
+        for name, blocks, kernel, stride in (
+            ("lateral_convs", "fpn_blocks", 1, 1), ("downsample_convs", "pan_blocks", 3, 2)
+        ):  # fmt: skip
+            for i in range(count - 1):
+                put(self, f"{name}.{i}", ConvNorm(
+                    wide, wide, kernel, stride, act=c.activation_function, eps=c.batch_norm_eps,
+                    names=_NAMES,
+                ))  # fmt: skip
+                put(self, f"{blocks}.{i}", _Joint(c))
+
+    def forward(self, maps: list[Tensor]) -> list[Tensor]:
+        """maps: (batch, channels, height, width), each half as large as the one before."""
+        maps = list(maps)
+        for i, at in enumerate(self.config.encode_proj_layers):
+            x = maps[at]
+            grid, places = (x.shape[2], x.shape[3]), None
+            if self.config.eval_size is None:
+                theta = self.config.positional_encoding_temperature
+                places = _places(grid, x.shape[1], theta, x)
+            flat = x.flatten(2).transpose(1, 2)
+            for layer in self.get_submodule(f"encoder.{i}.layers").children():
+                flat = layer(flat, places)
+            maps[at] = flat.transpose(1, 2).reshape(x.shape)
+        small = [maps[-1]]
+        for i in range(len(maps) - 1):
+            small[-1] = self.get_submodule(f"lateral_convs.{i}")(small[-1])
+            large = interpolate(small[-1], scale_factor=2.0, mode="nearest")
+            both = cat([large, maps[len(maps) - 2 - i]], 1)
+            small.append(self.get_submodule(f"fpn_blocks.{i}")(both))
+        small.reverse()
+        found = [small[0]]
+        for i in range(len(maps) - 1):
+            down = self.get_submodule(f"downsample_convs.{i}")(found[-1])
+            both = cat([down, small[i + 1]], 1)
+            found.append(self.get_submodule(f"pan_blocks.{i}")(both))
+        return found
+
+
+def _places(grid: tuple[int, int], width: int, theta: float, like: Tensor) -> Tensor:
+    """Sines and cosines of the rows, then of the columns (1, places, width)."""
+    quarter = width // 4
+    bands = (arange(quarter, device=like.device).float() * (-math.log(theta) / quarter)).exp()
+    parts = []
+    for i, n in enumerate(grid):
+        angles = arange(n, device=like.device).float().unsqueeze(1) * bands
+        angles = angles.unsqueeze(1 - i).expand(*grid, quarter)
+        parts += [angles.sin(), angles.cos()]
+    return cat(parts, -1).reshape(1, grid[0] * grid[1], 4 * quarter).to(like.dtype)

@@ -1,0 +1,1 @@
+"""Parts of Segment Anything: its encoders of images and prompts, and the decoder of masks."""

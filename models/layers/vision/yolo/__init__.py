@@ -1,0 +1,1 @@
+"""YOLO's blocks and heads, in Ultralytics' names."""

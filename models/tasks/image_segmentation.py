@@ -1,0 +1,110 @@
+"""The task image-segmentation: which pixels of an image show what."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.tensor.autograd import no_grad
+from rushlight.models.image.files import Pixels, load_all
+from rushlight.models.tasks.object_detection import chosen, in_image, named_box, scored
+from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
+
+
+def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
+    """{"label", "score", "mask"} of each class that an image shows, the largest first; a list for a
+    single image.
+
+    mask: (height, width) uint8 in the image's own pixels: 255 where the class is likelier than the
+    others, else 0. score: its mean probability there. Of a model that finds objects those of each
+    object, with its "box", the likeliest first.
+    """
+    pixels, found = load_all(images), []
+    if getattr(model, "instances", False):
+        for image in pixels:
+            found.append((yield from _objects(model, image, options)))
+            yield Progress("segment", len(found), len(pixels))
+        return found if isinstance(images, list | tuple) else found[0]
+    for image in pixels:
+        size = image.shape[:2]
+        with no_grad():
+            given = model.processor([image], model.device).to(model.dtype)
+            logits = interpolate(model(given).float(), size=size, mode="bilinear")[0]
+            best, which = logits.softmax(0).max(0)
+        classes = np.asarray((yield which.readback())).astype(np.int64)
+        shares = np.asarray((yield best.readback()), np.float64)
+        found.append(_classes(classes, shares, model.labels, options))
+        yield Progress("segment", len(found), len(pixels))
+    return found if isinstance(images, list | tuple) else found[0]
+
+
+def _objects(
+    model: Any, image: Pixels, options: Mapping[str, Any]
+) -> Generator[Any, Any, list[dict[str, Any]]]:
+    """The objects of an image with their masks, cut by their boxes."""
+    with no_grad():
+        given = model.processor([image], model.device).to(model.dtype)
+        logits, boxes, weights, prototypes = model.seen(given)
+        both = scored(logits[0].float().sigmoid(), boxes[0])
+    values = np.asarray((yield both.readback()))
+    kept = {"threshold": options["threshold"], "top_k": None, "overlap": model.overlap}
+    rows, likely, best, corners = chosen(values, kept, True)
+    place, size = model.processor.place(*image.shape[:2]), image.shape[:2]
+    inside, found = in_image(corners, image.shape, place), []
+    tall, wide = given.shape[2:]
+    left, top = round(place[0] * wide), round(place[1] * tall)
+    right, below = left + round(place[2] * wide), top + round(place[3] * tall)
+    for i in rows:
+        with no_grad():
+            mask = (weights[0, i] @ prototypes[0].flatten(1)).reshape(1, 1, *prototypes.shape[2:])
+            large = interpolate(mask.float(), size=(tall, wide), mode="bilinear")
+            large = interpolate(large[:, :, top:below, left:right], size=size, mode="bilinear")
+        shown = np.asarray((yield large[0, 0].readback())) > 0
+        x1, y1, x2, y2 = inside[i]
+        across, down = np.arange(size[1]) + 0.5, np.arange(size[0]) + 0.5
+        within = ((down > y1) & (down < y2))[:, None] & ((across > x1) & (across < x2))
+        area = int((shown & within).sum())
+        if area >= max(1, round(options["least"] * shown.size)):
+            found.append({"label": model.labels[best[i]], "score": float(likely[i]),
+                          "box": named_box(inside[i]),
+                          "mask": np.where(shown & within, 255, 0).astype(np.uint8)})  # fmt: skip
+    return found
+
+
+def _classes(
+    which: Any, shares: Any, labels: tuple[str, ...], options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    counts = np.bincount(which.ravel(), minlength=len(labels))
+    totals = np.bincount(which.ravel(), weights=shares.ravel(), minlength=len(labels))
+    order = np.argsort(-counts, kind="stable").tolist()
+    least = max(1, round(options["least"] * which.size))
+    kept = [i for i in order if counts[i] >= least]
+    return [
+        {"label": labels[i], "score": float(totals[i] / counts[i]),
+         "mask": np.where(which == i, 255, 0).astype(np.uint8)} for i in kept
+    ]  # fmt: skip
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    for name in ("least", "threshold"):
+        if not 0 <= options[name] <= 1:
+            raise ValueError(
+                f"image-segmentation: {name} is {options[name]}; it must be a share from 0 to 1"
+            )
+
+
+TASK = Task(
+    name="image-segmentation",
+    summary="Say which pixels of an image show what.",
+    input=Input("images", "images", "The images."),
+    output="value",
+    run=run,
+    options=(
+        Option("least", "float", 0.0, "The share of the image that a class must fill to be told."),
+        Option("threshold", "float", 0.5, "The score from which an object is told."),
+    ),
+    refuse=_refuse,
+)  # fmt: skip
