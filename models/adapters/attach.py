@@ -1,0 +1,390 @@
+"""Adapters on a model: adding, switching, merging and removing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from rushlight.core import nn
+from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import nearest
+from rushlight.core.jit import capture
+from rushlight.core.nn.hooks import remove_hook
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.quantizing import quantized
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.adapters import lora, others
+from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
+from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter, plain
+from rushlight.models.adapters.matching import LINEAR, saved_modules, targets
+
+M = TypeVar("M", bound=nn.Module)
+# The kinds of layers that each kind of adapter takes, and what it is there.
+KINDS: dict[type[AdapterConfig], Mapping[tuple[type, ...], Callable[..., Adapter]]] = {
+    LoraConfig: lora.KINDS,
+    LoHaConfig: {(nn.Linear, *CONVOLUTIONS): others.LoHa},
+    IA3Config: {(*LINEAR, *CONVOLUTIONS): others.IA3},
+}
+
+
+class Attached(nn.Module):
+    """The adapters of one layer, by name: its child `attached`.
+
+    active: the names of those that compute. own: the layer's weight and bias while adapters are
+    merged into them.
+    """
+
+    def __init__(self) -> None:
+        self.active: tuple[str, ...] = ()
+        self.own: tuple[tuple[Tensor, Tensor | None], ...] = ()
+        self.hooks: tuple[tuple[str, int], ...] = ()
+
+    def named(self) -> dict[str, Any]:
+        """The adapters by name."""
+        return dict(self._own_modules())
+
+    def working(self) -> list[Any]:
+        """The adapters that compute."""
+        found = vars(self)
+        return [] if self.own else [found[name] for name in self.active if name in found]
+
+
+def _before(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The hook in front of an adapted layer."""
+    x, *rest = args if args else (kwargs["input"],)
+    for one in layer.attached.working():
+        x = one.before(layer, x)
+    return (x, *rest), {} if not args else kwargs
+
+
+def _after(layer: Any, args: tuple[Any, ...], out: Tensor) -> Tensor:
+    """The hook behind an adapted layer."""
+    for one in layer.attached.working():
+        out = one.after(layer, args[0], out)
+    return out
+
+
+@dataclass
+class Added:
+    """An adapter of a model: its configuration, and the paths of the layers that it is on.
+
+    saved: its own copies of modules, by path. trainable: whether its parameters take gradients
+    while it is active.
+    """
+
+    config: AdapterConfig
+    paths: list[str]
+    saved: dict[str, nn.Module]
+    trainable: bool
+
+
+@dataclass
+class Record:
+    """All adapters of a model, those that are active, and the modules whose place copies took."""
+
+    added: dict[str, Added] = field(default_factory=dict)
+    active: tuple[str, ...] = ()
+    originals: dict[str, nn.Module] = field(default_factory=dict)
+    merged: tuple[str, ...] = ()
+
+
+def record_of(model: nn.Module) -> Record:
+    """The record of a model's adapters; it has one from its first adapter on."""
+    found: Record = vars(model).get("_adapters") or Record()
+    return found
+
+
+def add_adapter(
+    model: M, config: AdapterConfig, name: str = "default", *, trainable: bool = True
+) -> M:
+    """Put new adapters on the layers that `config` means, and make them the active ones.
+
+    All other parameters of the model stop taking gradients, but for the biases and modules that
+    `config` says are trained. A layer's weight may be of any storage dtype; it stays as it is.
+    Returns the model. ValueError for a name in use, a configuration that means no module, and a
+    layer that the kind of adapter does not take.
+    """
+    return attach(model, config, name, targets(model, config), trainable)
+
+
+def attach(
+    model: M, config: AdapterConfig, name: str, paths: Sequence[str], trainable: bool,
+    *, bare: bool = False,
+) -> M:  # fmt: skip
+    """`add_adapter` on the layers at `paths`; bare: the parameters are on meta, for a file's."""
+    record = record_of(model)
+    if not name or "." in name or name in record.added or hasattr(Attached, name):
+        raise ValueError(f"an adapter cannot be called {name!r}; in use: {list(record.added)}")
+    _check_unmerged(record, "add an adapter")
+    layers = {path: model.get_submodule(path) for path in paths}
+    made = {path: _made(layer, config, path, bare) for path, layer in layers.items()}
+    saved = {}
+    for path in saved_modules(model, config.modules_to_save):
+        original = record.originals.get(path) or model.get_submodule(path)
+        if hasattr(original, "attached"):
+            raise ValueError(f"modules_to_save: {path!r} has adapters of its own")
+        saved[path] = _copied(original, bare)
+    object.__setattr__(model, "_adapters", record)
+    if not record.added:
+        model.requires_grad_(False)
+    for path, layer in layers.items():
+        made[path].train(layer.training)
+        _attached(layer).register_module(name, made[path])
+    record.added[name] = Added(config, list(paths), saved, trainable)
+    set_adapter(model, name)
+    return model
+
+
+def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
+    kinds = KINDS[type(config)]
+    make = next((kind for types, kind in kinds.items() if isinstance(layer, types)), None)
+    if make is None or getattr(layer, "transposed", False) is True:
+        known = ", ".join(one.__name__ for types in kinds for one in types)
+        raise ValueError(
+            f"{type(config).__name__}: {path!r} is a {type(layer).__name__}, which is not "
+            f"supported; supported: {known}; leave it out with exclude_modules"
+        )
+    with nn.layers_on("meta" if bare else layer.weight.device):
+        one: Any = make(layer, config, path)
+    if not bare:
+        one.start(layer)
+    return one
+
+
+def _copied(module: nn.Module, bare: bool) -> nn.Module:
+    if any(p.dtype.kind == "q" for p in module.parameters()) and not bare:
+        raise ValueError(
+            f"modules_to_save: a {type(module).__name__} has quantized weights, which are not "
+            "trained; leave it out, or load the model with other weights"
+        )
+    return deepcopy(module)
+
+
+def _attached(layer: Any) -> Attached:
+    """The layer's adapters; the hooks that call them are set with the first one."""
+    if not isinstance(getattr(layer, "attached", None), Attached):
+        found = layer.attached = Attached()
+        found.hooks = (
+            ("pre", layer.register_forward_pre_hook(_before, with_kwargs=True).id),
+            ("post", layer.register_forward_hook(_after).id),
+        )
+    one: Attached = layer.attached
+    return one
+
+
+def adapters(model: nn.Module) -> dict[str, AdapterConfig]:
+    """The configurations of a model's adapters by name."""
+    return {name: one.config for name, one in record_of(model).added.items()}
+
+
+def active_adapters(model: nn.Module) -> tuple[str, ...]:
+    """The names of the adapters that compute."""
+    return record_of(model).active
+
+
+def set_adapter(model: nn.Module, names: str | Sequence[str]) -> None:
+    """Let the adapters with these names compute, one after another, and no others.
+
+    Of all adapters only these take gradients. KeyError for a name that there is not; RuntimeError
+    while adapters are merged.
+    """
+    record = record_of(model)
+    wanted = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    for name in wanted:
+        _find(record, name)
+    _check_unmerged(record, "switch adapters")
+    _switch(model, record, wanted)
+    _choose_trained(model, record)
+
+
+@contextmanager
+def disable_adapter(model: nn.Module) -> Iterator[None]:
+    """The model computes as without adapters within this context."""
+    record = record_of(model)
+    _check_unmerged(record, "disable adapters")
+    before = record.active
+    _switch(model, record, ())
+    try:
+        yield
+    finally:
+        _switch(model, record, before)
+
+
+def _switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
+    before, record.active = record.active, names
+    for path in {path for one in record.added.values() for path in one.paths}:
+        layer: Any = _module_at(model, record, path)
+        layer.attached.active = names
+    capture.state_changed((id(record), before), (id(record), names))
+    wanted = {path: m for name in names for path, m in record.added[name].saved.items()}
+    for path in [*record.originals, *(p for p in wanted if p not in record.originals)]:
+        there = model.get_submodule(path)
+        original = record.originals.setdefault(path, there)
+        put = wanted.get(path, original)
+        if put is not there:
+            put.train(there.training)
+            put.to(device=next(iter(there.parameters())).device)
+            model.set_submodule(path, put)
+        if put is original:
+            del record.originals[path]
+
+
+def _module_at(model: nn.Module, record: Record, path: str) -> nn.Module:
+    return model.get_submodule(path)
+
+
+def _choose_trained(model: nn.Module, record: Record) -> None:
+    """The parameters of active adapters take gradients, and what their configurations name."""
+    biases = dict.fromkeys(p for n, p in model.named_parameters() if n.endswith("bias"))
+    owned = {id(p) for one in adapted(model, record) for p in one.attached.parameters()}
+    for p in biases:
+        if id(p) not in owned:
+            p.requires_grad_(False)
+    for name, added in record.added.items():
+        on = name in record.active and added.trainable
+        layers: list[Any] = [model.get_submodule(path) for path in added.paths]
+        for layer in layers:
+            layer.attached.named()[name].requires_grad_(on)
+        for module in added.saved.values():
+            for p in module.parameters():
+                p.requires_grad_(on and p.dtype.is_floating_point)
+        wanted = getattr(added.config, "bias", "none") if on else "none"
+        if wanted == "all":
+            trained = [p for p in biases if id(p) not in owned]
+        else:
+            trained = [layer.bias for layer in layers if wanted == "lora_only"
+                       and getattr(layer, "bias", None) is not None]  # fmt: skip
+        for p in trained:
+            p.requires_grad_(p.dtype.is_floating_point)
+
+
+def adapted(model: nn.Module, record: Record) -> list[Any]:
+    """The layers that have adapters."""
+    paths = dict.fromkeys(path for one in record.added.values() for path in one.paths)
+    return [model.get_submodule(path) for path in paths]
+
+
+def delete_adapter(model: nn.Module, name: str) -> None:
+    """Remove an adapter; those that remain are as they were. KeyError for a name there is not."""
+    record = record_of(model)
+    added = _find(record, name)
+    _check_unmerged(record, "delete an adapter")
+    _switch(model, record, tuple(one for one in record.active if one != name))
+    for path in added.paths:
+        layer: Any = model.get_submodule(path)
+        delattr(layer.attached, name)
+        if not layer.attached.named():
+            for kind, number in layer.attached.hooks:
+                remove_hook(layer, kind, number)
+            del layer.attached
+    del record.added[name]
+    _choose_trained(model, record)
+
+
+def merge_adapter(
+    model: nn.Module, names: str | Sequence[str] | None = None, *, dtype: DType | str | None = None
+) -> None:
+    """Add adapters to the weights, by default the active ones: layers then compute without them.
+
+    dtype: that of the merged weights, quantized ones on cpu included; default: that of the
+    weights. `unmerge_adapter` restores the weights to the bit: they are kept. ValueError for
+    quantized weights without a dtype, for a table that is the head's weight too, and for a
+    convolution in groups; nothing is changed then. RuntimeError where adapters are merged already.
+    """
+    record = record_of(model)
+    _check_unmerged(record, "merge adapters")
+    given = (names,) if isinstance(names, str) else names
+    wanted = record.active if given is None else tuple(given)
+    uses: dict[int, int] = {}
+    for slot in model._slots().values():
+        uses[id(slot)] = uses.get(id(slot), 0) + 1
+    found: list[tuple[Any, Tensor, Tensor | None]] = []
+    paths = {path for name in wanted for path in _find(record, name).paths}
+    with autograd.no_grad():
+        for path in sorted(paths):
+            layer: Any = model.get_submodule(path)
+            weight, bias = plain(layer.weight), getattr(layer, "bias", None)
+            tied = isinstance(layer, nn.Embedding) and _is_tied(model)
+            if tied or uses[id(layer.weight)] > 1:
+                raise ValueError(
+                    f"merge_adapter: {path}.weight is another layer's weight too, which the "
+                    "adapter must not change; leave the adapter unmerged"
+                )
+            bias = None if bias is None else plain(bias)
+            for name in wanted:
+                if name in (every := layer.attached.named()):
+                    weight, bias = every[name].merged(layer, weight, bias)
+            found.append((layer, _stored(path, weight, layer.weight, dtype), bias))
+        _switch(model, record, tuple(dict.fromkeys((*record.active, *wanted))))
+        for layer, weight, bias in found:
+            own = layer.weight, layer.bias if getattr(layer, "bias", None) is not None else None
+            layer.attached.own = tuple((t, t.detach()) for t in own if t is not None)
+            layer.weight.set_(weight)
+            if bias is not None and own[1] is not None:
+                layer.bias.set_(bias.to(own[1].dtype))
+    record.merged = wanted
+    capture.child_replaced()
+
+
+def _is_tied(model: Any) -> bool:
+    return bool(getattr(getattr(model, "spec", None), "tied", False))
+
+
+def _stored(path: str, value: Tensor, old: Tensor, dtype: DType | str | None) -> Tensor:
+    if dtype is None and old.dtype.kind == "q":
+        raise ValueError(
+            f"merge_adapter: {path}.weight is {old.dtype.name}, which a sum would round again; say "
+            'in which dtype merged weights are stored, such as dtype="float16"'
+        )
+    wanted = old.dtype if dtype is None else as_dtype(dtype)
+    if wanted.kind != "q":
+        return value.to(wanted)
+    return quantized(value.contiguous().cpu(), wanted).to(device=old.device)
+
+
+def unmerge_adapter(model: nn.Module) -> None:
+    """Give the layers the weights back that they had before `merge_adapter`."""
+    record = record_of(model)
+    if not record.merged:
+        return
+    for layer in adapted(model, record):
+        for parameter, kept in layer.attached.own:
+            parameter.set_(kept.to(device=parameter.device))
+        layer.attached.own = ()
+    record.merged = ()
+    capture.child_replaced()
+    set_adapter(model, record.active)
+
+
+def merge_and_unload(model: M, *, dtype: DType | str | None = None) -> M:
+    """Merge the active adapters, drop all, and return the model as an ordinary one.
+
+    See `merge_adapter`. Copies of modules of the active adapters stay in their places.
+    """
+    record = record_of(model)
+    if not record.merged:
+        merge_adapter(model, dtype=dtype)
+    for layer in adapted(model, record):
+        for kind, number in layer.attached.hooks:
+            remove_hook(layer, kind, number)
+        del layer.attached
+    object.__delattr__(model, "_adapters")
+    return model
+
+
+def _find(record: Record, name: str) -> Added:
+    if name not in record.added:
+        near = ", ".join(nearest(name, list(record.added), 3) or record.added) or "none"
+        raise KeyError(f"there is no adapter {name!r}; there are: {near}")
+    return record.added[name]
+
+
+def _check_unmerged(record: Record, what: str) -> None:
+    if record.merged:
+        raise RuntimeError(
+            f"{', '.join(map(repr, record.merged))} is merged; call unmerge_adapter(model) before "
+            f"you {what}"
+        )
