@@ -1,4 +1,4 @@
-"""Adapters on a model: adding, switching, merging and removing them."""
+"""Adapters on a model: adding, switching and removing them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rushlight.core import nn
-from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core import nn, ops
+from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import nearest
 from rushlight.core.jit import capture
 from rushlight.core.nn.hooks import remove_hook
-from rushlight.core.tensor import autograd
-from rushlight.core.tensor.quantizing import quantized
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters import lora, others
 from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
-from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter, plain
+from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
 from rushlight.models.adapters.matching import LINEAR, saved_modules, targets
 
 M = TypeVar("M", bound=nn.Module)
@@ -37,10 +35,9 @@ class Attached(nn.Module):
     merged into them.
     """
 
-    def __init__(self) -> None:
-        self.active: tuple[str, ...] = ()
-        self.own: tuple[tuple[Tensor, Tensor | None], ...] = ()
-        self.hooks: tuple[tuple[str, int], ...] = ()
+    active: tuple[str, ...] = ()
+    own: tuple[tuple[Tensor, Tensor], ...] = ()
+    hooks: tuple[tuple[str, int], ...] = ()
 
     def named(self) -> dict[str, Any]:
         """The adapters by name."""
@@ -107,33 +104,43 @@ def add_adapter(
     Returns the model. ValueError for a name in use, a configuration that means no module, and a
     layer that the kind of adapter does not take.
     """
-    return attach(model, config, name, targets(model, config), trainable)
+    paths = {path: path for path in targets(model, config)}
+    return attach(model, config, name, paths, trainable=trainable)
 
 
 def attach(
-    model: M, config: AdapterConfig, name: str, paths: Sequence[str], trainable: bool,
-    *, bare: bool = False,
-) -> M:  # fmt: skip
-    """`add_adapter` on the layers at `paths`; bare: the parameters are on meta, for a file's."""
+    model: M,
+    config: AdapterConfig,
+    name: str,
+    paths: Mapping[str, str],
+    saved: Sequence[str] | None = None,
+    *,
+    trainable: bool,
+    bare: bool = False,
+) -> M:
+    """`add_adapter` on the layers at `paths`, each with its path as the configuration has it.
+
+    saved: the paths of the modules that are saved as a whole, which the configuration else tells.
+    bare: the parameters are on meta, for those of a file.
+    """
     record = record_of(model)
     if not name or "." in name or name in record.added or hasattr(Attached, name):
         raise ValueError(f"an adapter cannot be called {name!r}; in use: {list(record.added)}")
-    _check_unmerged(record, "add an adapter")
+    check_unmerged(record, "add an adapter")
     layers = {path: model.get_submodule(path) for path in paths}
-    made = {path: _made(layer, config, path, bare) for path, layer in layers.items()}
-    saved = {}
-    for path in saved_modules(model, config.modules_to_save):
-        original = record.originals.get(path) or model.get_submodule(path)
-        if hasattr(original, "attached"):
-            raise ValueError(f"modules_to_save: {path!r} has adapters of its own")
-        saved[path] = _copied(original, bare)
+    made = {path: _made(layer, config, paths[path], bare) for path, layer in layers.items()}
+    whole = saved_modules(model, config.modules_to_save) if saved is None else saved
+    copies = {path: _copy_of(model, record, path, bare) for path in whole}
+    for other in record.added.values():
+        if clash := [p for p in paths if any(f"{p}.".startswith(f"{q}.") for q in other.saved)]:
+            raise ValueError(f"{clash[0]!r} belongs to the modules_to_save of another adapter")
     object.__setattr__(model, "_adapters", record)
     if not record.added:
         model.requires_grad_(False)
     for path, layer in layers.items():
         made[path].train(layer.training)
         _attached(layer).register_module(name, made[path])
-    record.added[name] = Added(config, list(paths), saved, trainable)
+    record.added[name] = Added(config, list(paths), copies, trainable)
     set_adapter(model, name)
     return model
 
@@ -154,13 +161,26 @@ def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
     return one
 
 
-def _copied(module: nn.Module, bare: bool) -> nn.Module:
-    if any(p.dtype.kind == "q" for p in module.parameters()) and not bare:
-        raise ValueError(
-            f"modules_to_save: a {type(module).__name__} has quantized weights, which are not "
-            "trained; leave it out, or load the model with other weights"
-        )
-    return deepcopy(module)
+def _copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Module:
+    """An adapter's own copy of the module at `path`; bare: its parameters are on meta."""
+    module: Any = record.originals.get(path) or model.get_submodule(path)
+    inside = list(module.parameters())
+    wrong = ""
+    if any(hasattr(one, "attached") for one in module.modules()):
+        wrong = "has adapters of its own"
+    elif isinstance(module, nn.Embedding) and is_tied(model):
+        wrong = "is the weight of the head too, which would change with it"
+    elif not inside:
+        wrong = "has no parameters"
+    elif not bare and any(p.dtype.kind == "q" for p in inside):
+        wrong = "has quantized weights, which are not trained"
+    if wrong:
+        raise ValueError(f"modules_to_save: {path!r} {wrong}; leave it out")
+    memo: dict[int, Any] = {}
+    for p in inside if bare else ():
+        kind = p.dtype if p.dtype.is_floating_point else float32
+        memo[id(p)] = nn.Parameter(ops.empty(p.shape, dtype=kind, device="meta"))
+    return deepcopy(module, memo)
 
 
 def _attached(layer: Any) -> Attached:
@@ -194,9 +214,9 @@ def set_adapter(model: nn.Module, names: str | Sequence[str]) -> None:
     record = record_of(model)
     wanted = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     for name in wanted:
-        _find(record, name)
-    _check_unmerged(record, "switch adapters")
-    _switch(model, record, wanted)
+        find(record, name)
+    check_unmerged(record, "switch adapters")
+    switch(model, record, wanted)
     _choose_trained(model, record)
 
 
@@ -204,19 +224,20 @@ def set_adapter(model: nn.Module, names: str | Sequence[str]) -> None:
 def disable_adapter(model: nn.Module) -> Iterator[None]:
     """The model computes as without adapters within this context."""
     record = record_of(model)
-    _check_unmerged(record, "disable adapters")
+    check_unmerged(record, "disable adapters")
     before = record.active
-    _switch(model, record, ())
+    switch(model, record, ())
     try:
         yield
     finally:
-        _switch(model, record, before)
+        switch(model, record, before)
 
 
-def _switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
+def switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
+    """Let these adapters compute, and put their copies of modules in place."""
     before, record.active = record.active, names
     for path in {path for one in record.added.values() for path in one.paths}:
-        layer: Any = _module_at(model, record, path)
+        layer: Any = model.get_submodule(path)
         layer.attached.active = names
     capture.state_changed((id(record), before), (id(record), names))
     wanted = {path: m for name in names for path, m in record.added[name].saved.items()}
@@ -230,10 +251,6 @@ def _switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
             model.set_submodule(path, put)
         if put is original:
             del record.originals[path]
-
-
-def _module_at(model: nn.Module, record: Record, path: str) -> nn.Module:
-    return model.get_submodule(path)
 
 
 def _choose_trained(model: nn.Module, record: Record) -> None:
@@ -270,9 +287,9 @@ def adapted(model: nn.Module, record: Record) -> list[Any]:
 def delete_adapter(model: nn.Module, name: str) -> None:
     """Remove an adapter; those that remain are as they were. KeyError for a name there is not."""
     record = record_of(model)
-    added = _find(record, name)
-    _check_unmerged(record, "delete an adapter")
-    _switch(model, record, tuple(one for one in record.active if one != name))
+    added = find(record, name)
+    check_unmerged(record, "delete an adapter")
+    switch(model, record, tuple(one for one in record.active if one != name))
     for path in added.paths:
         layer: Any = model.get_submodule(path)
         delattr(layer.attached, name)
@@ -284,105 +301,21 @@ def delete_adapter(model: nn.Module, name: str) -> None:
     _choose_trained(model, record)
 
 
-def merge_adapter(
-    model: nn.Module, names: str | Sequence[str] | None = None, *, dtype: DType | str | None = None
-) -> None:
-    """Add adapters to the weights, by default the active ones: layers then compute without them.
-
-    dtype: that of the merged weights, quantized ones on cpu included; default: that of the
-    weights. `unmerge_adapter` restores the weights to the bit: they are kept. ValueError for
-    quantized weights without a dtype, for a table that is the head's weight too, and for a
-    convolution in groups; nothing is changed then. RuntimeError where adapters are merged already.
-    """
-    record = record_of(model)
-    _check_unmerged(record, "merge adapters")
-    given = (names,) if isinstance(names, str) else names
-    wanted = record.active if given is None else tuple(given)
-    uses: dict[int, int] = {}
-    for slot in model._slots().values():
-        uses[id(slot)] = uses.get(id(slot), 0) + 1
-    found: list[tuple[Any, Tensor, Tensor | None]] = []
-    paths = {path for name in wanted for path in _find(record, name).paths}
-    with autograd.no_grad():
-        for path in sorted(paths):
-            layer: Any = model.get_submodule(path)
-            weight, bias = plain(layer.weight), getattr(layer, "bias", None)
-            tied = isinstance(layer, nn.Embedding) and _is_tied(model)
-            if tied or uses[id(layer.weight)] > 1:
-                raise ValueError(
-                    f"merge_adapter: {path}.weight is another layer's weight too, which the "
-                    "adapter must not change; leave the adapter unmerged"
-                )
-            bias = None if bias is None else plain(bias)
-            for name in wanted:
-                if name in (every := layer.attached.named()):
-                    weight, bias = every[name].merged(layer, weight, bias)
-            found.append((layer, _stored(path, weight, layer.weight, dtype), bias))
-        _switch(model, record, tuple(dict.fromkeys((*record.active, *wanted))))
-        for layer, weight, bias in found:
-            own = layer.weight, layer.bias if getattr(layer, "bias", None) is not None else None
-            layer.attached.own = tuple((t, t.detach()) for t in own if t is not None)
-            layer.weight.set_(weight)
-            if bias is not None and own[1] is not None:
-                layer.bias.set_(bias.to(own[1].dtype))
-    record.merged = wanted
-    capture.child_replaced()
-
-
-def _is_tied(model: Any) -> bool:
+def is_tied(model: Any) -> bool:
+    """Whether the embedding's weight is the head's."""
     return bool(getattr(getattr(model, "spec", None), "tied", False))
 
 
-def _stored(path: str, value: Tensor, old: Tensor, dtype: DType | str | None) -> Tensor:
-    if dtype is None and old.dtype.kind == "q":
-        raise ValueError(
-            f"merge_adapter: {path}.weight is {old.dtype.name}, which a sum would round again; say "
-            'in which dtype merged weights are stored, such as dtype="float16"'
-        )
-    wanted = old.dtype if dtype is None else as_dtype(dtype)
-    if wanted.kind != "q":
-        return value.to(wanted)
-    return quantized(value.contiguous().cpu(), wanted).to(device=old.device)
-
-
-def unmerge_adapter(model: nn.Module) -> None:
-    """Give the layers the weights back that they had before `merge_adapter`."""
-    record = record_of(model)
-    if not record.merged:
-        return
-    for layer in adapted(model, record):
-        for parameter, kept in layer.attached.own:
-            parameter.set_(kept.to(device=parameter.device))
-        layer.attached.own = ()
-    record.merged = ()
-    capture.child_replaced()
-    set_adapter(model, record.active)
-
-
-def merge_and_unload(model: M, *, dtype: DType | str | None = None) -> M:
-    """Merge the active adapters, drop all, and return the model as an ordinary one.
-
-    See `merge_adapter`. Copies of modules of the active adapters stay in their places.
-    """
-    record = record_of(model)
-    if not record.merged:
-        merge_adapter(model, dtype=dtype)
-    for layer in adapted(model, record):
-        for kind, number in layer.attached.hooks:
-            remove_hook(layer, kind, number)
-        del layer.attached
-    object.__delattr__(model, "_adapters")
-    return model
-
-
-def _find(record: Record, name: str) -> Added:
+def find(record: Record, name: str) -> Added:
+    """The adapter of this name; KeyError if there is none."""
     if name not in record.added:
         near = ", ".join(nearest(name, list(record.added), 3) or record.added) or "none"
         raise KeyError(f"there is no adapter {name!r}; there are: {near}")
     return record.added[name]
 
 
-def _check_unmerged(record: Record, what: str) -> None:
+def check_unmerged(record: Record, what: str) -> None:
+    """RuntimeError while adapters are merged."""
     if record.merged:
         raise RuntimeError(
             f"{', '.join(map(repr, record.merged))} is merged; call unmerge_adapter(model) before "

@@ -37,8 +37,8 @@ class AdapterConfig:
 
     target_modules: ends of modules' paths, a regular expression for whole paths, or "all-linear":
     every linear layer but the head. exclude_modules: the same, of modules that are left out.
-    modules_to_save: names of modules of which the adapter has copies of its own. layers_to_transform:
-    numbers of layers; layers_pattern: the names of the lists that they are in.
+    modules_to_save: names of modules of which the adapter has copies of its own.
+    layers_to_transform: numbers of layers; layers_pattern: the names of the lists they are in.
     """
 
     target_modules: Names = None
@@ -210,8 +210,8 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
     elif kind == "Names" or kind.startswith("list"):
         values = value if isinstance(value, list) else [] if value is None else [value]
         item: Any = int if "int" in kind else str
-        if not all(type(one) is item for one in values) or (kind == "list[str] | None"
-                                                            and isinstance(value, str)):  # fmt: skip
+        alone = kind == "list[str] | None" and isinstance(value, str)
+        if alone or not all(type(one) is item for one in values):
             raise wrong
     elif kind == "bool | str":
         if not isinstance(value, bool | str):

@@ -47,8 +47,14 @@ class Lora(Adapter):
         alpha, r = config.alpha_of(path), self.rank
         self.scale = alpha / (math.sqrt(r) if config.use_rslora else r)
         self.dropout, self.dora = config.lora_dropout, config.use_dora
-        self._make(layer, config)
         self._init = config.init_lora_weights
+        self._make(layer, config)
+        self._fill()
+
+    def reset_parameters(self) -> None:
+        """Zeros; `start` sets what differs."""
+        for _, p in self._own_parameters():
+            init.zeros_(p)
 
     def _make(self, layer: nn.Module, config: LoraConfig) -> None:
         raise NotImplementedError
@@ -186,12 +192,6 @@ class LoraEmbedding(Lora):
         self.lora_embedding_B = parameter(width, self.rank)
         if config.use_dora:
             self.lora_magnitude_vector = parameter(width)
-        self._fill()
-
-    def reset_parameters(self) -> None:
-        """Zeros; `start` sets what differs."""
-        for p in self.parameters():
-            init.zeros_(p)
 
     @property
     def factors(self) -> tuple[Tensor, Tensor]:

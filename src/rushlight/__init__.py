@@ -103,7 +103,7 @@ from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
-from rushlight.models import audio, image, pipeline, quantize
+from rushlight.models import adapters, audio, image, pipeline, quantize
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
@@ -125,8 +125,8 @@ newaxis = None
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
-    "LoadError", "Size", "Tensor", "array_api", "as_tensor", "asarray", "audio", "autograd",
-    "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128", "complex64",
+    "LoadError", "Size", "Tensor", "adapters", "array_api", "as_tensor", "asarray", "audio",
+    "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128", "complex64",
     "debug", "device", "device_async", "devices", "distributions", "double", "dtype", "e",
     "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
     "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
