@@ -1,8 +1,6 @@
 """Adapters: small parameters beside a model's weights, in PEFT's format. `rl.adapters`."""
 
 from rushlight.models.adapters.attach import (
-    active_adapters,
-    adapters,
     add_adapter,
     delete_adapter,
     disable_adapter,
@@ -17,6 +15,7 @@ from rushlight.models.adapters.files import (
     save_adapter,
 )
 from rushlight.models.adapters.merge import merge_adapter, merge_and_unload, unmerge_adapter
+from rushlight.models.adapters.record import active_adapters, adapters
 
 __all__ = [
     "AdapterConfig", "IA3Config", "LoHaConfig", "LoraConfig", "active_adapters", "adapter_from",

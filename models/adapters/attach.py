@@ -5,19 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
-from rushlight.core.basis.errors import nearest
 from rushlight.core.jit import capture
 from rushlight.core.nn.hooks import remove_hook
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters import lora, others
 from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
 from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
-from rushlight.models.adapters.matching import LINEAR, saved_modules, targets
+from rushlight.models.adapters.matching import (
+    CLASSIFIERS,
+    LINEAR,
+    published,
+    saved_modules,
+    targets,
+)
+from rushlight.models.adapters.record import (
+    Added,
+    Record,
+    adapted,
+    check_unmerged,
+    find,
+    is_tied,
+    record_of,
+)
 
 M = TypeVar("M", bound=nn.Module)
 # The kinds of layers that each kind of adapter takes, and what it is there.
@@ -64,47 +78,21 @@ def _after(layer: Any, args: tuple[Any, ...], out: Tensor) -> Tensor:
     return out
 
 
-@dataclass
-class Added:
-    """An adapter of a model: its configuration, and the paths of the layers that it is on.
-
-    saved: its own copies of modules, by path. trainable: whether its parameters take gradients
-    while it is active.
-    """
-
-    config: AdapterConfig
-    paths: list[str]
-    saved: dict[str, nn.Module]
-    trainable: bool
-
-
-@dataclass
-class Record:
-    """All adapters of a model, those that are active, and the modules whose place copies took."""
-
-    added: dict[str, Added] = field(default_factory=dict)
-    active: tuple[str, ...] = ()
-    originals: dict[str, nn.Module] = field(default_factory=dict)
-    merged: tuple[str, ...] = ()
-
-
-def record_of(model: nn.Module) -> Record:
-    """The record of a model's adapters; it has one from its first adapter on."""
-    found: Record = vars(model).get("_adapters") or Record()
-    return found
-
-
 def add_adapter(
     model: M, config: AdapterConfig, name: str = "default", *, trainable: bool = True
 ) -> M:
     """Put new adapters on the layers that `config` means, and make them the active ones.
 
     All other parameters of the model stop taking gradients, but for the biases and modules that
-    `config` says are trained. A layer's weight may be of any storage dtype; it stays as it is.
+    `config` says are trained; for a task of classes that is the head, where it names none. A
+    layer's weight may be of any storage dtype; it stays as it is.
     Returns the model. ValueError for a name in use, a configuration that means no module, and a
     layer that the kind of adapter does not take.
     """
-    paths = {path: path for path in targets(model, config)}
+    paths = {path: published(model, path) for path in targets(model, config)}
+    if config.task_type in ("SEQ_CLS", "TOKEN_CLS") and config.modules_to_save is None:
+        heads = [one for one in CLASSIFIERS if hasattr(model, one)]
+        config = replace(config, modules_to_save=heads or None)
     return attach(model, config, name, paths, trainable=trainable)
 
 
@@ -121,7 +109,7 @@ def attach(
     """`add_adapter` on the layers at `paths`, each with its path as the configuration has it.
 
     saved: the paths of the modules that are saved as a whole, which the configuration else tells.
-    bare: the parameters are on meta, for those of a file.
+    bare: the parameters are on meta, for those of a file, and the adapter is not active yet.
     """
     record = record_of(model)
     if not name or "." in name or name in record.added or hasattr(Attached, name):
@@ -141,7 +129,8 @@ def attach(
         made[path].train(layer.training)
         _attached(layer).register_module(name, made[path])
     record.added[name] = Added(config, list(paths), copies, trainable)
-    set_adapter(model, name)
+    if not bare:
+        set_adapter(model, name)
     return model
 
 
@@ -158,7 +147,8 @@ def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
         one: Any = make(layer, config, path)
     if not bare:
         one.start(layer)
-    return one
+    made: Adapter = one
+    return made
 
 
 def _copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Module:
@@ -180,7 +170,8 @@ def _copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Modu
     for p in inside if bare else ():
         kind = p.dtype if p.dtype.is_floating_point else float32
         memo[id(p)] = nn.Parameter(ops.empty(p.shape, dtype=kind, device="meta"))
-    return deepcopy(module, memo)
+    copy: nn.Module = deepcopy(module, memo)
+    return copy
 
 
 def _attached(layer: Any) -> Attached:
@@ -193,16 +184,6 @@ def _attached(layer: Any) -> Attached:
         )
     one: Attached = layer.attached
     return one
-
-
-def adapters(model: nn.Module) -> dict[str, AdapterConfig]:
-    """The configurations of a model's adapters by name."""
-    return {name: one.config for name, one in record_of(model).added.items()}
-
-
-def active_adapters(model: nn.Module) -> tuple[str, ...]:
-    """The names of the adapters that compute."""
-    return record_of(model).active
 
 
 def set_adapter(model: nn.Module, names: str | Sequence[str]) -> None:
@@ -278,12 +259,6 @@ def _choose_trained(model: nn.Module, record: Record) -> None:
             p.requires_grad_(p.dtype.is_floating_point)
 
 
-def adapted(model: nn.Module, record: Record) -> list[Any]:
-    """The layers that have adapters."""
-    paths = dict.fromkeys(path for one in record.added.values() for path in one.paths)
-    return [model.get_submodule(path) for path in paths]
-
-
 def delete_adapter(model: nn.Module, name: str) -> None:
     """Remove an adapter; those that remain are as they were. KeyError for a name there is not."""
     record = record_of(model)
@@ -299,25 +274,3 @@ def delete_adapter(model: nn.Module, name: str) -> None:
             del layer.attached
     del record.added[name]
     _choose_trained(model, record)
-
-
-def is_tied(model: Any) -> bool:
-    """Whether the embedding's weight is the head's."""
-    return bool(getattr(getattr(model, "spec", None), "tied", False))
-
-
-def find(record: Record, name: str) -> Added:
-    """The adapter of this name; KeyError if there is none."""
-    if name not in record.added:
-        near = ", ".join(nearest(name, list(record.added), 3) or record.added) or "none"
-        raise KeyError(f"there is no adapter {name!r}; there are: {near}")
-    return record.added[name]
-
-
-def check_unmerged(record: Record, what: str) -> None:
-    """RuntimeError while adapters are merged."""
-    if record.merged:
-        raise RuntimeError(
-            f"{', '.join(map(repr, record.merged))} is merged; call unmerge_adapter(model) before "
-            f"you {what}"
-        )

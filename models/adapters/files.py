@@ -14,16 +14,10 @@ from rushlight.core.basis.errors import FormatError, LoadError, brief, nearest
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.adapters.attach import (
-    Added,
-    active_adapters,
-    adapted,
-    attach,
-    delete_adapter,
-    record_of,
-    set_adapter,
-)
+from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
 from rushlight.models.adapters.config import FILE, AdapterConfig, from_json
+from rushlight.models.adapters.matching import published
+from rushlight.models.adapters.record import Added, adapted, record_of
 from rushlight.models.families import families, family_of
 
 M = TypeVar("M", bound=nn.Module)
@@ -115,7 +109,6 @@ def put(
         raise LoadError(f"the adapter has no tensor of {type(config).__name__}; names end with "
                         f"lora_A.weight and the like, here {brief(list(tensors)[:2])}")  # fmt: skip
     whole, biases = _split(model, config, rest)
-    before = active_adapters(model)
     try:
         attach(model, config, name, theirs, list(whole), trainable=trainable, bare=True)
     except ValueError as error:
@@ -126,7 +119,6 @@ def put(
         _fill(model, record_of(model).added[name], name, layers, whole, trainable)
     except BaseException:
         delete_adapter(model, name)
-        set_adapter(model, before)
         raise
     with autograd.no_grad():
         for path, t in biases.items():
@@ -152,8 +144,7 @@ def _fill(
         for local, t in state.items():
             values = t.dequantize() if t.dtype.kind == "q" else t
             values = values.to(float32) if trainable else values
-            device = model.device if near.device.type == "meta" else near.device
-            moved = values.to(device=device)
+            moved = values.to(device=near.device)
             placed[local] = moved.clone() if trainable and moved.storage is t.storage else moved
         try:
             module.load_state_dict(placed, assign=True)
@@ -212,10 +203,10 @@ def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor
     for path in added.paths:
         layer: Any = model.get_submodule(path)
         for local, t in layer.attached.named()[name].state_dict().items():
-            found[f"{_PREFIX}{path}.{local}"] = t
+            found[f"{_PREFIX}{published(model, path)}.{local}"] = t
     for path, module in added.saved.items():
         for local, t in module.state_dict().items():
-            found[f"{_PREFIX}{path}.{local}"] = t
+            found[f"{_PREFIX}{published(model, path)}.{local}"] = t
     wanted = getattr(added.config, "bias", "none")
     if wanted != "none":
         record = record_of(model)
@@ -226,9 +217,9 @@ def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor
             if not isinstance(bias, nn.Parameter) or inside:
                 continue
             if id(module) in layers:
-                found[f"{_PREFIX}{path}.base_layer.bias"] = bias.detach()
+                found[f"{_PREFIX}{published(model, path)}.base_layer.bias"] = bias.detach()
             elif wanted == "all":
-                found[f"{_PREFIX}{path}.bias"] = bias.detach()
+                found[f"{_PREFIX}{published(model, path)}.bias"] = bias.detach()
     return found
 
 

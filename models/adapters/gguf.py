@@ -53,7 +53,7 @@ def as_peft(
     ranks: dict[str, int] = {}
     for name, pair in pairs.items():
         if len(pair) < 2:
-            raise LoadError(f"the adapter has one of {name!r:.100}'s two tensors")
+            raise LoadError(f"the adapter has one of the two tensors of {name!r:.100}")
         ours = family.GGUF.renamed(name)
         path, a, b = ours.rpartition(".")[0], pair["a"], _rows(family.GGUF, model, ours, pair["b"])
         ranks[path] = b.shape[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
@@ -11,6 +12,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import TransposedLinear
 
 Weights = tuple[Tensor, Tensor | None]
+Layer = Any  # a module with a weight, of one of the kinds that an adapter takes
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -36,15 +38,15 @@ class Adapter(nn.Module):
     gives the weight and the bias that do the same without the adapter, in float32.
     """
 
-    def before(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def before(self, layer: Layer, x: Tensor) -> Tensor:
         """What the layer reads in place of `x`."""
         return x
 
-    def after(self, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """What the layer gives in place of `y`."""
         return y
 
-    def merged(self, layer: nn.Module, weight: Tensor, bias: Tensor | None) -> Weights:
+    def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """The layer's weight, (out, in, ...) or as it lies, and bias, changed by the adapter."""
         raise NotImplementedError
 
@@ -61,7 +63,7 @@ def wide(x: Tensor, factor: Tensor) -> Tensor:
     return x.to(factor.dtype) if factor.dtype.itemsize > x.dtype.itemsize else x
 
 
-def sizes(layer: nn.Module) -> tuple[int, int]:
+def sizes(layer: Layer) -> tuple[int, int]:
     """(in, out) of a layer: features, channels, or rows and width of a table."""
     if isinstance(layer, CONVOLUTIONS):
         return layer.in_channels, layer.out_channels
@@ -71,17 +73,18 @@ def sizes(layer: nn.Module) -> tuple[int, int]:
     return (rows, columns) if isinstance(layer, TransposedLinear) else (columns, rows)
 
 
-def convolved(layer: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def convolved(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The convolution of `layer`, with another weight and without groups of its own."""
-    own = object.__new__(type(layer))
+    own: Any = object.__new__(type(layer))
     names = ("stride", "padding", "dilation", "padding_mode", "kernel_size")
     vars(own).update({name: getattr(layer, name) for name in names})
     groups = layer.in_channels // weight.shape[1]
     vars(own).update(weight=weight, bias=bias, groups=groups)
-    return own.forward(x)
+    out: Tensor = own.forward(x)
+    return out
 
 
-def pointwise(layer: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def pointwise(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The convolution of `layer`'s rank with a kernel of one element, in the layer's groups."""
     out: Tensor = type(layer).function(x, weight, bias, 1, 0, 1, layer.groups)
     return out

@@ -22,6 +22,7 @@ from rushlight.models.adapters.layer import (
     CONVOLUTIONS,
     Adapter,
     Factor,
+    Layer,
     Weights,
     convolved,
     lengths,
@@ -42,7 +43,7 @@ class Lora(Adapter):
 
     lora_magnitude_vector: Parameter | None = None
 
-    def __init__(self, layer: nn.Module, config: LoraConfig, path: str) -> None:
+    def __init__(self, layer: Layer, config: LoraConfig, path: str) -> None:
         self.rank = config.rank_of(path)
         alpha, r = config.alpha_of(path), self.rank
         self.scale = alpha / (math.sqrt(r) if config.use_rslora else r)
@@ -56,7 +57,7 @@ class Lora(Adapter):
         for _, p in self._own_parameters():
             init.zeros_(p)
 
-    def _make(self, layer: nn.Module, config: LoraConfig) -> None:
+    def _make(self, layer: Layer, config: LoraConfig) -> None:
         raise NotImplementedError
 
     @property
@@ -64,7 +65,7 @@ class Lora(Adapter):
         """A (rank, ...) and B (out, rank, ...)."""
         raise NotImplementedError
 
-    def start(self, layer: nn.Module) -> None:
+    def start(self, layer: Layer) -> None:
         """Set the parameters as training begins: the layer computes as without the adapter."""
         a, b = self.factors
         with autograd.no_grad():
@@ -77,24 +78,24 @@ class Lora(Adapter):
                 init.kaiming_uniform_(b, a=math.sqrt(5))
             self._start_dora(layer)
 
-    def _start_dora(self, layer: nn.Module) -> None:
+    def _start_dora(self, layer: Layer) -> None:
         if self.lora_magnitude_vector is not None:
             self.lora_magnitude_vector.copy_(self._lengths(layer, plain(layer.weight)))
 
-    def delta(self, layer: nn.Module) -> Tensor:
+    def delta(self, layer: Layer) -> Tensor:
         """scale * B A in the shape that the layer's weight has."""
         a, b = self.factors
         product: Tensor = (matrix(b) @ matrix(a)) * self.scale
         return product.reshape(layer.weight.shape)
 
-    def _lengths(self, layer: nn.Module, weight: Tensor) -> Tensor:
+    def _lengths(self, layer: Layer, weight: Tensor) -> Tensor:
         """|W + scale * B A| for each output, in the shape of the magnitudes."""
         whole = weight + self.delta(layer).detach()
         dims = tuple(range(1, whole.ndim))
         found = lengths(whole, dims)
         return found.transpose(0, 1) if whole.ndim > 2 else found.reshape(-1)
 
-    def _stretch(self, layer: nn.Module, weight: Tensor) -> Tensor:
+    def _stretch(self, layer: Layer, weight: Tensor) -> Tensor:
         """m / |W + scale * B A|, which has the gradient of m."""
         assert self.lora_magnitude_vector is not None
         return self.lora_magnitude_vector / self._lengths(layer, weight)
@@ -102,11 +103,11 @@ class Lora(Adapter):
     def _dropped(self, x: Tensor) -> Tensor:
         return dropout(x, self.dropout, True) if self.training and self.dropout else x
 
-    def _product(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _product(self, layer: Layer, x: Tensor) -> Tensor:
         """scale * B A x."""
         raise NotImplementedError
 
-    def _base(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _base(self, layer: Layer, x: Tensor) -> Tensor:
         """W x, without a bias."""
         raise NotImplementedError
 
@@ -114,7 +115,7 @@ class Lora(Adapter):
         """A value for each output, in a shape that the layer's result takes."""
         return t
 
-    def after(self, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """See Adapter."""
         dropped = self._dropped(x)
         more = self._product(layer, dropped)
@@ -128,7 +129,7 @@ class Lora(Adapter):
             more = (stretch - 1) * base + stretch * more
         return (y + more).to(y.dtype)
 
-    def merged(self, layer: nn.Module, weight: Tensor, bias: Tensor | None) -> Weights:
+    def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """See Adapter."""
         made = weight + self.delta(layer).detach()
         if self.dora:
@@ -148,7 +149,7 @@ class Lora(Adapter):
 class LoraLinear(Lora):
     """On a linear layer: lora_A.weight (rank, in), lora_B.weight (out, rank)."""
 
-    def _make(self, layer: nn.Module, config: LoraConfig) -> None:
+    def _make(self, layer: Layer, config: LoraConfig) -> None:
         inside, outside = sizes(layer)
         self.lora_A = Factor((self.rank, inside))
         self.lora_B = Factor((outside, self.rank), config.lora_bias)
@@ -160,23 +161,23 @@ class LoraLinear(Lora):
         """See Lora."""
         return self.lora_A.weight, self.lora_B.weight
 
-    def delta(self, layer: nn.Module) -> Tensor:
+    def delta(self, layer: Layer) -> Tensor:
         """See Lora; transposed where the weight lies so."""
         a, b = self.factors
         product: Tensor = (b @ a) * self.scale
         return product.t() if isinstance(layer, TransposedLinear) else product
 
-    def _lengths(self, layer: nn.Module, weight: Tensor) -> Tensor:
+    def _lengths(self, layer: Layer, weight: Tensor) -> Tensor:
         whole = weight + self.delta(layer).detach()
         return lengths(whole, (0 if isinstance(layer, TransposedLinear) else 1,)).reshape(-1)
 
-    def _product(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _product(self, layer: Layer, x: Tensor) -> Tensor:
         a, b = self.factors
         bias = self.lora_B.bias
         inner = ops.linear(wide(x, a), a) * self.scale
         return ops.linear(inner, b, None if bias is None else bias * self.scale)
 
-    def _base(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _base(self, layer: Layer, x: Tensor) -> Tensor:
         weight = layer.weight
         return ops.linear(x, weight.t() if isinstance(layer, TransposedLinear) else weight)
 
@@ -184,7 +185,7 @@ class LoraLinear(Lora):
 class LoraEmbedding(Lora):
     """On a table: lora_embedding_A (rank, rows), lora_embedding_B (width, rank)."""
 
-    def _make(self, layer: nn.Module, config: LoraConfig) -> None:
+    def _make(self, layer: Layer, config: LoraConfig) -> None:
         if config.lora_bias:
             raise ValueError("LoraConfig: lora_bias is not supported for an embedding")
         rows, width = sizes(layer)
@@ -198,7 +199,7 @@ class LoraEmbedding(Lora):
         """See Lora."""
         return self.lora_embedding_A, self.lora_embedding_B
 
-    def start(self, layer: nn.Module) -> None:
+    def start(self, layer: Layer) -> None:
         """See Lora. Here A is zero, and B normal numbers."""
         with autograd.no_grad():
             init.zeros_(self.lora_embedding_A)
@@ -207,17 +208,17 @@ class LoraEmbedding(Lora):
                 init.normal_(self.lora_embedding_A)
             self._start_dora(layer)
 
-    def delta(self, layer: nn.Module) -> Tensor:
+    def delta(self, layer: Layer) -> Tensor:
         """See Lora."""
         a, b = self.factors
         product: Tensor = (b @ a).t() * self.scale
         return product
 
-    def _lengths(self, layer: nn.Module, weight: Tensor) -> Tensor:
+    def _lengths(self, layer: Layer, weight: Tensor) -> Tensor:
         # PEFT's are those of the columns: one for each feature.
         return lengths(weight + self.delta(layer).detach(), (0,)).reshape(-1)
 
-    def after(self, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """See Adapter. Nothing is dropped out: `x` are indices."""
         a, b = self.factors
         row = layer.padding_idx
@@ -231,7 +232,7 @@ class LoraEmbedding(Lora):
 class LoraConv(Lora):
     """On a convolution: A has its kernel, and rank channels; B has a kernel of one element."""
 
-    def _make(self, layer: nn.Module, config: LoraConfig) -> None:
+    def _make(self, layer: Layer, config: LoraConfig) -> None:
         groups, ones = layer.groups, (1,) * len(layer.kernel_size)
         if self.rank % groups:
             raise ValueError(
@@ -249,7 +250,7 @@ class LoraConv(Lora):
         """See Lora."""
         return self.lora_A.weight, self.lora_B.weight
 
-    def delta(self, layer: nn.Module) -> Tensor:
+    def delta(self, layer: Layer) -> Tensor:
         """See Lora; ValueError for a convolution in groups, which has no such weight."""
         if layer.groups > 1:
             raise ValueError(
@@ -262,13 +263,13 @@ class LoraConv(Lora):
         ones = (1,) * (self.lora_A.weight.ndim - 2)
         return t.reshape(-1, *ones)
 
-    def _product(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _product(self, layer: Layer, x: Tensor) -> Tensor:
         a, b = self.factors
         bias = self.lora_B.bias
         inner = convolved(layer, wide(x, a), a) * self.scale
         return pointwise(layer, inner, b, None if bias is None else bias * self.scale)
 
-    def _base(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _base(self, layer: Layer, x: Tensor) -> Tensor:
         return convolved(layer, x, layer.weight)
 
 

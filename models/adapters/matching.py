@@ -14,7 +14,7 @@ from rushlight.models.layers.mlp import TransposedLinear
 LINEAR = (nn.Linear, TransposedLinear)
 ALL_LINEAR = "all-linear"
 # Heads of classifiers, which are trained as a whole.
-_CLASSIFIERS = ("classifier", "score")
+CLASSIFIERS = ("classifier", "score")
 
 
 def targets(model: nn.Module, config: AdapterConfig) -> list[str]:
@@ -30,7 +30,8 @@ def targets(model: nn.Module, config: AdapterConfig) -> list[str]:
     if isinstance(wanted, str) and wanted.lower() == ALL_LINEAR:
         found = [path for path in paths if _is_inner_linear(model, path, config)]
     else:
-        found = [path for path in paths if named(wanted, path) and _in_layer(config, path)]
+        found = [p for p in paths if named(wanted, p) or named(wanted, published(model, p))]
+        found = [path for path in found if _in_layer(config, path)]
     kept = [path for path in found if not _is_left_out(config, path)]
     if not kept:
         names = wanted if isinstance(wanted, list) else [wanted]
@@ -41,6 +42,12 @@ def targets(model: nn.Module, config: AdapterConfig) -> list[str]:
             f"{', '.join(dict.fromkeys(near))}"
         )
     return kept
+
+
+def published(model: Any, path: str) -> str:
+    """The path of a module as checkpoints have it: with the prefix of a base below a head."""
+    prefix, inside = getattr(model, "prefixed", ("", ()))
+    return prefix + path if path.partition(".")[0] in inside else path
 
 
 def named(names: Sequence[str] | str | None, path: str) -> bool:
@@ -80,7 +87,7 @@ def _is_inner_linear(model: nn.Module, path: str, config: AdapterConfig) -> bool
     head = getattr(names, "head", None)
     if isinstance(head, str) and head:
         return path != head
-    if config.task_type == "SEQ_CLS" and path in _CLASSIFIERS:
+    if config.task_type == "SEQ_CLS" and path in CLASSIFIERS:
         return False
     rows = module.weight.shape[0 if isinstance(module, nn.Linear) else 1]
     return bool(rows != getattr(getattr(model, "config", None), "vocab_size", None))

@@ -12,16 +12,9 @@ from rushlight.core.nn.hooks import remove_hook
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.quantizing import quantized
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.adapters.attach import (
-    adapted,
-    check_unmerged,
-    find,
-    is_tied,
-    record_of,
-    set_adapter,
-    switch,
-)
+from rushlight.models.adapters.attach import set_adapter, switch
 from rushlight.models.adapters.layer import plain
+from rushlight.models.adapters.record import adapted, check_unmerged, find, is_tied, record_of
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -32,9 +25,10 @@ def merge_adapter(
     """Add adapters to the weights, by default the active ones: layers then compute without them.
 
     names: those that are merged become the active ones. dtype: that of the merged weights, also a
-    quantized one; default: that of the weights. `unmerge_adapter` restores the weights to the bit: they are kept. ValueError for
-    quantized weights without a dtype, for a table that is the head's weight too, and for a
-    convolution in groups; nothing is changed then. RuntimeError where adapters are merged already.
+    quantized one; default: that of the weights. `unmerge_adapter` restores the weights to the bit:
+    they are kept. ValueError for quantized weights without a dtype, for a table that is the head's
+    weight too, and for a convolution in groups; nothing is changed then. RuntimeError where
+    adapters are merged already.
     """
     record = record_of(model)
     check_unmerged(record, "merge adapters")

@@ -1,4 +1,4 @@
-"""(IA)^3 and LoHa on linear layers and convolutions.
+"""Adapters that scale, (IA)^3, and Hadamard products, LoHa, on linear layers and convolutions.
 
 Liu et al., 2022, "Few-Shot Parameter-Efficient Fine-Tuning is Better and Cheaper than In-Context
 Learning"; Hyeon-Woo et al., 2021, "FedPara: Low-Rank Hadamard Product for Communication-Efficient
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.core import nn, ops
+from rushlight.core import ops
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.random import rand
@@ -19,6 +19,7 @@ from rushlight.models.adapters.config import IA3Config, LoHaConfig
 from rushlight.models.adapters.layer import (
     CONVOLUTIONS,
     Adapter,
+    Layer,
     Weights,
     convolved,
     sizes,
@@ -30,7 +31,7 @@ from rushlight.models.layers.mlp import TransposedLinear
 class IA3(Adapter):
     """y * l, or W (x * l) for a feed-forward module; ia3_l has a number for each channel."""
 
-    def __init__(self, layer: nn.Module, config: IA3Config, path: str) -> None:
+    def __init__(self, layer: Layer, config: IA3Config, path: str) -> None:
         self.feeds = config.feeds_forward(path)
         count = sizes(layer)[0 if self.feeds else 1]
         self._init = config.init_ia3_weights
@@ -44,24 +45,24 @@ class IA3(Adapter):
         """Ones."""
         init.ones_(self.ia3_l)
 
-    def start(self, layer: nn.Module) -> None:
+    def start(self, layer: Layer) -> None:
         """Set the parameters as training begins."""
         if not self._init:
             init.normal_(self.ia3_l)
 
-    def _channels(self, layer: nn.Module) -> Tensor:
+    def _channels(self, layer: Layer) -> Tensor:
         ones = (1,) * len(layer.kernel_size) if isinstance(layer, CONVOLUTIONS) else ()
         return self.ia3_l.reshape(-1, *ones)
 
-    def before(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def before(self, layer: Layer, x: Tensor) -> Tensor:
         """See Adapter."""
         return (x * self._channels(layer)).to(x.dtype) if self.feeds else x
 
-    def after(self, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """See Adapter."""
         return y if self.feeds else (y * self._channels(layer)).to(y.dtype)
 
-    def merged(self, layer: nn.Module, weight: Tensor, bias: Tensor | None) -> Weights:
+    def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """See Adapter."""
         scale = self.ia3_l.detach().reshape(-1)
         if isinstance(layer, CONVOLUTIONS) and self.feeds and layer.groups > 1:
@@ -78,7 +79,7 @@ class IA3(Adapter):
 class LoHa(Adapter):
     """W + scale * (w1_a w1_b) * (w2_a w2_b), element by element."""
 
-    def __init__(self, layer: nn.Module, config: LoHaConfig, path: str) -> None:
+    def __init__(self, layer: Layer, config: LoHaConfig, path: str) -> None:
         r = config.rank_of(path)
         self.scale = config.alpha_of(path) / r
         self.rows_out, self.left_out = config.rank_dropout, config.module_dropout
@@ -99,14 +100,14 @@ class LoHa(Adapter):
         for p in self.parameters():
             init.zeros_(p)
 
-    def start(self, layer: nn.Module) -> None:
+    def start(self, layer: Layer) -> None:
         """Set the parameters as training begins: w2_b is zero, so the adapter changes nothing."""
         with autograd.no_grad():
             for name, p in self.named_parameters():
                 if name != "hada_w2_b" or not self._init:
                     init.kaiming_uniform_(p, a=math.sqrt(5))
 
-    def delta(self, layer: nn.Module) -> Tensor:
+    def delta(self, layer: Layer) -> Tensor:
         """scale * (w1_a w1_b) * (w2_a w2_b), in the shape of the layer's weight."""
         pairs = [(self.hada_w1_a, self.hada_w1_b), (self.hada_w2_a, self.hada_w2_b)]
         if self.effective:
@@ -117,7 +118,7 @@ class LoHa(Adapter):
         made: Tensor = one * two * self.scale
         return made.reshape(layer.weight.shape)
 
-    def after(self, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    def after(self, layer: Layer, x: Tensor, y: Tensor) -> Tensor:
         """See Adapter."""
         weight, ones = self.delta(layer), (1,) * (layer.weight.ndim - 1)
         if self.training and self.rows_out:
@@ -132,7 +133,7 @@ class LoHa(Adapter):
             more = ops.linear(x, weight)
         return (y + more).to(y.dtype)
 
-    def merged(self, layer: nn.Module, weight: Tensor, bias: Tensor | None) -> Weights:
+    def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """See Adapter."""
         return weight + self.delta(layer).detach(), bias
 

@@ -115,7 +115,7 @@ for _module in (
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
-for _module in (backends, cuda, mps, random):  # noqa: F405
+for _module in (adapters, backends, cuda, mps, random):  # noqa: F405
     _sys.modules[f"rushlight.{_module.__name__.rpartition('.')[2]}"] = _module
 for _name in ("cudnn", "mkl", "mkldnn", "openmp"):  # `import rushlight.backends.cudnn as cudnn`
     _sys.modules[f"rushlight.backends.{_name}"] = getattr(backends, _name)  # noqa: F405
@@ -126,9 +126,9 @@ newaxis = None
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
     "LoadError", "Size", "Tensor", "adapters", "array_api", "as_tensor", "asarray", "audio",
-    "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128", "complex64",
-    "debug", "device", "device_async", "devices", "distributions", "double", "dtype", "e",
-    "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
+    "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128",
+    "complex64", "debug", "device", "device_async", "devices", "distributions", "double", "dtype",
+    "e", "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
     "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
     "get_default_device", "get_default_dtype", "get_linear_mode", "get_num_threads",
     "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int", "int16", "int32",
