@@ -158,8 +158,9 @@ def _of_text(
     found = model.tokenizer.encode(text, add_special_tokens=special)
     labels = []
     for number, (start, stop), added in zip(found.ids, found.offsets, found.special, strict=True):
-        inside = any(stop > a and (b is None or start < b) for a, b in spans) and stop > start
-        labels.append(number if inside and not (added and stop == 0) else IGNORED)
+        # A token that is a space alone has an empty range behind it.
+        inside = any(stop > a and (b is None or start < b) for a, b in spans)
+        labels.append(number if inside and not added else IGNORED)
     ids = list(found.ids)
     if special and model.eos_ids:
         if ids[-1:] and ids[-1] in model.eos_ids:
