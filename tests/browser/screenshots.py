@@ -2,8 +2,8 @@
 
     python tests/browser/screenshots.py [FOLDER]
 
-Writes PNG files into FOLDER (docs/screenshots), with MiniLM, SmolLM2, Bergamot and Whisper in the
-tab. The pages are those of the site's own list. `pictures` in a page's test, test_NAME_page.py,
+Writes PNG files into FOLDER (docs/screenshots), with MiniLM, SmolLM2, Bergamot, Whisper and U2-Net
+in the tab. The pages are those of the site's own list. `pictures` in a page's test, test_NAME_page.py,
 brings the page to its states and keeps them; of a page without it there are two, as it opens: on a
 desktop, and dark on a phone.
 """
@@ -35,7 +35,7 @@ DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 MODELS = (
     "all-minilm-l6-v2", "smollm2-135m-instruct", "bergamot-en-pt", "bergamot-pt-en",
-    "whisper-tiny.en",
+    "whisper-tiny.en", "u2netp",
 )  # fmt: skip
 
 

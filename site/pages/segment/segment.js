@@ -1,0 +1,279 @@
+// segment.js: the segment page: the foreground of a picture, or what points in it point at.
+
+import { byId, duration, make, pick, work } from "../shared/page.js";
+import * as chosen from "../shared/model.js";
+import * as device from "../shared/device.js";
+import * as job from "../shared/job.js";
+import { hideError, showError } from "../shared/status.js";
+import { watch } from "../shared/timing.js";
+import { MOST, cut, drawn, pixelsOf, sample, shaded } from "./picture.js";
+
+/** @typedef {{ x: number, y: number, sign: number }} Point  in the picture's pixels */
+
+const STEP = 0.02; // of the picture's sides, for an arrow key
+const picture = pick("picture", HTMLCanvasElement);
+const cutout = pick("cutout", HTMLCanvasElement);
+const video = pick("video", HTMLVideoElement);
+
+/** @type {ImageData | null} */
+let image = null;
+/** @type {Uint8Array | null} */
+let mask = null;
+/** @type {Point[]} */
+let points = [];
+/** Where the arrow keys have moved. @type {{ x: number, y: number } | null} */
+let aim = null;
+/** The source and the device of the loaded model. @type {unknown[]} */
+let loadedFor = [];
+/** @type {MediaStream | null} */
+let stream = null;
+
+/** Whether the model takes points. */
+const pointed = () => job.model?.tasks.includes("mask-generation") ?? false;
+
+// --- drawing -------------------------------------------------------------------------------------
+
+/** @param {HTMLCanvasElement} canvas */
+function pen(canvas) {
+  const found = canvas.getContext("2d");
+  if (!found) throw new Error("This browser cannot draw pictures.");
+  return found;
+}
+
+/** Shows the picture with its mask and points, and the cutout. */
+function show() {
+  byId("empty").hidden = image !== null || !video.hidden;
+  byId("pointing").hidden = !pointed();
+  document.body.classList.toggle("pointed", pointed());
+  pick("save", HTMLButtonElement).disabled = mask === null;
+  work.inProgress = points.length > 0;
+  if (!image) return;
+  for (const canvas of [picture, cutout]) {
+    [canvas.width, canvas.height] = [image.width, image.height];
+  }
+  const at = pen(picture);
+  at.putImageData(mask && pointed() ? shaded(image, mask) : image, 0, 0);
+  const radius = Math.max(3, Math.max(image.width, image.height) / 120);
+  for (const { x, y, sign } of points) {
+    at.beginPath();
+    at.arc(x, y, radius, 0, 2 * Math.PI);
+    at.fillStyle = sign ? "#1f9d55" : "#d64545";
+    at.fill();
+    at.lineWidth = radius / 3;
+    at.strokeStyle = "white";
+    at.stroke();
+  }
+  if (aim) {
+    at.strokeStyle = "white";
+    at.lineWidth = radius / 2;
+    at.strokeRect(aim.x - radius, aim.y - radius, 2 * radius, 2 * radius);
+  }
+  if (mask) pen(cutout).putImageData(cut(image, mask), 0, 0);
+}
+
+/** Shows another picture. @param {ImageData} pixels @param {string} [words] */
+function take(pixels, words = "") {
+  void job.stop();
+  hideError();
+  [image, mask, points, aim] = [pixels, null, [], null];
+  byId("speed").textContent = "";
+  byId("tells").textContent = words || `${pixels.width} × ${pixels.height} pixels`;
+  show();
+}
+
+/** @param {Blob | undefined} file */
+async function open(file) {
+  if (!file) return;
+  try {
+    const pixels = await pixelsOf(file);
+    const large = Math.max(pixels.width, pixels.height) === MOST;
+    take(pixels, large ? `Read at ${pixels.width} × ${pixels.height} pixels` : "");
+  } catch (error) {
+    showError(error, () => byId("file").click());
+  }
+}
+
+// --- the camera ----------------------------------------------------------------------------------
+
+function closeCamera() {
+  for (const track of stream?.getTracks() ?? []) track.stop();
+  stream = null;
+  video.hidden = true;
+  byId("camera").textContent = "Camera";
+  show();
+}
+
+/** Opens the camera, and takes its picture the next time. */
+async function camera() {
+  if (stream) {
+    if (video.videoWidth) take(drawn(video, video.videoWidth, video.videoHeight));
+    return closeCamera();
+  }
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({ video: true });
+  } catch (error) {
+    const refused = /** @type {Error} */ (error).name === "NotAllowedError";
+    const words = refused
+      ? "The camera was refused. Allow it in the browser's bar, or open a picture."
+      : "There is no camera here. Open a picture instead.";
+    return showError(new Error(words), camera);
+  }
+  video.srcObject = stream;
+  video.hidden = false;
+  byId("camera").textContent = "Take it";
+  show();
+  await video.play();
+}
+
+// --- the model -----------------------------------------------------------------------------------
+
+/** The chosen model, which is loaded once. @param {AbortSignal} signal */
+async function loaded(signal) {
+  const where = chosen.source();
+  const asked = [where instanceof URL ? where.href : where, device.chosen()];
+  if (job.model && asked.every((part, i) => part === loadedFor[i])) return job.model;
+  loadedFor = [];
+  const model = await job.load(signal);
+  if (!model.tasks.some((task) => ["background-removal", "mask-generation"].includes(task))) {
+    throw new Error(`${model.name} does not make masks. Choose U2-Net or Segment Anything.`);
+  }
+  loadedFor = asked;
+  return model;
+}
+
+/** Asks the model for the mask of the picture, or of the points in it. */
+function segment() {
+  if (!image) {
+    showError(new Error("There is no picture yet. Open one, or take the sample."), segment);
+    return Promise.resolve(false);
+  }
+  const seen = image;
+  return job.run(async (signal) => {
+    const model = await loaded(signal);
+    show();
+    if (pointed() && points.length === 0) {
+      byId("tells").textContent = "Click on a thing in the picture.";
+      return;
+    }
+    const began = performance.now();
+    await watch(model, async () => {
+      if (pointed()) {
+        const pipe = await model.pipeline("mask-generation");
+        const asked = {
+          points: points.map(({ x, y }) => [x, y]),
+          labels: points.map(({ sign }) => sign),
+        };
+        const [found] = await pipe(seen, { ...asked, signal });
+        signal.throwIfAborted();
+        mask = found.mask;
+      } else {
+        const pipe = await model.pipeline("background-removal");
+        const found = await pipe(seen, { signal });
+        signal.throwIfAborted();
+        mask = found.mask;
+      }
+    });
+    byId("speed").textContent = duration((performance.now() - began) / 1000);
+    show();
+  }, segment);
+}
+
+// --- points --------------------------------------------------------------------------------------
+
+/** Adds a point, and asks for its mask. @param {number} x @param {number} y */
+function point(x, y) {
+  if (!image || !pointed()) return;
+  const sign = document.querySelector("input[name=sign]:checked");
+  points.push({ x, y, sign: Number(/** @type {HTMLInputElement} */ (sign).value) });
+  show();
+  void segment();
+}
+
+/** @param {KeyboardEvent} event */
+function key(event) {
+  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  if (!image || !pointed()) return;
+  const move = moves[/** @type {keyof typeof moves} */ (event.key)];
+  if (move) {
+    event.preventDefault();
+    const { x, y } = aim ?? { x: image.width / 2, y: image.height / 2 };
+    const [right, below] = [image.width - 1, image.height - 1];
+    aim = {
+      x: Math.min(right, Math.max(0, x + move[0] * STEP * image.width)),
+      y: Math.min(below, Math.max(0, y + move[1] * STEP * image.height)),
+    };
+    show();
+  } else if (event.key === "Enter" && aim) {
+    event.preventDefault();
+    point(aim.x, aim.y);
+  }
+}
+
+function forget() {
+  mask = null;
+  pen(cutout).clearRect(0, 0, cutout.width, cutout.height);
+  show();
+}
+
+function saveCutout() {
+  cutout.toBlob((blob) => {
+    if (!blob) return;
+    const url = URL.createObjectURL(blob);
+    make("a", { href: url, download: "cutout.png" }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  }, "image/png");
+}
+
+// --- wiring --------------------------------------------------------------------------------------
+
+const clicks = {
+  go: segment,
+  camera,
+  sample: () => take(sample()),
+  browse: () => byId("file").click(),
+  save: saveCutout,
+  undo() {
+    points.pop();
+    if (points.length) return void segment();
+    forget();
+  },
+  clear() {
+    points = [];
+    forget();
+  },
+};
+for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => act());
+picture.addEventListener("click", (event) => {
+  const box = picture.getBoundingClientRect();
+  const x = ((event.clientX - box.left) / box.width) * picture.width;
+  const y = ((event.clientY - box.top) / box.height) * picture.height;
+  point(x, y);
+});
+picture.addEventListener("keydown", key);
+pick("file", HTMLInputElement).addEventListener("change", (event) => {
+  void open(/** @type {HTMLInputElement} */ (event.target).files?.[0]);
+});
+for (const [name, over] of /** @type {const} */ ([
+  ["dragover", true],
+  ["dragleave", false],
+  ["drop", false],
+])) {
+  byId("drop").addEventListener(name, (event) => {
+    event.preventDefault();
+    byId("drop").classList.toggle("over", over);
+    if (name === "drop") void open(/** @type {DragEvent} */ (event).dataTransfer?.files[0]);
+  });
+}
+
+job.start({
+  busy(on) {
+    byId("cutout").setAttribute("aria-busy", String(on));
+    device.allow(!on);
+  },
+  loaded: show,
+  words(error) {
+    loadedFor = []; // the model may be lost
+    return error;
+  },
+});
+show();
