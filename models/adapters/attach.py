@@ -19,6 +19,8 @@ from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
 from rushlight.models.adapters.matching import (
     CLASSIFIERS,
     LINEAR,
+    in_attention,
+    is_called,
     published,
     saved_modules,
     targets,
@@ -116,6 +118,8 @@ def attach(
         raise ValueError(f"an adapter cannot be called {name!r}; in use: {list(record.added)}")
     check_unmerged(record, "add an adapter")
     layers = {path: model.get_submodule(path) for path in paths}
+    if inside := [path for path in paths if in_attention(model, path)]:
+        raise ValueError(f"{inside[0]!r} is part of a MultiheadAttention, which is not supported")
     made = {path: _made(layer, config, paths[path], bare) for path, layer in layers.items()}
     whole = saved_modules(model, config.modules_to_save) if saved is None else saved
     copies = {path: _copy_of(model, record, path, bare) for path in whole}
@@ -136,8 +140,9 @@ def attach(
 
 def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
     kinds = KINDS[type(config)]
-    make = next((kind for types, kind in kinds.items() if isinstance(layer, types)), None)
-    if make is None or getattr(layer, "transposed", False) is True:
+    fits = (made for types, made in kinds.items() if any(is_called(layer, t) for t in types))
+    make = next(fits, None)
+    if make is None:
         known = ", ".join(one.__name__ for types in kinds for one in types)
         raise ValueError(
             f"{type(config).__name__}: {path!r} is a {type(layer).__name__}, which is not "

@@ -71,6 +71,15 @@ def saved_modules(model: nn.Module, names: Sequence[str] | None) -> list[str]:
     return found
 
 
+def is_called(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a layer is of a kind and computes as the kind does, by a call of it.
+
+    The weights of others are read by what they belong to, past the hooks of an adapter.
+    """
+    ours: Any = type(layer)
+    return isinstance(layer, kind) and ours.forward is kind.forward and not hasattr(ours, "read")
+
+
 def _is_left_out(config: AdapterConfig, path: str) -> bool:
     saved = config.modules_to_save or []
     return named(config.exclude_modules, path) or any(
@@ -81,7 +90,7 @@ def _is_left_out(config: AdapterConfig, path: str) -> bool:
 def _is_inner_linear(model: nn.Module, path: str, config: AdapterConfig) -> bool:
     """Whether a module is a linear layer, and not the one that gives the logits."""
     module: Any = model.get_submodule(path)
-    if not isinstance(module, LINEAR):
+    if not any(is_called(module, kind) for kind in LINEAR) or in_attention(model, path):
         return False
     names = getattr(getattr(model, "spec", None), "names", None)
     head = getattr(names, "head", None)
@@ -91,6 +100,11 @@ def _is_inner_linear(model: nn.Module, path: str, config: AdapterConfig) -> bool
         return False
     rows = module.weight.shape[0 if isinstance(module, nn.Linear) else 1]
     return bool(rows != getattr(getattr(model, "config", None), "vocab_size", None))
+
+
+def in_attention(model: nn.Module, path: str) -> bool:
+    """Whether a module belongs to a MultiheadAttention, which reads its weights."""
+    return isinstance(model.get_submodule(path.rpartition(".")[0]), nn.MultiheadAttention)
 
 
 def _in_layer(config: AdapterConfig, path: str) -> bool:

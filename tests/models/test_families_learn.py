@@ -12,7 +12,8 @@ import rushlight as rl
 
 # Attention of all kinds, experts, recurrences, text to text, an encoder.
 ROWS = ("llama", "gemma2", "gemma3n", "mixtral", "gpt_oss", "deepseek_v2-groups", "mamba", "mamba2",
-        "rwkv6", "rwkv7", "falcon_h1", "recurrent_gemma", "qwen3_next-gguf", "t5", "modernbert")  # fmt: skip
+        "rwkv6", "rwkv7", "falcon_h1", "recurrent_gemma", "qwen3_next-gguf", "t5",
+        "modernbert")  # fmt: skip
 STEP = 1e-6
 
 

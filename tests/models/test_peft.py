@@ -454,6 +454,11 @@ def test_configurations_that_mean_nothing_are_named() -> None:
             rl.adapters.add_adapter(m, LoraConfig(target_modules=["q_proj"]), name)
     with pytest.raises(ValueError, match="bias 'one' is not supported"):
         LoraConfig(bias="one")
+    attention = nn.Sequential(nn.MultiheadAttention(4, 2))
+    with pytest.raises(ValueError, match="'0.out_proj' is part of a MultiheadAttention"):
+        rl.adapters.add_adapter(attention, LoraConfig(target_modules=["out_proj"]))
+    with pytest.raises(ValueError, match="names no module"):
+        rl.adapters.add_adapter(attention, LoraConfig(target_modules="all-linear"))
     grouped = nn.Sequential(nn.Conv2d(4, 4, 3, groups=2))
     with pytest.raises(ValueError, match="no multiple of the 2 groups"):
         rl.adapters.add_adapter(grouped, LoraConfig(r=3, target_modules=["0"]))
@@ -461,6 +466,29 @@ def test_configurations_that_mean_nothing_are_named() -> None:
     assert grouped(rl.ones(1, 4, 5, 5)).shape == (1, 4, 3, 3)
     with pytest.raises(ValueError, match="2 groups .* cannot be merged"):
         rl.adapters.merge_adapter(grouped)
+
+
+def test_layers_whose_weights_are_read_are_refused(rows: ModuleType, table: ModuleType) -> None:
+    m = rows.model("mamba", table)
+    with pytest.raises(ValueError, match="is a CausalConv, which is not supported"):
+        rl.adapters.add_adapter(m, LoraConfig(target_modules=["conv1d"]))
+    m = rows.model("mixtral", table)
+    with pytest.raises(
+        ValueError, match="is a ExpertStack, which is not supported; supported: Linear"
+    ):
+        rl.adapters.add_adapter(m, LoraConfig(target_modules=["w1"]))
+
+
+def test_routers_are_adapted(rows: ModuleType, table: ModuleType) -> None:
+    m = rows.model("mixtral", table)
+    ids = rl.tensor(table.ids_of(table.vocab_of(rows.metadata("mixtral")[0])))
+    with rl.no_grad():
+        plain = m(ids).numpy()
+        rl.adapters.add_adapter(m, LoraConfig(target_modules=["gate"], init_lora_weights=False))
+        out = m(ids).numpy()
+        assert np.abs(out - plain).max() > 1e-3
+        rl.adapters.merge_adapter(m)
+        np.testing.assert_allclose(m(ids).numpy(), out, **CLOSE)
 
 
 def test_a_tied_table_is_not_merged(table: ModuleType) -> None:
