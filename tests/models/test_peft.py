@@ -121,6 +121,15 @@ def test_results_are_pefts(adapter_row: Row) -> None:
         np.testing.assert_array_equal(adapter_row.run(m), plain)
 
 
+@pytest.mark.parametrize("name", ["lora", "dora", "dora-convolutions", "ia3", "loha"])
+def test_results_on_the_device(name: str, table: ModuleType, device: str) -> None:
+    row = Row(name, table)
+    m = row.adapted(device)
+    near(row.run(m), row.out)
+    rl.adapters.merge_adapter(m)
+    near(row.run(m), row.out)
+
+
 def test_merged_weights_give_the_same(adapter_row: Row) -> None:
     m = adapter_row.adapted()
     before = {n: t.numpy().copy() for n, t in m.state_dict().items()}
