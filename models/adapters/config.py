@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from rushlight.core.basis.errors import FormatError, brief
@@ -29,6 +30,7 @@ _HARMLESS = frozenset(
 )
 # The most that a rank may be: far above any published adapter's.
 _LARGEST_RANK = 1 << 16
+_MOST_PATTERNS = 4096
 
 
 @dataclass
@@ -204,6 +206,8 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
             raise wrong
         if not all(isinstance(v, int | float) for v in value.values()):
             raise wrong
+        if len(value) > _MOST_PATTERNS:
+            raise FormatError(f"{label} has {len(value)} patterns; at most {_MOST_PATTERNS}")
         for key, number in value.items():
             _check_pattern(label, key)
             checked(label, name, "int" if "int" in kind else "float", number)
@@ -213,6 +217,8 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         alone = kind == "list[str] | None" and isinstance(value, str)
         if alone or not all(type(one) is item for one in values):
             raise wrong
+        if name == "feedforward_modules" and isinstance(value, str):
+            _check_pattern(label, value)
     elif kind == "bool | str":
         if not isinstance(value, bool | str):
             raise wrong
@@ -236,7 +242,13 @@ def _check_pattern(label: str, text: str) -> None:
 
 def _pattern(patterns: Mapping[str, Any], path: str) -> str:
     """The first of the patterns that `path` ends with; `path` itself if none is."""
-    return next((one for one in patterns if re.match(rf"(.*\.)?({one})$", path)), path)
+    return next((one for one in patterns if _ending(one).match(path)), path)
+
+
+@lru_cache(maxsize=2 * _MOST_PATTERNS)
+def _ending(pattern: str) -> re.Pattern[str]:
+    """What matches paths that end with a pattern."""
+    return re.compile(rf"(.*\.)?({pattern})$")
 
 
 def _choose(label: str, value: Any, supported: tuple[str, ...], kind: type = ValueError) -> None:

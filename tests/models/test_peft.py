@@ -423,6 +423,8 @@ def test_what_does_not_fit_is_named(table: ModuleType) -> None:
         ({"target_modules": 3}, {}, "target_modules is 3"),
         ({"rank_pattern": {"(a+)+$": 3}}, {}, "repeats too much"),
         ({"rank_pattern": {"((": 3}}, {}, "no regular expression"),
+        ({"rank_pattern": {f"m{i}": 3 for i in range(5000)}}, {}, "5000 patterns; at most 4096"),
+        ({"peft_type": "IA3", "feedforward_modules": "(.*a)*"}, {}, "repeats too much"),
         ({"bias": "some"}, {}, "bias 'some' is not supported"),
         ({"rank_pattern": {}}, {}, r"the adapter of .*(.|\n)*takes \(3, 64\)"),
         ({}, {name: rl.zeros(2, 2)}, "the adapter of .*q_proj"),
