@@ -208,8 +208,11 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
             raise wrong
         if len(value) > _MOST_PATTERNS:
             raise FormatError(f"{label} has {len(value)} patterns; at most {_MOST_PATTERNS}")
+        repeats = 0
         for key, number in value.items():
-            _check_pattern(label, key)
+            repeats += _check_pattern(label, key, 2)
+            if repeats > 64:
+                raise FormatError(f"{label}: its patterns repeat too much")
             checked(label, name, "int" if "int" in kind else "float", number)
     elif kind == "Names" or kind.startswith("list"):
         values = value if isinstance(value, list) else [] if value is None else [value]
@@ -218,7 +221,7 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
         if alone or not all(type(one) is item for one in values):
             raise wrong
         if name == "feedforward_modules" and isinstance(value, str):
-            _check_pattern(label, value)
+            _check_pattern(label, value, 4)
     elif kind == "bool | str":
         if not isinstance(value, bool | str):
             raise wrong
@@ -229,15 +232,17 @@ def _checked(label: str, name: str, kind: str, value: Any) -> Any:
     return value
 
 
-def _check_pattern(label: str, text: str) -> None:
-    """Raise FormatError for a regular expression from a file that could take very long."""
+def _check_pattern(label: str, text: str, most: int) -> int:
+    """The repeats in a regular expression; FormatError for one that could take very long."""
     plain = re.sub(r"\\.|\[[^\]]*\]", "x", text)
-    if len(text) > 512 or len(re.findall(r"[*+{]", plain)) > 4 or re.search(r"\)[*+{]", plain):
+    repeats = len(re.findall(r"[*+{]", plain))
+    if len(text) > 512 or repeats > most or re.search(r"\)[*+{]", plain):
         raise FormatError(f"{label}: {brief(text)} repeats too much for a pattern from a file")
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise FormatError(f"{label}: {brief(text)} is no regular expression: {error}") from None
+    return repeats
 
 
 def _pattern(patterns: Mapping[str, Any], path: str) -> str:
