@@ -343,6 +343,15 @@ def module_switched(module: object) -> None:
     module_state ^= hash(("mode", id(module)))
 
 
+def state_changed(before: object, after: object) -> None:
+    """What a module computes changed from one state to another; both are told by hashable values.
+
+    Switching back makes earlier executables valid again.
+    """
+    global module_state
+    module_state ^= hash(("state", before)) ^ hash(("state", after))
+
+
 def child_replaced() -> None:
     """A module lost or replaced a child: earlier executables are invalid."""
     global module_state
