@@ -51,6 +51,7 @@ def load(
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
     *,
+    adapter: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
@@ -59,11 +60,23 @@ def load(
     (or its http(s) address), a ggml or llama2.c file of a llama, a file of whisper.cpp, or a .pth
     file of RWKV is a model by itself; the last has its vocabulary beside it. Of CTranslate2's
     folders those with a Whisper are read.
-    dtype: floating weights are converted to it; default: as stored. progress(done, total): bytes
-    of a download. Weights that are not converted are views of the memory-mapped file. Raises
-    LoadError if names or shapes do not fit, FormatError for a damaged file, FetchError for a failed
-    download.
+    dtype: floating weights are converted to it; default: as stored. adapter: what
+    `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
+    Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
+    shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
     """
+    model = _load(path_or_name, device, dtype, progress)
+    if adapter is not None:
+        from rushlight.models.adapters.files import load_adapter
+
+        load_adapter(model, adapter, progress=progress)
+    return model
+
+
+def _load(
+    path_or_name: str | Path, device: str | Device, dtype: str | DType | None,
+    progress: Progress | None,
+) -> Model:  # fmt: skip
     from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
     from rushlight.core.io.hub.names import resolve

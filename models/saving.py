@@ -128,6 +128,11 @@ def checkpoint_weights(
     """The parameters under the checkpoint's names: single experts, not stacks."""
     found = {}
     for name, t in model.state_dict().items():
+        if ".attached." in name:
+            raise ValueError(
+                f"save_pretrained: {name.partition('.attached.')[0]} has adapters; write them with "
+                "rl.adapters.save_adapter, or merge_and_unload(model) first"
+            )
         if name.startswith(STEPS):
             continue
         if t.dtype.kind == "q":

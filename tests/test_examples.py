@@ -110,6 +110,16 @@ def test_folder_finds_the_paragraph_and_keeps_the_vectors(tmp_path: Path, where:
     assert "3 of 3" in _run("folder.py", *given)
 
 
+def test_finetuning_changes_the_answers(tmp_path: Path) -> None:
+    said = _run("finetune.py", "--steps", "20", "--output", str(tmp_path))
+    assert "before: 0 of 8 answers have the form" in said
+    after = re.search(r"after: (\d) of 8 answers have the form, (\d) are right", said)
+    assert after and int(after[1]) == 8 and int(after[2]) >= 6
+    assert re.search(r"  wolf +kind: animal\n", said)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "adapter_config.json", "adapter_model.safetensors"}  # fmt: skip
+
+
 def test_every_example_is_run_by_a_test() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     assert EXAMPLES and all(f'_run("{name}"' in source for name in EXAMPLES)

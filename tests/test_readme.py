@@ -32,6 +32,11 @@ RUN_ELSEWHERE = {
     "rushlight quantize smollm2-135m-instruct small.gguf --type q4_k_m": (
         "tests/models/test_quantize.py", 'quantize("smollm2-135m-instruct"',
     ),
+    "rushlight finetune smollm2-135m-instruct examples/kinds.jsonl --output kinds --steps 100"
+    " --rate 1e-3": ("tests/models/test_tuning.py", '"finetune"'),
+    'rushlight generate --prompt "wolf" --adapter kinds': (
+        "tests/models/test_tuning.py", '"--adapter"',
+    ),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
     "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build"),

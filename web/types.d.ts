@@ -43,6 +43,9 @@ export interface Session {
     linear: string,
     context: number | undefined,
   ): Promise<PyProxy>;
+  device_of(id: number): string;
+  add_adapter(id: number, builder: PyBuilder, name: string): Promise<void>;
+  set_adapters(id: number, names: string[]): void;
   run(
     id: number,
     task: string,

@@ -85,7 +85,17 @@ def _app() -> Typer:
     """The commands. They are made here, so that importing Rushlight costs nothing for them."""
     import typer
 
-    from rushlight.core.cli import commands, evaluate, profile, quantize, see, site, tasks, tune
+    from rushlight.core.cli import (
+        commands,
+        evaluate,
+        finetune,
+        profile,
+        quantize,
+        see,
+        site,
+        tasks,
+        tune,
+    )
 
     app = typer.Typer(
         help="Small tensors and models: natively and in the browser tab.",
@@ -95,7 +105,7 @@ def _app() -> Typer:
     every: tuple[Callable[..., None], ...] = (
         *tasks.commands(), see.see, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
-        evaluate.imatrix, tune.tune, profile.profile,
+        evaluate.imatrix, finetune.finetune, tune.tune, profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

@@ -27,6 +27,13 @@ _REQUIRED = inspect.Parameter.empty
 _FILE = Annotated[
     Path | None, typer.Option(help="Read the texts from a file, one a line; - is stdin.")
 ]
+_ADAPTER: Flag = (
+    Annotated[
+        str | None,
+        typer.Option(help="An adapter: PEFT's folder, a GGUF file, or a hub id.", metavar="PATH"),
+    ],
+    None,
+)
 
 
 def commands() -> list[Callable[..., None]]:
@@ -44,6 +51,7 @@ def _command(task: Task) -> Callable[..., None]:
         **_input_flags(task),
         "model": (Model, task.command.model or _REQUIRED),
         "device": (Annotated[str, typer.Option(help="Where to compute.")], "cpu"),
+        **({"adapter": _ADAPTER} if task.streams else {}),
         **_option_flags(task.options, defaults),
     }
     talks = task.input.kind == "messages"
@@ -125,7 +133,7 @@ def _ready(
     check_device(given["device"])
     folder = fetched(given["model"])
     began = time.perf_counter()
-    loaded = models.load(folder, device=given["device"])
+    loaded = models.load(folder, device=given["device"], adapter=given.get("adapter"))
     return Pipeline(check_served(loaded, task.name), loaded, options), time.perf_counter() - began
 
 

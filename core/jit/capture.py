@@ -10,7 +10,7 @@ import itertools
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -230,6 +230,21 @@ def each_run(action: Action) -> None:
         found.actions.append(action)
 
 
+jit_function: list[Callable[[Any], Any]] = []  # filled by function.py, which lies above
+
+
+def replayed(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, which `jit` captures from its first call on: few messages in place of many ops."""
+    made: list[Callable[..., Any]] = []
+
+    def call(*args: Any) -> Any:
+        if not made:
+            made.append(jit_function[0](fn) if jit_function else fn)
+        return made[0](*args)
+
+    return call
+
+
 def refuse(why: str) -> None:
     """Make no executable of the traced run; calls with its signature run eagerly."""
     found = current()
@@ -326,6 +341,15 @@ def module_switched(module: object) -> None:
     """A module was switched between training and evaluation."""
     global module_state
     module_state ^= hash(("mode", id(module)))
+
+
+def state_changed(before: object, after: object) -> None:
+    """What a module computes changed from one state to another; both are told by hashable values.
+
+    Switching back makes earlier executables valid again.
+    """
+    global module_state
+    module_state ^= hash(("state", before)) ^ hash(("state", after))
 
 
 def child_replaced() -> None:

@@ -390,3 +390,6 @@ def jit(
 
     call.executables = entries  # type: ignore[attr-defined]
     return functools.wraps(fn, updated=())(call)
+
+
+capture.jit_function.append(jit)

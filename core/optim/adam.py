@@ -1,113 +1,189 @@
-"""Adam, and RMSprop, with weight decay added to the gradient."""
+"""Adam and its kin: AdamW, Adamax, NAdam, RAdam."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.jit import capture
-from rushlight.core.optim.adamw import AdamW
-from rushlight.core.optim.optimizer import Optimizer, Params, positive, undifferentiated
+from rushlight.core.ops.binary import maximum
+from rushlight.core.optim.optimizer import Params, Start
+from rushlight.core.optim.rule import Rule, rounded, zeros
 from rushlight.core.tensor.tensor import Tensor
 
 
-class Adam(AdamW):
-    """Adam (Kingma and Ba, 2014): `AdamW` with weight_decay times the parameter in the gradient.
+class _Means(Rule):
+    """Running means of the gradient and of its square, with rates `betas`."""
 
+    def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
+        """step, exp_avg, exp_avg_sq, and max_exp_avg_sq with amsgrad."""
+        found: dict[str, Any] = {"step": 0, "exp_avg": zeros, "exp_avg_sq": zeros}
+        return {**found, "max_exp_avg_sq": zeros} if group.get("amsgrad") else found
+
+    def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The parts of old and new values in the means, then those of `corrections`."""
+        beta1, beta2 = group["betas"]
+        return (1 - beta1, beta2, 1 - beta2, *self.corrections(state["step"], state, group))
+
+    def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The numbers that use the means."""
+        raise NotImplementedError
+
+    def means(self, grad: Tensor, state: Any, rates: Any) -> tuple[Tensor, Tensor]:
+        """The means after this gradient."""
+        new, kept_sq, new_sq = rates[:3]
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.add_((grad - mean) * new)
+        square.mul_(kept_sq).add_(grad * grad * new_sq)
+        return mean, square
+
+
+class Adam(_Means):
+    """Adam (Kingma and Ba, 2014): p -= lr * m / (sqrt(v) + eps).
+
+    m and v are running means of the gradient and of its square with rates `betas`, corrected for
+    their start at zero. amsgrad: the largest v so far is used (Reddi et al., 2018). maximize: the
+    objective grows. weight_decay times the parameter is added to its gradient;
     decoupled_weight_decay makes it AdamW.
     """
 
     def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
+        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
+
+    def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The scale of sqrt(v), eps, minus the rate."""
+        beta1, beta2 = group["betas"]
+        return (1 - beta2**step) ** 0.5, group["eps"], -group["lr"] / (1 - beta1**step)
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
     ) -> None:
-        self._decoupled = decoupled_weight_decay
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize,
-                         differentiable=differentiable)  # fmt: skip
-
-    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
-        """Those of AdamW, with the weight decay in the place of the parameter's factor."""
-        found = super().rates(state, group)
-        return found if self._decoupled else (group["weight_decay"], *found[1:])
-
-    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """One step; state: step, exp_avg, exp_avg_sq."""
-        if self._decoupled:
-            super().update(param, grad, state, group)
-            return
-        grad = -grad if group.get("maximize") else grad
-        if group["weight_decay"]:
-            grad = grad + param.detach() * group["rates"][0]
-        super().update(param, grad, state, {**group, "weight_decay": 0, "maximize": False})
+        """One step."""
+        scale, eps, down = rates[3:]
+        mean, square = self.means(grad, state, rates)
+        if group["amsgrad"]:
+            most = state["max_exp_avg_sq"]
+            square = most.copy_(maximum(most, square))
+        param.add_(mean / (square.sqrt() / scale).add_(eps) * down)
 
 
-class RMSprop(Optimizer):
-    """p -= lr * grad / (sqrt(v) + eps), v the running mean of the gradient's square (Hinton, 2012).
+class AdamW(Adam):
+    """Adam with weight decay apart from the gradient (Loshchilov, 2017).
 
-    alpha is the rate of v. centered subtracts the square of the gradient's running mean from v.
-    momentum sums the quotients. weight_decay times the parameter is added to its gradient.
+    p -= lr * weight_decay * p, then the step of `Adam`.
     """
 
-    def __init__(  # noqa: PLR0913
-        self,
-        params: Params,
-        lr: float = 1e-2,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-        centered: bool = False,
-        capturable: bool = False,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        undifferentiated("RMSprop", differentiable)
+    def __init__(
+        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
+        maximize: bool = False, foreach: bool | None = None, capturable: bool = False,
+        differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            params,
-            {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
-             "momentum": momentum, "centered": centered, "maximize": maximize},
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+            capturable=capturable, differentiable=differentiable, fused=fused,
+            decoupled_weight_decay=True,
         )  # fmt: skip
 
-    def check(self, group: Mapping[str, Any]) -> None:
-        """Rates must not be negative."""
-        positive("RMSprop", group, "lr", "alpha", "eps", "weight_decay", "momentum")
 
-    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
-        """Minus lr, alpha, one minus alpha, eps, weight decay, momentum."""
-        return (-group["lr"], group["alpha"], 1 - group["alpha"], group["eps"],
-                group["weight_decay"], group["momentum"])  # fmt: skip
+class Adamax(Rule):
+    """Adam with the largest decayed absolute gradient in place of sqrt(v) (Kingma and Ba, 2014)."""
 
-    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """One step; state: square_avg, and grad_avg, momentum_buffer where they are used."""
-        down, alpha, share, eps, decay, momentum = group["rates"]
-        used = ["square_avg"] + ["grad_avg"] * bool(group["centered"])
-        used += ["momentum_buffer"] * bool(group["momentum"])
-        with capture.tracing(None):  # a captured step uses the same tensor in each run
-            for name in used:
-                if name not in state:
-                    state[name] = param.zeros_like()
-        grad = -grad if group.get("maximize") else grad
-        if group["weight_decay"]:
-            grad = grad + param.detach() * decay
-        square = state["square_avg"].mul_(alpha).add_(grad * grad * share)
-        if group["centered"]:
-            mean = state["grad_avg"]
-            mean.add_((grad - mean) * share)
-            square = square - mean * mean
-        step = grad / (square.sqrt() + eps)
-        if group["momentum"]:
-            step = state["momentum_buffer"].mul_(momentum).add_(step)
-        param.add_(step * down)
+    def __init__(
+        self, params: Params, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0.0, foreach: bool | None = None, *,
+        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
+
+    def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
+        """step, exp_avg, exp_inf."""
+        return {"step": 0, "exp_avg": zeros, "exp_inf": zeros}
+
+    def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The new part of the mean, the decay, eps, minus the rate."""
+        beta1, beta2 = group["betas"]
+        down = -group["lr"] / (1 - beta1 ** state["step"])
+        return 1 - beta1, beta2, group["eps"], down
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """One step."""
+        new, decay, eps, down = rates
+        mean, most = state["exp_avg"], state["exp_inf"]
+        mean.add_((grad - mean) * new)
+        most.copy_(maximum(most * decay, grad.abs() + eps))
+        param.add_(mean / most * down)
+
+
+class NAdam(_Means):
+    """Adam with Nesterov's momentum (Dozat, 2016), whose rate grows by momentum_decay."""
+
+    def __init__(
+        self, params: Params, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0.0, momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
+
+    def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
+        """step, mu_product (of all rates of momentum), exp_avg, exp_avg_sq."""
+        return {"mu_product": 1.0, **super().start(param, group)}
+
+    def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The scale of v, eps, minus the rates of the gradient and of the mean."""
+        (beta1, beta2), lr = group["betas"], group["lr"]
+        mu, ahead = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"]))
+                     for n in (step, step + 1))  # fmt: skip
+        state["mu_product"] = product = rounded(state["mu_product"] * rounded(mu))
+        return (1 - beta2**step, group["eps"], -lr * (1 - mu) / (1 - product),
+                -lr * ahead / (1 - product * ahead))  # fmt: skip
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """One step."""
+        scale, eps, by_grad, by_mean = rates[3:]
+        mean, square = self.means(grad, state, rates)
+        param.add_((grad * by_grad + mean * by_mean) / (square / scale).sqrt().add_(eps))
+
+
+class RAdam(_Means):
+    """Adam whose first steps leave v out, for its variance is large (Liu et al., 2019)."""
+
+    def __init__(
+        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
+
+    def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The factor of sqrt(v) in the divisor, the rest of the divisor, minus the rate.
+
+        While v is left out its factor is 0 and the rest is 1, so the ops of all steps are the same.
+        """
+        beta1, beta2 = group["betas"]
+        down = -group["lr"] / (1 - beta1**step)
+        most = 2 / (1 - beta2) - 1
+        length = most - 2 * step * beta2**step / (1 - beta2**step)
+        if length <= 5:
+            return 0.0, 1.0, down
+        part = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+        return 1.0, group["eps"], down * (part * (1 - beta2**step)) ** 0.5
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """One step."""
+        factor, rest, down = rates[3:]
+        mean, square = self.means(grad, state, rates)
+        param.add_(mean / (square.sqrt() * factor).add_(rest) * down)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core.basis.dtype import PARTS, DType, float32
 from rushlight.core.jit import capture
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -15,38 +16,41 @@ from rushlight.core.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from rushlight.core.optim.optimizer import Optimizer
 
-Due = Sequence[tuple[Tensor, dict[str, Any], int]]
+Due = Sequence[tuple[Tensor, Tensor, dict[str, Any], int]]
 
 
 class CapturedStep:
     """Before each replay, counts a step and writes the numbers of `Optimizer.rates` to tensors.
 
-    due: (parameter, state, number of its group) of each parameter with a gradient.
+    due: (parameter, gradient, state, number of its group) of each parameter with a gradient.
     """
 
     def __init__(self, optimizer: Optimizer, due: Due) -> None:
         self.optimizer = weakref.ref(optimizer)
         self.groups = [(_kinds(g), [id(p) for p in g["params"]]) for g in optimizer._groups]
         self.state: list[list[tuple[weakref.ref[Tensor], list[Any]]]] = []
-        self.counts: list[tuple[dict[str, Any], Any]] = []
-        # Parameters of one group with the same count of updates share a row of numbers.
-        self.rows: dict[tuple[int, Any], list[weakref.ref[Tensor]]] = {}
-        for p, state, number in due:
-            self.rows.setdefault((number, state.get("step")), []).append(weakref.ref(p))
-        where = {(p.device, p.dtype) for p, _, _ in due}
+        self.counts: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        # Parameters of one group with the same numbers in their state share a row of numbers.
+        self.rows: dict[Any, list[weakref.ref[Tensor]]] = {}
+        for p, _, state, number in due:
+            key = (number, len(state), tuple(_numbers(state).items()))
+            self.rows.setdefault(key, []).append(weakref.ref(p))
+        where = {(p.device, compute_dtype(p.dtype)) for p, *_ in due}
         values = self._count(optimizer)
         with capture.tracing(None):
             tables = {(d, t): tensor(values, dtype=t, device=d) for d, t in where}
         self.tables = list(tables.values())
         row = {id(r()): i for i, members in enumerate(self.rows.values()) for r in members}
         views = {(i, key): t[i].unbind() for key, t in tables.items() for i in range(len(values))}
-        self.rates: list[Any] = [views[row[id(p)], (p.device, p.dtype)] for p, _, _ in due]
+        self.rates: list[Any] = [
+            views[row[id(p)], (p.device, compute_dtype(p.dtype))] for p, *_ in due
+        ]
 
     def keep(self, due: Due) -> None:
         """Record the states' tensors, which the executable writes to."""
         self.rates = []
         found = {}
-        for p, state, _ in due:
+        for p, _, state, _ in due:
             tensors = [(k, weakref.ref(v)) for k, v in state.items() if isinstance(v, Tensor)]
             found[id(p)] = tensors
         self.state = [[(r, found[id(r())]) for r in members] for members in self.rows.values()]
@@ -61,10 +65,10 @@ class CapturedStep:
                 return False
         known: dict[Any, dict[str, Any]] = optimizer._state
         for members in self.state:
-            first = known.get(members[0][0](), {}).get("step")
+            first = _numbers(known.get(members[0][0](), {}))
             for ref, tensors in members:
                 state = known.get(ref())
-                if state is None or state.get("step") != first:
+                if state is None or _numbers(state) != first:
                     return False
                 for key, held in tensors:
                     if state.get(key) is not held():
@@ -82,34 +86,50 @@ class CapturedStep:
 
     def undo(self) -> None:
         """Undo the count."""
-        for state, step in self.counts:
-            if step is not None:
-                state["step"] = step
+        for state, numbers in self.counts:
+            state.update(numbers)
         self.counts = []
 
     def _count(self, optimizer: Optimizer) -> list[tuple[float, ...]]:
         values = []
         self.counts = []
-        for (number, _), members in self.rows.items():
+        for (number, *_), members in self.rows.items():
             states = [optimizer._state[p] for r in members if (p := r()) is not None]
-            self.counts += [(s, s.get("step")) for s in states]
-            rates = optimizer.rates(states[0], optimizer._groups[number])
+            self.counts += [(s, _numbers(s)) for s in states]
+            rates = optimizer.rates(states[0], plain(optimizer._groups[number]))
             assert rates is not None
             values.append(rates)
-            if "step" in states[0]:
-                for state in states[1:]:
-                    state["step"] = states[0]["step"]
+            counted = _numbers(states[0])
+            for state in states[1:]:
+                state.update(counted)
         return values
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype of a step's numbers: that of the parameter's parts, float32 for narrow floats."""
+    return PARTS.get(dtype) or (dtype if dtype.itemsize >= 4 else float32)
+
+
+def plain(group: Mapping[str, Any]) -> dict[str, Any]:
+    """A group with numbers in place of options that are tensors, such as lr."""
+    if not any(isinstance(v, Tensor) for v in group.values()):
+        return dict(group)
+    with capture.tracing(None):  # a captured step reads them anew in each run
+        return {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items()}
+
+
+def _numbers(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in state.items() if not isinstance(v, Tensor)}
 
 
 def _kinds(group: Mapping[str, Any]) -> list[Any]:
     """The properties of options that may select ops: for numbers, whether they are zero."""
     return [
         bool(v)
-        if isinstance(v, (int, float, np.generic))
+        if isinstance(v, (int, float, np.generic)) and not key.endswith("_steps")
         else len(v)
         if isinstance(v, tuple)
         else v
         for key, v in group.items()
-        if key != "params"
+        if key not in ("params", "initial_lr")
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.core.optim.optimizer import Optimizer
@@ -126,4 +127,160 @@ class LambdaLR(LRScheduler):
         return [base * fn(self.last_epoch) for base, fn in pairs]
 
 
-__all__ = ["CosineAnnealingLR", "LRScheduler", "LambdaLR", "StepLR"]
+class MultiplicativeLR(LambdaLR):
+    """The rates times `lr_lambda(epoch)` in each epoch: one function, or one for each group."""
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates times the functions of the epoch."""
+        if self.last_epoch == 0:
+            return self._rates()
+        pairs = zip(self._rates(), self.lr_lambdas, strict=True)
+        return [lr * fn(self.last_epoch) for lr, fn in pairs]
+
+
+class ExponentialLR(LRScheduler):
+    """The rates times `gamma` in each epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates times gamma."""
+        return [lr * self.gamma if self.last_epoch else lr for lr in self._rates()]
+
+
+class MultiStepLR(LRScheduler):
+    """The rates times `gamma` at each of the epochs `milestones`, once per mention."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates, times gamma at a milestone."""
+        factor = self.gamma ** self.milestones[self.last_epoch]
+        return [lr * factor for lr in self._rates()]
+
+
+class LinearLR(LRScheduler):
+    """The first rates times a factor that goes from start_factor to end_factor in total_iters."""
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0,
+        total_iters: int = 5, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise ValueError(f"LinearLR: start_factor is {start_factor}, end_factor {end_factor}; "
+                             "they must be in (0, 1] and [0, 1]")  # fmt: skip
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates moved on by one epoch."""
+        t, n, first = self.last_epoch, self.total_iters, self.start_factor
+        rise = self.end_factor - first
+        if t == 0:
+            return [lr * first for lr in self._rates()]
+        if t > n:
+            return self._rates()
+        return [lr * (1 + rise / (n * first + (t - 1) * rise)) for lr in self._rates()]
+
+
+class ConstantLR(LRScheduler):
+    """The rates times `factor` for the first total_iters epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < factor <= 1:
+            raise ValueError(f"ConstantLR: factor is {factor}; it must be in (0, 1]")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates, times the factor at first and divided by it at the end."""
+        t = self.last_epoch
+        change = self.factor if t == 0 else 1 / self.factor if t == self.total_iters else 1.0
+        return [lr * change for lr in self._rates()]
+
+
+class PolynomialLR(LRScheduler):
+    """The rates fall to zero in total_iters epochs as (1 - epoch / total_iters) ** power."""
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The groups' rates moved on by one epoch."""
+        t, n = self.last_epoch, self.total_iters
+        if t == 0 or t > n:
+            return self._rates()
+        factor = ((1 - t / n) / (1 - (t - 1) / n)) ** self.power
+        return [lr * factor for lr in self._rates()]
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """The rates times `factor` after `patience` epochs in which a metric got no better.
+
+    mode: "min" or "max" is better. Better is by `threshold`, "rel" of the best or "abs". After a
+    reduction `cooldown` epochs are not counted; changes below `eps` are not made.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
+        min_lr: list[float] | float = 0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
+        if factor >= 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"ReduceLROnPlateau: factor is {factor}, mode {mode!r}, threshold_mode"
+                             f" {threshold_mode!r}; they must be below 1, 'min' or 'max', 'rel' or "
+                             "'abs'")  # fmt: skip
+        self.mode, self.factor, self.patience, self.eps = mode, factor, patience, eps
+        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
+        count = len(optimizer.param_groups)
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
+        if len(self.min_lrs) != count:
+            raise ValueError(f"ReduceLROnPlateau: {len(self.min_lrs)} min_lr for {count} groups")
+        self.optimizer, self.last_epoch = optimizer, 0
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = 0
+        self._last_lr = self._rates()
+
+    def step(self, metrics: Any = None) -> None:  # type: ignore[override, unused-ignore]
+        """Count an epoch with this metric."""
+        value = float(metrics)
+        self.last_epoch += 1
+        sign = 1 if self.mode == "min" else -1
+        change = sign * self.threshold
+        rel = self.threshold_mode == "rel"
+        bound = self.best * (1 - change) if rel else self.best - change
+        if sign * value < sign * bound:
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+                lr = max(group["lr"] * self.factor, least)
+                if group["lr"] - lr > self.eps:
+                    group["lr"] = lr
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._rates()
+
+
+__all__ = [
+    "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
+    "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "ReduceLROnPlateau",
+    "StepLR",
+]  # fmt: skip

@@ -1,23 +1,35 @@
-"""Base class of optimizers: groups of parameters with options, and state to save."""
+"""Base class of optimizers: groups of parameters with options, state to save, and the step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.jit import capture
-from rushlight.core.optim.captured import CapturedStep
+from rushlight.core.optim.captured import CapturedStep, plain
 from rushlight.core.tensor import autograd
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.hooks import RemovableHandle
 from rushlight.core.tensor.tensor import Tensor
 
-Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
+Params = Iterable[Tensor] | Iterable[Mapping[str, Any]] | Iterable[tuple[str, Tensor]]
+Start = Mapping[str, float | Callable[[Tensor], Tensor]]
+# Of larger parameters the kernels take longer than Python; captured they would hold scratch memory.
+_SMALL = 2**20
+_EXTRA = ("params", "param_names", "initial_lr", "swa_lr")  # keys of groups that are no options
 
 
 class Optimizer:
     """Parameters in groups, each with its own options; a subclass updates a parameter.
 
-    A subclass defines `update`, and also `rates` if `rl.jit` shall capture its steps.
+    A subclass defines `update`, `start` for what its state begins with, and `rates` for the numbers
+    of a step, with which steps are captured: by `rl.jit`, and by `step` itself, which replays the
+    updates of all small parameters as one message. A subclass may define `step` alone, as in torch;
+    then `rl.jit` warns that it cannot capture it.
     `param_groups` are dicts with "params" and the options, which may change between steps.
     `state` holds the state of each parameter. Parameters may be allocated after the optimizer was
     made. ValueError for no parameters, a parameter passed twice, or one that is not a leaf.
@@ -26,7 +38,10 @@ class Optimizer:
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._groups: list[dict[str, Any]] = []
-        self._state: dict[Tensor, dict[str, Any]] = {}
+        self._state: dict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self._set_up()
+        if isinstance(params, Tensor):
+            raise TypeError(f"{type(self).__name__}: params is a Tensor; pass a list of them")
         given: list[Any] = list(params)
         if not given:
             raise ValueError(f"{type(self).__name__}: no parameters to optimize")
@@ -34,11 +49,32 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    def _set_up(self) -> None:
+        me = weakref.ref(self)
+
+        def run(grads: list[Tensor | None]) -> None:
+            found = me()
+            assert found is not None
+            found._apply(grads)
+
+        self._replay = capture.replayed(run)
+        self._hooks: dict[str, dict[int, Callable[..., Any]]] = defaultdict(dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        mine = ("_groups", "_state", "_replay", "_hooks")
+        rest = {k: v for k, v in self.__dict__.items() if k not in mine}
+        return {**rest, "_groups": self._groups, "_state": dict(self._state)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._state = defaultdict(dict, self._state)
+        self._set_up()
+
     @property
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups: dicts of "params" and their options."""
         if capture.active:  # a replay can neither read nor change Python values
-            capture.refuse("it reads param_groups of an optimizer")
+            self._refuse("it reads param_groups of an optimizer")
         return self._groups
 
     @param_groups.setter
@@ -49,30 +85,51 @@ class Optimizer:
     def state(self) -> dict[Tensor, dict[str, Any]]:
         """The state of each parameter."""
         if capture.active:
-            capture.refuse("it reads the state of an optimizer")
+            self._refuse("it reads the state of an optimizer")
         return self._state
 
     @state.setter
     def state(self, state: dict[Tensor, dict[str, Any]]) -> None:
         if capture.active:
-            capture.refuse("it replaces the state of an optimizer")
-        self._state = state
+            self._refuse("it replaces the state of an optimizer")
+        self._state = defaultdict(dict, state)
+
+    def _refuse(self, why: str) -> None:
+        """Make no executable of a traced run; of a subclass with a step of its own say so."""
+        own = type(self).step is not Optimizer.step or type(self).rates is Optimizer.rates
+        if own and capture.current() is not None:
+            name = type(self).__name__
+            warnings.warn(
+                f"jit: the step of {name} runs uncaptured: {why}; define its methods start, rates "
+                "and update in place of step (see rl.optim.Optimizer), or call step outside of "
+                "the captured function",
+                stacklevel=4,
+            )
+        capture.refuse(why)
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
-        """Add parameters with options: {"params": ..., "lr": ...}; defaults fill the rest."""
+        """Add parameters with options: {"params": ..., "lr": ...}; defaults fill the rest.
+
+        "params" is a tensor, a list of them, or one of pairs (name, tensor) as of
+        `named_parameters`.
+        """
         group = dict(param_group)
         params = group["params"]
-        group["params"] = [params] if isinstance(params, Tensor) else list(params)
+        params = [params] if isinstance(params, Tensor) else list(params)
+        if params and all(isinstance(p, tuple) for p in params):
+            group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        group["params"] = params
         name = type(self).__name__
-        unknown = [key for key in group if key != "params" and key not in self.defaults]
+        unknown = [key for key in group if key not in _EXTRA and key not in self.defaults]
         if unknown:
             raise ValueError(f"{name}: option {unknown[0]!r} is not supported; supported: "
                              f"{', '.join(self.defaults)}")  # fmt: skip
         taken = {id(p) for g in self.param_groups for p in g["params"]}
-        for p in group["params"]:
+        for p in params:
             if not isinstance(p, Tensor):
                 raise TypeError(f"{name}: a parameter is a {type(p).__name__}, not a Tensor")
-            if p.node is not None:
+            if p.node is not None and not self.defaults.get("differentiable"):
                 raise ValueError(f"{name}: the tensor of shape {p.shape} is not a leaf; pass the "
                                  "leaves that it was computed from")  # fmt: skip
             if id(p) in taken:
@@ -85,12 +142,16 @@ class Optimizer:
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for an option out of range."""
 
-    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...] | None:
-        """The numbers that `update` uses, computed from the options and state["step"], or None.
+    def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
+        """What the state of a parameter begins with: numbers, and functions that make tensors."""
+        return {}
 
-        This also counts state["step"] up. The number of rates is constant. `update` reads them as
-        group["rates"], which in a captured step are 0-d tensors, and may test options only for
-        zero. The default is None: then a function that calls `step` is not captured.
+    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...] | None:
+        """The numbers that `update` uses, computed from the options and the state, or None.
+
+        This also counts the numbers of the state up. The number of rates is constant. `update`
+        reads them as group["rates"], which in a captured step are 0-d tensors, and may test options
+        only for zero. The default is None: then a function that calls `step` is not captured.
         """
         return None
 
@@ -103,31 +164,82 @@ class Optimizer:
 
         closure: computes the loss and calls backward; called once, with gradients recorded.
         """
+        for hook in list(self._hooks["step_pre"].values()):
+            hook(self, (), {})
+        loss = self._move(closure)
+        for hook in list(self._hooks["step_post"].values()):
+            hook(self, (), {})
+        return loss
+
+    def _move(self, closure: Callable[[], Any] | None) -> Any:
         loss = None
         if closure is not None:
             with autograd.enable_grad():
                 loss = closure()
-        due = [
-            (p, self._state.setdefault(p, {}), number)
-            for number, group in enumerate(self._groups)
-            for p in group["params"]
-            if p.grad is not None
-        ]
-        with autograd.no_grad():
-            captured = self._captured(due) if capture.active else None
-            for i, (p, state, number) in enumerate(due):
-                group = self._groups[number]
-                rates = captured.rates[i] if captured else self.rates(state, group)
-                self.update(p, p.grad.detach(), state, {**group, "rates": rates})
-        if captured:
-            captured.keep(due)
+        grads = [p.grad for g in self._groups for p in g["params"]]
+        with autograd.set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            if capture.active and capture.capturing():
+                self._apply(grads)
+                return loss
+            whole = grads
+            for part in self._small(grads):
+                self._replay(part)
+                whole = [g if s is None else None for g, s in zip(whole, part, strict=True)]
+            if any(g is not None for g in whole):
+                self._apply(whole)
         return loss
+
+    def _small(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
+        """Per device the gradients of parameters whose step is replayed, None for the others."""
+        if type(self).rates is Optimizer.rates or autograd.is_grad_enabled():
+            return []
+        parts: dict[Any, list[Tensor | None]] = {}
+        i = -1
+        for group in self._groups:
+            for p in group["params"]:
+                i += 1
+                grad = grads[i]
+                if grad is None or p.numel() > _SMALL or p.device is not grad.device:
+                    continue
+                state = self._state[p]
+                if all(key in state for key in self.start(p, group)):
+                    if p.device not in parts:
+                        parts[p.device] = [None] * len(grads)
+                    parts[p.device][i] = grad
+        return [part for part in parts.values() if sum(g is not None for g in part) > 1]
+
+    def _apply(self, grads: Sequence[Tensor | None]) -> None:
+        """Update the parameters for which there is a gradient, in order of the groups."""
+        due, i = [], 0
+        for number, group in enumerate(self._groups):
+            for p in group["params"]:
+                grad = grads[i]
+                i += 1
+                if grad is not None:
+                    state, begin = self._state[p], self.start(p, group)
+                    for key, value in begin.items():
+                        if not callable(value):
+                            state.setdefault(key, value)
+                    due.append((p, grad, state, number, begin))
+        captured = self._captured([d[:4] for d in due]) if capture.active else None
+        plainly = [plain(g) for g in self._groups]
+        for i, (p, grad, state, number, begin) in enumerate(due):
+            group = plainly[number]
+            rates = captured.rates[i] if captured else self.rates(state, group)
+            for key, make in begin.items():
+                if key not in state and callable(make):
+                    with capture.tracing(None):  # a captured step uses it again in each run
+                        state[key] = make(p.detach())
+            grad = grad if autograd.is_grad_enabled() else grad.detach()
+            self.update(p, grad, state, {**group, "rates": rates})
+        if captured:
+            captured.keep([d[:4] for d in due])
 
     def _captured(self, due: Any) -> CapturedStep | None:
         if not due or capture.current() is None:
             return None
         if type(self).rates is Optimizer.rates:
-            capture.refuse(f"{type(self).__name__} has no method rates")
+            self._refuse(f"{type(self).__name__} has no method rates")
             return None
         step = CapturedStep(self, due)
         capture.each_run(step)
@@ -141,36 +253,90 @@ class Optimizer:
                     p.grad = None if set_to_none else p.grad.detach().zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {number: ...}, "param_groups": [...]}, parameters by number as in torch."""
+        """{"state": {number: ...}, "param_groups": [...]}, parameters by number, as torch's.
+
+        Numbers of the state, such as step, are 0-d float32 tensors.
+        """
+        for hook in list(self._hooks["state_dict_pre"].values()):
+            hook(self)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
             for p in group["params"]:
                 numbers[id(p)] = len(numbers)
-            groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
-        state = {numbers[id(p)]: dict(kept) for p, kept in self.state.items() if kept}
-        return {"state": state, "param_groups": groups}
+            rest = {key: v for key, v in group.items() if key != "params"}
+            groups.append({**rest, "params": [numbers[id(p)] for p in group["params"]]})
+        state = {
+            numbers[id(p)]: {key: self._saved(key, v) for key, v in kept.items()}
+            for p, kept in self.state.items() if kept
+        }  # fmt: skip
+        found: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in list(self._hooks["state_dict_post"].values()):
+            found = hook(self, found) or found
+        return found
+
+    def _saved(self, key: str, value: Any) -> Any:
+        return tensor(float(value)) if isinstance(value, (int, float)) else value
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load a copy of a state from `state_dict`, moved to the parameters' devices.
 
         Raises LoadError, before anything is changed, if groups differ in size or tensors in shape.
         """
+        for hook in list(self._hooks["load_pre"].values()):
+            state_dict = hook(self, state_dict) or state_dict
+        for key in ("state", "param_groups"):
+            if not isinstance(state_dict, Mapping) or key not in state_dict:
+                raise LoadError(f"load_state_dict: the state of an optimizer has no {key!r}")
         groups = state_dict["param_groups"]
         have, given = ([len(g["params"]) for g in gs] for gs in (self.param_groups, groups))
         if have != given:
             raise LoadError(f"load_state_dict: groups of {given} parameters; the optimizer has "
                             f"groups of {have}")  # fmt: skip
-        params = [p for g in self.param_groups for p in g["params"]]
-        numbers = [n for g in groups for n in g["params"]]
         state: dict[Tensor, dict[str, Any]] = {}
-        for number, p in zip(numbers, params, strict=True):
-            if number in state_dict["state"]:
-                kept = state_dict["state"][number]
-                state[p] = {key: _copied(number, key, v, p) for key, v in kept.items()}
+        for group, other in zip(self.param_groups, groups, strict=True):
+            options = {**group, **other}
+            for number, p in zip(other["params"], group["params"], strict=True):
+                if number in state_dict["state"]:
+                    kept = state_dict["state"][number]
+                    begin = self.start(p, options)
+                    state[p] = {key: _copied(number, key, v, p, begin.get(key))
+                                for key, v in kept.items() if v is not None}  # fmt: skip
         for group, other in zip(self.param_groups, groups, strict=True):
             group.update({key: v for key, v in other.items() if key != "params"})
         self.state = state
+        for hook in list(self._hooks["load_post"].values()):
+            hook(self)
+
+    def _hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        found = self._hooks[kind]
+        handle = RemovableHandle(lambda number: found.pop(number, None))
+        found[handle.id] = hook
+        return handle
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer, args, kwargs) before each step."""
+        return self._hook("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer, args, kwargs) after each step."""
+        return self._hook("step_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer) before state_dict."""
+        return self._hook("state_dict_pre", hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer, state_dict) after state_dict; what it returns takes its place."""
+        return self._hook("state_dict_post", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer, state_dict) before loading; what it returns is loaded instead."""
+        return self._hook("load_pre", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(optimizer) after loading."""
+        return self._hook("load_post", hook)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -180,24 +346,17 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def _copied(number: int, key: str, value: Any, param: Tensor) -> Any:
+def _copied(number: int, key: str, value: Any, param: Tensor, begin: Any) -> Any:
+    """A value of a saved state for a parameter; begin: what the state's entry begins with."""
     if not isinstance(value, Tensor):
         return value
-    if value.shape != param.shape:
+    if begin is not None and not callable(begin):
+        if value.numel() != 1:
+            raise LoadError(f"load_state_dict: {key} of parameter {number} is {value.shape}; it "
+                            "must be one number")  # fmt: skip
+        return type(begin)(value.item())
+    shape = begin(param.detach().to("meta")).shape if begin is not None else param.shape
+    if begin is not None and value.shape != shape:
         raise LoadError(f"load_state_dict: {key} of parameter {number} is {value.shape}; the "
                         f"parameter is {param.shape}")  # fmt: skip
     return value.detach().clone().to(dtype=param.dtype, device=param.device)
-
-
-def positive(optimizer: str, group: Mapping[str, Any], *names: str) -> None:
-    """Raise ValueError if one of these options is negative or nan."""
-    for name in names:
-        if not group[name] >= 0:
-            raise ValueError(f"{optimizer}: {name} is {group[name]}; it must not be negative")
-
-
-def undifferentiated(optimizer: str, differentiable: bool) -> None:
-    """Refuse steps that gradients go through."""
-    if differentiable:
-        raise ValueError(f"{optimizer}: differentiable=True is not supported; write the step with "
-                         "autograd.grad(create_graph=True)")  # fmt: skip

@@ -1,15 +1,16 @@
-"""Stochastic gradient descent, with momentum."""
+"""Stochastic gradient descent with momentum, and with averaging."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.core.optim.optimizer import Optimizer, Params, positive, undifferentiated
+from rushlight.core.optim.optimizer import Params, Start
+from rushlight.core.optim.rule import Rule, rounded, zeros
 from rushlight.core.tensor.tensor import Tensor
 
 
-class SGD(Optimizer):
+class SGD(Rule):
     """p -= lr * v, with v = momentum * v + (1 - dampening) * grad.
 
     This is Polyak's momentum in the form of Sutskever et al. (2013); `nesterov` is their variant.
@@ -18,47 +19,70 @@ class SGD(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        undifferentiated("SGD", differentiable)
-        super().__init__(
-            params,
-            {"lr": lr, "momentum": momentum, "dampening": dampening,
-             "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize},
-        )  # fmt: skip
+        self, params: Params, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def check(self, group: Mapping[str, Any]) -> None:
-        """Rates must not be negative; nesterov needs momentum and no dampening."""
-        positive("SGD", group, "lr", "momentum", "weight_decay")
+        """Nesterov needs momentum and no dampening."""
+        super().check(group)
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and dampening 0")
 
-    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
-        """Minus lr, momentum, one minus dampening, weight decay."""
-        return -group["lr"], group["momentum"], 1 - group["dampening"], group["weight_decay"]
+    def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
+        """momentum_buffer, with momentum."""
+        return {"momentum_buffer": zeros} if group["momentum"] else {}
 
-    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
-        """One step; state: momentum_buffer."""
-        down, momentum, share, decay = group["rates"]
-        grad = -grad if group.get("maximize") else grad
-        if group["weight_decay"]:
-            grad = grad + param.detach() * decay
+    def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """Minus lr, momentum, one minus dampening."""
+        share = 1 - group["dampening"] if "momentum_buffer" in state else 1.0
+        return -group["lr"], group["momentum"], share
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """One step."""
+        down, momentum, share = rates
         if group["momentum"]:
-            velocity = state.get("momentum_buffer")
-            if velocity is None:
-                velocity = state["momentum_buffer"] = grad.clone()
-            else:
-                velocity.mul_(momentum).add_(grad * share if group["dampening"] else grad)
+            fresh = grad * share if group["dampening"] else grad
+            velocity = state["momentum_buffer"].mul_(momentum).add_(fresh)
             grad = grad + velocity * momentum if group["nesterov"] else velocity
         param.add_(grad * down)
+
+
+class ASGD(Rule):
+    """Stochastic gradient descent that also averages the parameters (Polyak and Juditsky, 1992).
+
+    The rate is lr / (1 + lambd * lr * step) ** alpha; lambd is a decay of the parameter. The mean
+    of the parameters since step t0 is the state's "ax".
+    """
+
+    def __init__(
+        self, params: Params, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+        t0: float = 1e6, weight_decay: float = 0.0, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, locals())
+
+    def start(self, param: Tensor, group: Mapping[str, Any]) -> Start:
+        """step, eta and mu (the rates of the next step), ax."""
+        lr = group["lr"]
+        eta = rounded(lr.item() if isinstance(lr, Tensor) else lr)
+        return {"step": 0, "eta": eta, "mu": 1.0, "ax": zeros}
+
+    def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """What stays of the parameter, minus its rate; the shares of the mean, old and new."""
+        eta, mu, step, lr = state["eta"], state["mu"], state["step"], group["lr"]
+        state["eta"] = rounded(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+        state["mu"] = rounded(1 / max(1, step - group["t0"]))
+        return 1 - group["lambd"] * eta, -eta, 1 - mu, mu
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """One step."""
+        keep, down, old, new = rates
+        param.mul_(keep).add_(grad * down)
+        state["ax"].mul_(old).add_(param * new)

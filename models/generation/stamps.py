@@ -10,7 +10,7 @@ from rushlight.core.tensor.storage import Storage
 
 
 class Stamps:
-    """The storages of a module's tensors, and their versions.
+    """The storages of a module's tensors, their versions, and the adapters that compute.
 
     Modules are walked only if a tensor or module was replaced somewhere since the last look.
     """
@@ -20,7 +20,10 @@ class Stamps:
         self._versions = self._read()
 
     def changes(self, module: Module) -> tuple[bool, bool]:
-        """Since the last call: whether a tensor is in other memory, and whether one was written."""
+        """Since the last call: whether a tensor is in other memory, and whether one was written.
+
+        Other adapters are as a write.
+        """
         storages, versions = self._storages, self._versions
         if self._seen != _replacements():
             self._walk(module)
@@ -31,9 +34,13 @@ class Stamps:
         self._seen = _replacements()
         found: list[Storage] = [t.storage for t in (*module.parameters(), *module.buffers())]
         self._storages = [weakref.ref(storage) for storage in found]
+        # Other adapters compute as if other weights had been written.
+        inside = (m for path, m in module.named_modules() if path.endswith(".attached"))
+        self._active: list[object] = [getattr(m, "active", ()) for m in inside]
 
-    def _read(self) -> list[int | None]:
-        return [None if (s := ref()) is None else s.version for ref in self._storages]
+    def _read(self) -> list[object]:
+        versions = [None if (s := ref()) is None else s.version for ref in self._storages]
+        return [*versions, *self._active]
 
 
 def _replacements() -> tuple[int, int]:

@@ -29,10 +29,14 @@ Change = Callable[[Tensor, Mapping[str, Any]], Tensor]
 
 @dataclass(frozen=True)
 class Transform:
-    """A change that llama.cpp's converter makes, by a config.json: undone, and made."""
+    """A change that llama.cpp's converter makes, by a config.json: undone, and made.
+
+    rows: it moves whole rows, so it may be made to any matrix with the same rows.
+    """
 
     undo: Change
     redo: Change
+    rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def halves(heads: str) -> Transform:
         return Tensor(t.storage, t.dtype, order).clone().reshape(t.shape)
 
     return Transform(lambda t, config: moved(t, config, True),
-                     lambda t, config: moved(t, config, False))  # fmt: skip
+                     lambda t, config: moved(t, config, False), rows=True)  # fmt: skip
 
 
 def stacked(t: Tensor, config: Mapping[str, Any]) -> Tensor:

@@ -1,4 +1,7 @@
-"""Boxes in pictures: conversions, overlaps, and the suppression of boxes that overlap."""
+"""Boxes in pictures: conversions, overlaps, and the suppression of boxes that overlap.
+
+They are computed by NumPy; tensors are read, and results put on the device of the boxes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def box_convert(boxes: Any, in_fmt: str, out_fmt: str) -> Any:
 
 def box_area(boxes: Any) -> Any:
     """The areas (n,) of boxes (n, 4) given by their corners."""
-    return _like(boxes, _area(_boxes(boxes, "box_area")).astype(np.float32))
+    return _like(boxes, _area(_boxes(boxes, "box_area", True)).astype(np.float32))
 
 
 def box_iou(boxes1: Any, boxes2: Any) -> Any:
@@ -43,7 +46,7 @@ def box_iou(boxes1: Any, boxes2: Any) -> Any:
 
     0 where both are empty.
     """
-    found = _overlap(_boxes(boxes1, "box_iou"), _boxes(boxes2, "box_iou"))
+    found = _overlap(_boxes(boxes1, "box_iou", True), _boxes(boxes2, "box_iou", True))
     return _like(boxes1, found.astype(np.float32))
 
 
@@ -53,13 +56,14 @@ def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
     boxes: corners; scores (n,): the best come first. Equal scores keep their order; a score that is
     no number comes last. Greedy, as in Girshick et al. (2014).
     """
-    corners, values = _boxes(boxes, "nms"), _scores(scores, len(_host(boxes)), "nms")
+    corners = _boxes(boxes, "nms", True)
+    values = _scores(scores, len(corners), "nms")
     return _like(boxes, _kept(corners, values, iou_threshold))
 
 
 def batched_nms(boxes: Any, scores: Any, idxs: Any, iou_threshold: float) -> Any:
     """`nms` of each class by itself; idxs (n,): the classes. Indices by decreasing score."""
-    corners = _boxes(boxes, "batched_nms")
+    corners = _boxes(boxes, "batched_nms", True)
     values = _scores(scores, len(corners), "batched_nms")
     kinds = np.asarray(_host(idxs)).reshape(-1)
     if len(kinds) != len(corners):
@@ -82,7 +86,7 @@ def soft_nms(
     """
     if not sigma > 0:
         raise ValueError(f"soft_nms: sigma is {sigma}; it must be above 0")
-    corners = _boxes(boxes, "soft_nms")
+    corners = _boxes(boxes, "soft_nms", True)
     left = np.nan_to_num(_scores(scores, len(corners), "soft_nms"), nan=-np.inf)
     open_ = np.ones(len(corners), bool)
     found: list[int] = []
@@ -132,10 +136,11 @@ def _host(value: Any) -> Any:
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
-def _boxes(value: Any, name: str) -> Floats:
+def _boxes(value: Any, name: str, listed: bool = False) -> Floats:
     found = np.asarray(_host(value), np.float64)
-    if found.ndim < 1 or found.shape[-1] != 4:
-        raise ValueError(f"{name}: boxes are {found.shape}; they must be (.., 4)")
+    if found.ndim < 1 or found.shape[-1] != 4 or (listed and found.ndim != 2):
+        wanted = "(n, 4)" if listed else "(.., 4)"
+        raise ValueError(f"{name}: boxes are {found.shape}; they must be {wanted}")
     return found
 
 
@@ -147,4 +152,7 @@ def _scores(value: Any, count: int, name: str) -> Floats:
 
 
 def _like(given: Any, found: npt.NDArray[Any]) -> Any:
-    return from_numpy(np.ascontiguousarray(found)) if isinstance(given, Tensor) else found
+    """A tensor on the device of a given one, else the array."""
+    if not isinstance(given, Tensor):
+        return found
+    return from_numpy(np.ascontiguousarray(found)).to(given.device)

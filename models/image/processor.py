@@ -25,9 +25,8 @@ class Processor:
 
     size: (height, width), or `shortest` and `longest` sides; None: as it is. multiple: sides are
     rounded to multiples of it, with `shortest` downwards. crop: (height, width) of the middle.
-    pad: (height, width) with zeros
-    below and at the right. letterbox: sides are filled up to multiples of it with grey, on both
-    sides (YOLO). scale and offset turn bytes into floats.
+    pad: (height, width) with zeros below and at the right. letterbox: sides are filled up to
+    multiples of it with grey, on both sides (YOLO). scale and offset turn bytes into floats.
     flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
     its middle taken; from 384 on it is resized to a square (ConvNeXt).
     """

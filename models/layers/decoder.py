@@ -20,6 +20,7 @@ from rushlight.models.layers.head import HeadBias, last_hidden
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec, make_mlp
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
+from rushlight.models.layers.positions.packing import placed
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
 
 # Makes a block in place of attention: a frozen dataclass (GGUF's writer compares fields) that is
@@ -212,22 +213,25 @@ class Decoder(CausalLM):
         attention_mask: Tensor | None = None,
         logits_to_keep: int = 0,
         lengths: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
         """Logits (batch, length, vocab) of token ids (batch, length).
 
         logits_to_keep: only the logits of that many last tokens; 0 keeps all. lengths: (batch,),
         the ids of each row without padding on the right; the last tokens are counted within them.
         cache: holds the earlier tokens, and these are added. attention_mask (batch, length),
-        without a cache: false or zero for padding, on either side. Raises ValueError past the
-        context, and where LongRoPE would change the angles of tokens that the cache holds.
+        without a cache: false or zero for padding, on either side. segments, in its place: a number
+        for each of the texts that share a row, none of which sees another. Raises ValueError past
+        the context, and where LongRoPE would change the angles of cached tokens.
         """
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
                 f"{self.config.model_type}: ids are {ids.shape}; they must be (batch, up to "
                 f"{self.context_length})"
             )
-        if cache is not None and attention_mask is not None:
-            raise ValueError(f"{self.config.model_type}: give attention_mask or a cache, not both")
+        if sum(x is not None for x in (cache, attention_mask, segments)) > 1:
+            kind = self.config.model_type
+            raise ValueError(f"{kind}: give attention_mask or a cache, not both, or segments")
         mask = None
         if cache is not None:
             held, more = cache.longest, ids.shape[1]
@@ -240,12 +244,8 @@ class Decoder(CausalLM):
                 )
             cache.reserve(more)
             positions = cache.positions(more)
-        elif attention_mask is None:
-            positions = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         else:
-            real = attention_mask != 0
-            positions = (ops.cumsum(real.long(), 1) - 1).clamp(min=0)
-            mask = real[:, None, None, :]
+            positions, mask = placed(self, ids, attention_mask, segments)
         offsets = () if cache is None else cache.offsets()
         angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
         x = self._embedded(ids, positions)

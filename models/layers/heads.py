@@ -112,6 +112,8 @@ class HeadedEncoder(Encoder):
         values: Mapping[str, Any],
     ) -> None:  # fmt: skip
         super().__init__(config, spec)
+        # The modules whose names have this prefix in a checkpoint.
+        self.prefixed = prefix, frozenset(name for name, _ in self._own_modules())
         self.kind, self.head_names, self.tasks = kind, names, (KINDS[kind],)
         self.labels: tuple[str, ...] = ()
         self.problem, width = values.get("problem_type"), spec.width

@@ -61,7 +61,7 @@ class Router(nn.Linear):
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., width) -> weights and numbers of the chosen experts, (..., chosen)."""
-        spec, found = self.spec, self.forward(x).float()
+        spec, found = self.spec, self(x).float()
         if spec.score == "sparsemixer":
             return self._mixed(found)
         scores = found.sigmoid() if spec.score == "sigmoid" else found.softmax(-1)

@@ -103,8 +103,10 @@ TASK = Task(
     output="value",
     run=run,
     options=(
-        Option("least", "float", 0.0, "The share of the image that a class must fill to be told."),
-        Option("threshold", "float", 0.5, "The score from which an object is told."),
+        Option("least", "float", 0.0,
+               "The share of the image that a class or object must fill to be told."),
+        Option("threshold", "float", 0.5,
+               "The score from which an object is told, where the model finds objects."),
     ),
     refuse=_refuse,
 )  # fmt: skip

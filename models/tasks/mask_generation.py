@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.functional.network.folding import interpolate
+from rushlight.core.functional.pieces import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -53,14 +54,7 @@ def _prompts(options: Mapping[str, Any]) -> list[dict[str, Array]]:
     """The prompts: points (m, 2) with labels (m,), a box (4,), or both."""
     points = _nested(options["points"], 2, "points")
     boxes = [] if options["boxes"] is None else list(_rows(options["boxes"], 4, "boxes"))
-    labels = options["labels"]
-    if labels is not None and points:
-        given = labels if len(points) > 1 or np.ndim(labels[0]) else [labels]
-        if [len(one) for one in given] != [len(one) for one in points]:
-            raise ValueError(f"{NAME}: labels {labels!r:.60} do not fit the points")
-        signs = [np.asarray(one, np.int64) for one in given]
-    else:
-        signs = [np.ones(len(one), np.int64) for one in points]
+    signs = _signs(options["labels"], points)
     if points and boxes and len(points) != len(boxes):
         raise ValueError(f"{NAME}: {len(points)} prompts of points and {len(boxes)} boxes differ")
     found = []
@@ -70,27 +64,47 @@ def _prompts(options: Mapping[str, Any]) -> list[dict[str, Array]]:
     return found
 
 
+def _signs(labels: Any, points: list[Array]) -> list[Array]:
+    """The labels (m,) of each prompt's points; 1 where there are none."""
+    if labels is None:
+        return [np.ones(len(one), np.int64) for one in points]
+    flat = all(np.ndim(one) == 0 for one in labels)
+    try:
+        found = [np.asarray(one, np.float32) for one in ([labels] if flat else labels)]
+    except ValueError:
+        found = []
+    if [one.shape for one in found] != [(len(one),) for one in points] or not all(
+        np.isin(one, (0, 1)).all() for one in found
+    ):
+        raise ValueError(
+            f"{NAME}: labels {labels!r:.60} do not fit the points; each point has 1 or 0"
+        )
+    return [one.astype(np.int64) for one in found]
+
+
 def _nested(value: Any, width: int, name: str) -> list[Array]:
     """Lists of rows of a list of rows, or of a list of those."""
     if value is None or len(value) == 0:
         return []
-    deep = np.ndim(value[0]) == 2
+    deep = isinstance(value[0], Sequence | np.ndarray) and any(np.ndim(one) for one in value[0])
     return [_rows(one, width, name) for one in (value if deep else [value])]
 
 
 def _rows(value: Any, width: int, name: str) -> Array:
+    """Rows (n, width) of a list of rows, or of a single row."""
     try:
-        found = np.asarray(value, np.float32).reshape(-1, width)
+        found = np.atleast_2d(np.asarray(value, np.float32))
     except ValueError:
-        found = np.full((1, width), np.nan)
-    if not len(found) or not np.isfinite(found).all():
+        found = np.zeros((0, width), np.float32)
+    if found.ndim != 2 or found.shape[1] != width or not len(found) or not np.isfinite(found).all():
         raise ValueError(f"{NAME}: {name} {value!r:.60} are no rows of {width} numbers")
     return found
 
 
 def _seen(model: Any, image: Pixels) -> Tensor:
     """The map of an image, which the model keeps for the next prompts of it."""
-    key = hashlib.blake2b(image.tobytes(), digest_size=16).digest(), image.shape, model.device
+    said = hashlib.blake2b(image.tobytes(), digest_size=16).digest()
+    key = said, image.shape, model.device, model.dtype
     kept = getattr(model, "kept_image", None)
     if kept is None or kept[0] != key:
         with no_grad():
@@ -102,9 +116,7 @@ def _seen(model: Any, image: Pixels) -> Tensor:
 
 def _asked(model: Any, image: Pixels, one: Mapping[str, Array]) -> dict[str, Tensor]:
     """A prompt as tensors with a batch of one, in the pixels that the model sees."""
-    tall, wide = _inner(model, image)
-    share = np.array([wide / image.shape[1], tall / image.shape[0]], np.float32)
-    made: dict[str, Array] = {}
+    share, made = _share(model, image), {}
     if "points" in one:
         made["points"] = one["points"].reshape(-1, 2) * share
         made["labels"] = one["labels"]
@@ -112,6 +124,12 @@ def _asked(model: Any, image: Pixels, one: Mapping[str, Array]) -> dict[str, Ten
         made["boxes"] = one["boxes"] * np.tile(share, 2)
     return {n: tensor(v[None].astype(np.int64 if n == "labels" else np.float32),
                       device=model.device) for n, v in made.items()}  # fmt: skip
+
+
+def _share(model: Any, image: Pixels) -> Array:
+    """What x and y in the image are multiplied by for the pixels that the model sees."""
+    tall, wide = _inner(model, image)
+    return np.array([wide / image.shape[1], tall / image.shape[0]], np.float32)
 
 
 def _inner(model: Any, image: Pixels) -> tuple[int, int]:
@@ -163,24 +181,24 @@ def _everything(
     side = options["grid"]
     middle = (np.arange(side) + 0.5) / side
     at = np.stack(np.meshgrid(middle * image.shape[1], middle * image.shape[0]), -1)
-    points = at.reshape(-1, 1, 2).astype(np.float32)
+    points = at.reshape(-1, 1, 2).astype(np.float32) * _share(model, image)
     kept: list[tuple[Tensor, float, Array]] = []
     for start in range(0, len(points), _AT_ONCE):
         part = points[start : start + _AT_ONCE]
-        share = np.array(_inner(model, image)[::-1], np.float32) / image.shape[1::-1]
         with no_grad():
             masks, scores = model.masks(
-                seen, tensor(part * share.astype(np.float32), device=model.device),
+                seen, tensor(part, device=model.device),
                 tensor(np.ones((len(part), 1), np.int64), device=model.device),
             )  # fmt: skip
-        values = np.asarray((yield scores.float().readback()))[:, 1:]
-        for row, column in zip(*np.nonzero(values >= options["threshold"]), strict=True):
+            sure, inside = ((masks > at).float().sum((2, 3)) for at in (_FIRM, -_FIRM))
+            both = stack([scores.float(), sure / inside.clamp(min=1)], 0)
+        values, firm = np.asarray((yield both.readback()))[:, :, 1:]
+        good = (values >= options["threshold"]) & (firm >= options["stability"])
+        for row, column in zip(*np.nonzero(good), strict=True):
             low = masks[int(row), 1 + int(column)]
             logits = np.asarray((yield low.float().readback()))
-            firm = (logits > _FIRM).sum() / max(1, (logits > -_FIRM).sum())
-            if firm >= options["stability"]:
-                box = np.array(list(_around(logits > 0).values()))
-                kept.append((low, float(values[row, column]), box))
+            box = np.array(list(_around(logits > 0).values()))
+            kept.append((low, float(values[row, column]), box))
         yield Progress("points", min(start + _AT_ONCE, len(points)), len(points))
     if not kept:
         return []

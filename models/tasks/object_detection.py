@@ -108,18 +108,19 @@ def refuse(options: Mapping[str, Any]) -> None:
         )
 
 
+OPTIONS = (
+    Option("threshold", "float", 0.5, "The score from which an object is told."),
+    Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
+           least=1),
+    Option("overlap", "float", None, "The overlap of two boxes of a class from which the worse "
+           "one is left out; else as the model needs it."),
+)  # fmt: skip
 TASK = Task(
     name="object-detection",
     summary="Say which objects an image shows, and where.",
     input=Input("images", "images", "The images."),
     output="value",
     run=run,
-    options=(
-        Option("threshold", "float", 0.5, "The score from which an object is told."),
-        Option("top_k", "int", None, "Objects of each image, the likeliest first; else all.",
-               least=1),
-        Option("overlap", "float", None, "The overlap of two boxes of a class from which the worse "
-               "one is left out; else as the model needs it."),
-    ),
+    options=OPTIONS,
     refuse=refuse,
 )  # fmt: skip

@@ -11,9 +11,7 @@ from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
 from rushlight.models.tasks.object_detection import (
-    TASK as DETECTION,
-)
-from rushlight.models.tasks.object_detection import (
+    OPTIONS,
     chosen,
     in_image,
     named_box,
@@ -64,6 +62,6 @@ TASK = Task(
     input=Input("images", "images", "The images."),
     output="value",
     run=run,
-    options=DETECTION.options,
+    options=OPTIONS,
     refuse=refuse,
 )

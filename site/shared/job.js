@@ -1,6 +1,7 @@
 // job.js: runs a page's jobs on its model, one at a time, with progress, errors with a retry, and a
 // stop. For pages with the elements `model_choice` and `progress` of elements.html.
 
+import * as device from "./device.js";
 import * as chosen from "./model.js";
 import { byId } from "./page.js";
 import { hideError, showError, showLoading } from "./status.js";
@@ -34,6 +35,8 @@ const page = {
 
 /** The loaded model; null if there is none or another is being loaded. @type {Model | null} */
 export let model = null;
+/** The source and the device of the loaded model. @type {unknown[]} */
+let loadedFor = [];
 /** @type {AbortController | null} */
 let running = null;
 /** @type {Promise<unknown>} the current job */
@@ -91,13 +94,28 @@ export function stop() {
 export async function failed(error, signal, retry) {
   if (error === signal.reason) return page.stopped();
   byId("status").hidden = true;
+  loadedFor = []; // the model may be lost
   if (/** @type {Error} */ (error).name === "DeviceLostError") await chosen.forget();
   showError(page.words(error), retry);
 }
 
+/** What the visitor chose, to be compared. */
+function choice() {
+  const where = chosen.source();
+  return [where instanceof URL ? where.href : where, device.chosen()];
+}
+
+/** The chosen model on the chosen device, within `run`. It is loaded once, as loading asks the
+ *  server again what it has. @param {AbortSignal} signal */
+export async function loaded(signal) {
+  const asked = choice();
+  return model && asked.every((part, i) => part === loadedFor[i]) ? model : load(signal);
+}
+
 /** Loads the chosen model on the chosen device, within `run`. @param {AbortSignal} signal */
 export async function load(signal) {
-  model = null;
+  const asked = choice();
+  [model, loadedFor] = [null, []];
   try {
     await page.check();
     signal.throwIfAborted();
@@ -112,6 +130,7 @@ export async function load(signal) {
   byId("status").hidden = true;
   byId("device").textContent = chosen.words(model);
   page.loaded(model);
+  loadedFor = asked;
   return model;
 }
 

@@ -46,8 +46,8 @@ export function duration(seconds) {
   return `${Math.round(seconds / 60)} min`;
 }
 
-/** Downloads a text as a file.
- *  @param {string} name @param {string} type @param {string} content */
+/** Downloads a text or bytes as a file.
+ *  @param {string} name @param {string} type @param {string | Blob} content */
 export function save(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   make("a", { href: url, download: name }).click();

@@ -103,7 +103,7 @@ from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
-from rushlight.models import audio, image, pipeline, quantize
+from rushlight.models import adapters, audio, image, pipeline, quantize, tuning
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
@@ -115,7 +115,7 @@ for _module in (
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
-for _module in (backends, cuda, mps, random):  # noqa: F405
+for _module in (adapters, backends, cuda, mps, random, tuning):  # noqa: F405
     _sys.modules[f"rushlight.{_module.__name__.rpartition('.')[2]}"] = _module
 for _name in ("cudnn", "mkl", "mkldnn", "openmp"):  # `import rushlight.backends.cudnn as cudnn`
     _sys.modules[f"rushlight.backends.{_name}"] = getattr(backends, _name)  # noqa: F405
@@ -125,10 +125,10 @@ newaxis = None
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
-    "LoadError", "Size", "Tensor", "array_api", "as_tensor", "asarray", "audio", "autograd",
-    "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128", "complex64",
-    "debug", "device", "device_async", "devices", "distributions", "double", "dtype", "e",
-    "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
+    "LoadError", "Size", "Tensor", "adapters", "array_api", "as_tensor", "asarray", "audio",
+    "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128",
+    "complex64", "debug", "device", "device_async", "devices", "distributions", "double", "dtype",
+    "e", "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
     "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
     "get_default_device", "get_default_dtype", "get_linear_mode", "get_num_threads",
     "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int", "int16", "int32",
@@ -136,8 +136,8 @@ __all__ = [
     "models", "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types",
     "quantize", "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
     "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
-    "set_printoptions", "short", "special", "tensor", "tune", "tune_async", "uint32", "uint8",
-    "utils", "vmap",
+    "set_printoptions", "short", "special", "tensor", "tune", "tune_async", "tuning", "uint32",
+    "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip

@@ -3,9 +3,9 @@
     python tests/browser/screenshots.py [FOLDER]
 
 Writes PNG files into FOLDER (docs/screenshots), with MiniLM, SmolLM2, Bergamot, Whisper and U2-Net
-in the tab. The pages are those of the site's own list. `pictures` in a page's test, test_NAME_page.py,
-brings the page to its states and keeps them; of a page without it there are two, as it opens: on a
-desktop, and dark on a phone.
+in the tab. The pages are those of the site's own list. `pictures` in a page's test,
+test_NAME_page.py, brings the page to its states and keeps them; of a page without it there are
+two, as it opens: on a desktop, and dark on a phone.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ const web = new URL("../../web/", import.meta.url);
 const load = (/** @type {string} */ name) => import(new URL(name, web).href);
 const { createTokenizer } = await load("tokenizer/tokenizer.js");
 const library = await load("build/tokenizers.js");
-const { list, sourceOf, splitParts } = await load("loading/listing.js");
+const { splitParts } = await load("loading/ggufs.js");
+const { ADAPTER, list, sourceOf } = await load("loading/listing.js");
 const { read } = await load("loading/loader.js");
 
 /** @type {Map<string, any>} */
@@ -54,9 +55,9 @@ const methods = {
   encodeAll(name, texts) {
     tokenizers.get(name).encodeBatch(texts, true);
   },
-  /** What a model's address stands for, on servers that have these documents only: the paths of
-   *  its files, or the error's name, message and hint. */
-  async listing(where, documents) {
+  /** What the address of a model (or an adapter) stands for, on servers that have these documents
+   *  only: the paths of its files, or the error's name, message and hint. */
+  async listing(where, documents, adapter = false) {
     const store = {
       document: async (/** @type {string} */ url) => documents[url] ?? null,
       list: async () => [],
@@ -66,7 +67,8 @@ const methods = {
       const there = documents[String(url)] !== undefined;
       return new Response(null, { status: there ? 200 : 404, headers: { "content-length": "3" } });
     };
-    return told(async () => list(store, sourceOf(where, { base, models: base })));
+    const source = () => sourceOf(where, { base, models: base });
+    return told(async () => list(store, source(), undefined, adapter ? ADAPTER : undefined));
   },
   /** The same of files that a visitor chose. */
   async chosen(paths) {

@@ -42,12 +42,13 @@ def _greedy(boxes: Array, scores: Array, threshold: float) -> list[int]:
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9])
-def test_suppression_is_greedy(threshold: float) -> None:
+def test_suppression_is_greedy(threshold: float, device: str) -> None:
     boxes, scores = _some(60)
     wanted = _greedy(boxes, scores, threshold)
     assert rl.image.nms(boxes, scores, threshold).tolist() == wanted
-    given = rl.tensor(boxes.astype(np.float32)), rl.tensor(scores.astype(np.float32))
-    assert rl.image.nms(*given, threshold).tolist() == wanted
+    given = [rl.tensor(v.astype(np.float32), device=device) for v in (boxes, scores)]
+    kept = rl.image.nms(given[0], given[1], threshold)
+    assert kept.tolist() == wanted and kept.device == given[0].device
     kinds = np.arange(60) % 3
     each = [i for k in range(3) for i in np.nonzero(kinds == k)[0][
         _greedy(boxes[kinds == k], scores[kinds == k], threshold)].tolist()]  # fmt: skip
@@ -64,6 +65,8 @@ def test_suppression_of_odd_boxes() -> None:
     assert rl.image.nms(apart, np.array([np.nan, 0.1]), 0.5).tolist() == [1, 0]
     with pytest.raises(ValueError, match=r"nms: boxes are \(2, 3\)"):
         rl.image.nms(np.zeros((2, 3)), np.zeros(2), 0.5)
+    with pytest.raises(ValueError, match=r"nms: boxes are \(4,\); they must be \(n, 4\)"):
+        rl.image.nms(np.zeros(4), np.zeros(4), 0.5)
     with pytest.raises(ValueError, match=r"scores are \(3,\); they must be \(2,\)"):
         rl.image.nms(apart, np.zeros(3), 0.5)
     with pytest.raises(ValueError, match="1 classes for 2 boxes"):
@@ -115,11 +118,9 @@ def test_masks_of_prompts(vision: ModuleType, seen: ModuleType, device: str) -> 
     image = _picture()
     (one,) = pipe(image, points=[[20, 10]])
     assert one["mask"].shape == (30, 44) and set(np.unique(one["mask"])) <= {0, 255}
-    inside = np.argwhere(one["mask"])
-    if len(inside):
-        box = one["box"]
-        assert (box["ymin"], box["xmin"]) == tuple(inside.min(0))
-        assert (box["ymax"], box["xmax"]) == tuple(inside.max(0) + 1)
+    inside, box = np.argwhere(one["mask"]), one["box"]
+    assert (box["ymin"], box["xmin"]) == tuple(inside.min(0))
+    assert (box["ymax"], box["xmax"]) == tuple(inside.max(0) + 1)
     # The map is kept for the next prompt of the same picture, and made anew for another.
     kept = model.kept_image
     both = pipe(image, points=[[[20, 10]], [[5, 5], [9, 9]]], labels=[[1], [1, 0]])
@@ -152,7 +153,12 @@ def test_masks_without_prompts_are_apart(vision: ModuleType, seen: ModuleType) -
 
 @pytest.mark.parametrize(("given", "words"), [
     ({"points": [[1, 2, 3]]}, "points .* are no rows of 2 numbers"),
+    ({"points": [[1, 2, 3, 4]]}, "points .* are no rows of 2 numbers"),
+    ({"points": [[1, 2], [3]]}, "points .* are no rows of 2 numbers"),
     ({"points": [[1, 2]], "labels": [1, 0]}, "labels .* do not fit the points"),
+    ({"points": [[1, 2]], "labels": []}, "labels .* do not fit the points"),
+    ({"points": [[1, 2]], "labels": [7]}, "labels .* do not fit the points"),
+    ({"points": [[[1, 2]], [[3, 4]]], "labels": [1, 0]}, "labels .* do not fit the points"),
     ({"points": [[[1, 2]], [[3, 4]]], "boxes": [[0, 0, 1, 1]]}, "2 prompts of points and 1 boxes"),
     ({"boxes": [[1, 2, float("nan"), 4]]}, "boxes .* are no rows of 4 numbers"),
     ({"threshold": 2.0}, "threshold is 2.0; it must be 0 to 1"),

@@ -93,7 +93,7 @@ def test_numbers_of_image_models_that_lie(vision: ModuleType, counted: list[int]
     others, tried = [], 0
     for row, (source, _, _, size) in vision.ROWS.items():
         found = open_tables(DATA / "vision" / f"{row}.safetensors")[0][1].metadata
-        config, names = json.loads(found["config"]), json.loads(found["names"])
+        config, names = json.loads(found["config"]), vision.names_of(found["names"])
         if source != "transformers":
             continue
         keys = {k for k, v in config.items() if isinstance(v, (int, float, list, dict))

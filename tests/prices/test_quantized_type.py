@@ -112,7 +112,7 @@ def test_no_other_place_knows_a_type() -> None:
 
 def test_the_loader_prefers_types_that_are_there() -> None:
     """Its order is a choice; a type that is not in it is read from a file that is named."""
-    source = (ROOT / "web" / "loading" / "listing.js").read_text(encoding="utf-8")
+    source = (ROOT / "web" / "loading" / "ggufs.js").read_text(encoding="utf-8")
     listed = re.findall(r'"(\w+)"', source.split("GGUF_KINDS = ")[1].split("]")[0])
     assert listed and set(listed) <= {*DTYPES, "f16", "bf16"}
 

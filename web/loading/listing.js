@@ -1,5 +1,6 @@
 // listing.js: which files a model has, by its address, its hub id or what a visitor chose.
 
+import { isGguf, pickGguf, splitParts } from "./ggufs.js";
 import { WeightsError, refusedByServer } from "./ranges.js";
 
 /**
@@ -8,6 +9,9 @@ import { WeightsError, refusedByServer } from "./ranges.js";
  * @typedef {{ kind: "url", url: string } | { kind: "hub", id: string, hubUrl: string }
  *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
  * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
+ * @typedef {(path: string) => { path: string, url: string }} Place
+ * @typedef {{ config: RegExp, pick: (files: FileSpec[], where: string) => FileSpec[],
+ *   ask: (store: WeightStore, at: Place, signal?: AbortSignal) => Promise<FileSpec[]> }} What
  */
 
 // The small files of a model folder. config.json is required. site/builder reads this list, too.
@@ -46,14 +50,17 @@ const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
-const MOST_PARTS = 4096; // of a split file, as in Python
-// The kinds of GGUF files, the preferred one first, for a repository with several.
-// prettier-ignore
-const GGUF_KINDS = [
-  "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4",
-  "nvfp4", "q3_k", "q2_k", "iq3_s", "iq3_xxs", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s",
-  "tq2_0", "tq1_0", "q2_0", "q1_0", "f16", "bf16",
-];
+/** What is listed: the name of its configuration, the files that it needs of all there are, and
+ *  which of them a plain server has.
+ *  @type {What} */
+const MODEL = { config: /(^|\/)config\.json$/, pick, ask: askForModel };
+/** @type {What} */
+export const ADAPTER = {
+  config: /(^|\/)adapter_config\.json$/,
+  pick: pickAdapter,
+  ask: askForAdapter,
+};
+const ADAPTER_FILES = ["adapter_model.safetensors", "adapter_model.bin"];
 
 /**
  * What a text names: a URL, a hub id, or a model of this site.
@@ -75,11 +82,12 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
   });
 }
 
-/** Lists the files of a model. @param {WeightStore} store @param {Source} source
- *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
-export async function list(store, source, signal) {
-  if (source.kind === "local") return listLocal(source.files);
-  if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal);
+/** Lists the files of a model, or of an adapter. @param {WeightStore} store
+ *  @param {Source} source @param {AbortSignal} [signal] @param {What} [what]
+ *  @returns {Promise<Listing>} */
+export async function list(store, source, signal, what = MODEL) {
+  if (source.kind === "local") return listLocal(source.files, what);
+  if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal, what);
   if (isGguf(new URL(source.url).pathname)) return listGguf(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const address = new URL("manifest.json", folder).href;
@@ -88,9 +96,9 @@ export async function list(store, source, signal) {
   if (!manifest) {
     const hub = /^(https:\/\/[^/]+)\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/$/.exec(folder);
     if (hub && hub[1] === "https://huggingface.co") {
-      return listHub(store, `${hub[2]}@${hub[3]}`, hub[1], signal);
+      return listHub(store, `${hub[2]}@${hub[3]}`, hub[1], signal, what);
     }
-    return listFolder(store, folder, signal);
+    return listFolder(store, folder, signal, what);
   }
   const locate = (/** @type {FileSpec} */ file) => ({
     ...file,
@@ -99,7 +107,7 @@ export async function list(store, source, signal) {
   const files = manifest.files.map((file) =>
     file.parts ? { ...file, parts: file.parts.map(locate) } : locate(file),
   );
-  return { name: manifest.name, origin: "folder", files: pick(files, folder) };
+  return { name: manifest.name, origin: "folder", files: what.pick(files, folder) };
 }
 
 /** Null for text that is no manifest: some hosts answer every URL with their home page.
@@ -143,22 +151,6 @@ function parseListing(text, where) {
   }
 }
 
-/** @param {string} path */
-export const isGguf = (path) => /\.gguf$/i.test(path);
-
-/** The paths of all parts of the split file that `path` is a part of; else `path` alone.
- *  @param {string} path @returns {string[]} */
-export function splitParts(path) {
-  const found = /^(.*)-(\d{5})-of-(\d{5})(\.gguf([?#].*)?)$/i.exec(path);
-  const [, stem, part, parts, ending] = found ?? [];
-  if (!found || Number(part) < 1 || Number(part) > Number(parts) || Number(parts) > MOST_PARTS) {
-    return [path];
-  }
-  const number = (/** @type {number} */ n) => String(n + 1).padStart(5, "0");
-  const all = Array.from({ length: Number(parts) }, (_, n) => number(n));
-  return all.map((n) => `${stem}-${n}-of-${parts}${ending}`);
-}
-
 /** One GGUF file, or all parts of a split one, by its URL. @param {WeightStore} store
  *  @param {string} address @param {AbortSignal} [signal] @returns {Promise<Listing>} */
 async function listGguf(store, address, signal) {
@@ -185,37 +177,6 @@ async function ggufAt(store, url, signal) {
   }
   const size = Number((response?.ok && response.headers.get("content-length")) || NaN);
   return { path, url, size: size || undefined };
-}
-
-/** The GGUF file to load when there is no config.json, in all its parts.
- *  @param {FileSpec[]} files @param {string} where @returns {FileSpec[]} */
-function pickGguf(files, where) {
-  const byPath = new Map(files.map((file) => [file.path, file]));
-  const paths = files.map((file) => file.path).filter(isGguf);
-  const firsts = [...new Set(paths.map((path) => splitParts(path)[0]))];
-  if (!firsts.length) return [];
-  return splitParts(preferred(firsts, where)).map((path) => {
-    const part = byPath.get(path);
-    if (part) return part;
-    const hint = "A split model is all of its parts: NAME-00001-of-00003.gguf and so on.";
-    throw new WeightsError(`the part ${path} is missing in ${where}`, { hint, retry: false });
-  });
-}
-
-/** The GGUF file of the preferred kind. @param {string[]} paths @param {string} where */
-function preferred(paths, where) {
-  if (paths.length < 2) return paths[0];
-  // llama.cpp calls a file of mostly q4_k Q4_K_M, for example.
-  const names = (/** @type {string} */ kind) =>
-    new RegExp(`(^|[^a-z0-9])${kind}(_(s|m|l|xl|moe))?([^a-z0-9_]|$)`, "i");
-  const kind = (/** @type {string} */ path) =>
-    GGUF_KINDS.findIndex((kind) => names(kind).test(path));
-  const known = paths.filter((path) => kind(path) >= 0).sort((a, b) => kind(a) - kind(b));
-  if (known.length) return known[0];
-  throw new WeightsError(`${where} has several GGUF files, none of a supported type`, {
-    hint: `Supported: ${GGUF_KINDS.join(", ")}. Found: ${paths.join(", ")}.`,
-    retry: false,
-  });
 }
 
 /** @param {string} path */
@@ -260,10 +221,25 @@ function pick(files, where) {
 /** @param {string} path */
 const nameOf = (path) => path.split("/").pop() ?? "";
 
-/** @param {{ path: string, blob: Blob }[]} chosen @returns {Listing} */
-function listLocal(chosen) {
+/** The configuration and the weights of an adapter, or one GGUF file.
+ *  @param {FileSpec[]} files @param {string} where @returns {FileSpec[]} */
+function pickAdapter(files, where) {
+  const named = (/** @type {string} */ name) => files.find((file) => file.path === name);
+  const config = named("adapter_config.json");
+  const weights = ADAPTER_FILES.map(named).find(Boolean);
+  if (config && weights) return [config, weights];
+  const gguf = config ? [] : pickGguf(files, where);
+  if (gguf.length) return gguf;
+  throw new WeightsError(`no ${config ? ADAPTER_FILES[0] : "adapter_config.json"} in ${where}`, {
+    hint: "An adapter is a .gguf file, or adapter_config.json and adapter_model.safetensors.",
+    retry: false,
+  });
+}
+
+/** @param {{ path: string, blob: Blob }[]} chosen @param {What} what @returns {Listing} */
+function listLocal(chosen, what) {
   const paths = chosen.map((file) => file.path);
-  const config = paths.filter((path) => /(^|\/)config\.json$/.test(path));
+  const config = paths.filter((path) => what.config.test(path));
   if (!config.length) config.push(...paths.filter((path) => MARIAN.test(nameOf(path))));
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
   const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
@@ -271,7 +247,7 @@ function listLocal(chosen) {
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
     .map(({ path, blob }) => ({ path: path.slice(folder.length), blob, size: blob.size }));
-  const picked = pick(files, "the chosen files");
+  const picked = what.pick(files, "the chosen files");
   const end = /.*\/|(-00001-of-\d{5})?\.gguf$/gi;
   const only = isGguf(picked[0].path) ? picked[0].path.replace(end, "") : "";
   const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
@@ -322,30 +298,45 @@ async function weightsAt(store, at, signal) {
   return others && !(await there(store, at(WEIGHTS), signal)) ? others : [at(WEIGHTS)];
 }
 
-/** A folder without a manifest on a plain server. Asks for the usual names of a model folder.
- *  @param {WeightStore} store @param {string} folder @param {AbortSignal} [signal]
- *  @returns {Promise<Listing>} */
-async function listFolder(store, folder, signal) {
-  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, folder).href });
-  /** @type {FileSpec[]} */
+/** A small file of a plain server, if it is JSON: some hosts answer with a page when a file is
+ *  missing. @param {WeightStore} store @param {{ path: string, url: string }} file
+ *  @param {AbortSignal} [signal] @returns {Promise<FileSpec[]>} */
+async function smallAt(store, { path, url }, signal) {
+  const text = await store.document(url, signal);
+  return text !== null && /^\s*[[{]/.test(text) ? [{ path, blob: new Blob([text]) }] : [];
+}
+
+/** @param {WeightStore} store @param {Place} at @param {AbortSignal} [signal] */
+async function askForModel(store, at, signal) {
   const files = [];
-  for (const path of SMALL_FILES) {
-    const text = await store.document(at(path).url, signal);
-    // The content must be JSON: some hosts answer with a page when a file is missing.
-    if (text !== null && /^\s*[[{]/.test(text)) files.push({ path, blob: new Blob([text]) });
-  }
+  for (const path of SMALL_FILES) files.push(...(await smallAt(store, at(path), signal)));
   if (!files.some(({ path }) => path === "tokenizer.json")) {
     for (const path of VOCABULARIES) if (await there(store, at(path), signal)) files.push(at(path));
   }
-  files.push(...(await weightsAt(store, at, signal)));
+  return [...files, ...(await weightsAt(store, at, signal))];
+}
+
+/** @param {WeightStore} store @param {Place} at @param {AbortSignal} [signal] */
+async function askForAdapter(store, at, signal) {
+  const files = await smallAt(store, at("adapter_config.json"), signal);
+  const [usual, other] = ADAPTER_FILES.map(at);
+  return [...files, (await there(store, usual, signal)) ? usual : other];
+}
+
+/** A folder without a manifest on a plain server. Asks for the usual names.
+ *  @param {WeightStore} store @param {string} folder @param {AbortSignal | undefined} signal
+ *  @param {What} what @returns {Promise<Listing>} */
+async function listFolder(store, folder, signal, what) {
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, folder).href });
+  const files = await what.ask(store, at, signal);
   const name = folder.split("/").filter(Boolean).pop() ?? folder;
-  return { name, origin: "folder", files: pick(files, folder) };
+  return { name, origin: "folder", files: what.pick(files, folder) };
 }
 
 /** A repository of the Hugging Face hub, whose listing has sizes and hashes.
  *  @param {WeightStore} store @param {string} id @param {string} hubUrl
- *  @param {AbortSignal} [signal] @returns {Promise<Listing>} */
-async function listHub(store, id, hubUrl, signal) {
+ *  @param {AbortSignal | undefined} signal @param {What} what @returns {Promise<Listing>} */
+async function listHub(store, id, hubUrl, signal, what) {
   const [name, revision = "main"] = id.split("@");
   const tree = `${hubUrl}/api/models/${name}/tree/${revision}?recursive=true`;
   const text = await store.document(tree, signal);
@@ -365,5 +356,5 @@ async function listHub(store, id, hubUrl, signal) {
       size: row.size,
       sha256: row.lfs?.oid,
     }));
-  return { name, origin: "hub", files: pick(files, `the hub's ${id}`) };
+  return { name, origin: "hub", files: what.pick(files, `the hub's ${id}`) };
 }

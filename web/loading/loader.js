@@ -1,7 +1,8 @@
 // loader.js: reads each byte of a model's files once, into the memory of the device.
 
 import { STORED, readStored } from "./stored.js";
-import { isGguf, list, sourceOf } from "./listing.js";
+import { isGguf } from "./ggufs.js";
+import { list, sourceOf } from "./listing.js";
 import { Scatter } from "./places.js";
 import { WeightsError, concatenate } from "./ranges.js";
 

@@ -65,6 +65,15 @@ export interface LoadOptions {
   hubUrl?: string;
 }
 
+export interface AdapterOptions {
+  /** What `setAdapters` calls it; "default" by default. */
+  name?: string;
+  onProgress?: (progress: LoadProgress) => void;
+  signal?: AbortSignal;
+  /** The URL of the hub. */
+  hubUrl?: string;
+}
+
 export interface EncodeOptions {
   /** Texts per step. Progress is reported, and a stop takes effect, between two steps. */
   batchSize?: number;
@@ -371,6 +380,12 @@ export interface Model {
   ): AsyncGenerator<Float32Array, void, void>;
   /** A task of this model, ready to be called. defaults: options for every call. */
   pipeline<T extends keyof Tasks>(task: T, defaults?: Tasks[T]["options"]): Promise<Pipeline<Tasks[T]>>;
+  /** Puts an adapter on the model and makes it the active one: a folder in PEFT's format
+   *  (adapter_config.json with adapter_model.safetensors or .bin) or a GGUF file, from an address,
+   *  the hub or the visitor's files. Where it does not fit, the model is as it was. */
+  addAdapter(source: ModelSource, options?: AdapterOptions): Promise<void>;
+  /** Lets the adapters of these names compute, and no others; [] for the model alone. */
+  setAdapters(names: string | string[]): Promise<void>;
   /** `Rushlight.tune` for the kernels of this model, which must be on webgpu. */
   tune(options?: TuneOptions): Promise<Tuned[]>;
   /** Runs `work` and times every kernel of the model's device, which slows the work. */

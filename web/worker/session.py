@@ -32,6 +32,8 @@ from rushlight.core.basis.errors import (
 from rushlight.core.io.text.template import bring_jinja_by
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
+from rushlight.models.adapters import adapter_from, adapter_from_gguf, set_adapter
+from rushlight.models.adapters.config import FILE
 from rushlight.models.loading import from_parts
 from rushlight.models.model import runs_in_software
 from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
@@ -110,6 +112,28 @@ async def build(
         "kernels": _kernels(model.device),
         "linear": model.linear_in_use(linear) if _generates(model) else "exact",
     }
+
+
+def device_of(number: int) -> str:
+    """The name of a model's device."""
+    return str(_model(number, "addAdapter").device)
+
+
+async def add_adapter(number: int, builder: Builder, name: str) -> None:
+    """Put the adapter in `builder` on a model, and make it the active one."""
+    model: Any = _model(number, "addAdapter")
+    files, tensors, metadata = builder.parts()
+    builder.tensors = {}
+    if metadata is not None:
+        adapter_from_gguf(model, metadata, tensors, name)
+    else:
+        adapter_from(model, files[FILE], tensors, name)
+    await builder.device.synchronize_async()
+
+
+def set_adapters(number: int, names: Any) -> None:
+    """Let the adapters of these names compute, and no others."""
+    set_adapter(_model(number, "setAdapters"), _given(names))
 
 
 def _kernels(device: rl.Device) -> str:
@@ -340,7 +364,8 @@ def explain() -> dict[str, str]:
             "hint": f"{'Use the CPU' if gpu else 'Close other tabs'}, or choose a smaller model.",
         }
     hint = str(getattr(error, "hint", None) or "")
-    message = str(error).removesuffix(f"\n  hint: {hint}") or type(error).__name__
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error  # not quoted
+    message = str(text).removesuffix(f"\n  hint: {hint}") or type(error).__name__
     return {"name": type(error).__name__, "message": message, "hint": hint}
 
 

@@ -6,7 +6,7 @@
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
 import { inspecting } from "./inspecting.js";
-import { list } from "../loading/listing.js";
+import { ADAPTER, list } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
 import * as tables from "./tables.js";
@@ -202,6 +202,25 @@ function plain(proxy) {
   return value;
 }
 
+/** Reads the files of a listing. The caller destroys the builder that holds them.
+ *  @param {import("../loading/listing.js").Listing} listing @param {string} device
+ *  @param {Job} job */
+async function bring(listing, device, { signal, report }) {
+  const { py, session } = ready();
+  const builder = session.Builder(device);
+  try {
+    const options = { signal, report: atMostEvery(50, report) };
+    const small = await read(store, listing, flat(builder), () => py._module.HEAPU8, options);
+    for (const [path, bytes] of small) builder.add_file(path, bytes);
+    report({ stage: "build" });
+    signal.throwIfAborted();
+    return builder;
+  } catch (error) {
+    builder.destroy();
+    throw error;
+  }
+}
+
 const api = {
   /** @param {MessagePort} port */
   start: (port) =>
@@ -232,18 +251,13 @@ const api = {
    *    context?: number }} options */
   load: (port, source, { device, dtype, memoryBudget, linear, context }) =>
     perform(port, async ({ signal, report }) => {
-      const { py, session } = ready();
+      const { session } = ready();
       const began = performance.now();
       const place = plain(await session.place(device, memoryBudget));
       const listing = await list(store, source, signal);
       if (place.device === "cpu") checkRoom(listing, idle);
-      const builder = session.Builder(place.device);
+      const builder = await bring(listing, place.device, { signal, report });
       try {
-        const options = { signal, report: atMostEvery(50, report) };
-        const small = await read(store, listing, flat(builder), () => py._module.HEAPU8, options);
-        for (const [path, bytes] of small) builder.add_file(path, bytes);
-        report({ stage: "build" });
-        signal.throwIfAborted();
         const made = plain(await session.build(builder, dtype, linear, context));
         const seconds = (performance.now() - began) / 1000;
         return { value: { ...made, ...place, name: listing.name, seconds } };
@@ -251,6 +265,26 @@ const api = {
         builder.destroy();
       }
     }),
+
+  /** Puts an adapter on a model. @param {MessagePort} port @param {number} id
+   *  @param {Source} source @param {string} name */
+  addAdapter: (port, id, source, name) =>
+    perform(port, async ({ signal, report }) => {
+      const { session } = ready();
+      const device = session.device_of(id);
+      const listing = await list(store, source, signal, ADAPTER);
+      const builder = await bring(listing, device, { signal, report });
+      try {
+        await session.add_adapter(id, builder, name);
+        return { value: undefined };
+      } finally {
+        builder.destroy();
+      }
+    }),
+
+  /** @param {MessagePort} port @param {number} id @param {string[]} names */
+  setAdapters: (port, id, names) =>
+    perform(port, async () => ({ value: ready().session.set_adapters(id, names) })),
 
   /** Runs a task. Reports progress and tokens, and transfers a tensor's numbers.
    *  @param {MessagePort} port @param {number} id @param {string} task @param {unknown} input

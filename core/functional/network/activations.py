@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+# Scores of attention that are in memory at once: 64 MB of float32.
+MOST_SCORES = 1 << 24
 
 
 def done(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
@@ -240,10 +242,6 @@ def pairwise_distance(
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
-
-
-# Scores of attention that are in memory at once: 64 MB of float32.
-MOST_SCORES = 1 << 24
 
 
 @public

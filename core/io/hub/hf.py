@@ -16,7 +16,7 @@ from rushlight.core.io.hub.fetch import FetchError, HashError, Progress
 log = logging.getLogger("rushlight")
 
 _WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
-_PICKLED = "pytorch_model*.bin"  # wanted where there are no safetensors
+_PICKLED = ("pytorch_model*.bin", "adapter_model.bin")  # wanted where there are no safetensors
 # Copies of the weights in other formats.
 _OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json")
 
@@ -45,10 +45,11 @@ def fetch_repository(
         raise
     files = [f for f in info.siblings or () if _is_wanted(f.rfilename)]
     if not any(f.rfilename.endswith(".safetensors") for f in files):
-        pickled = [f for f in info.siblings or () if fnmatch.fnmatch(f.rfilename, _PICKLED)]
+        pickled = [f for f in info.siblings or ()
+                   if any(fnmatch.fnmatch(f.rfilename, one) for one in _PICKLED)]  # fmt: skip
         if not pickled:
             there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])
-            raise FetchError(f"{name} has neither .safetensors nor {_PICKLED}; it has {there}")
+            raise FetchError(f"{name} has neither .safetensors nor {_PICKLED[0]}; it has {there}")
         files += pickled
     total = sum(f.size or 0 for f in files)
     done, folder = 0, Path()

@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.core import ops
 from rushlight.core.functional.pieces import stack
+from rushlight.core.jit import capture
 from rushlight.core.nn.module import Module, layers_on
 from rushlight.core.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from rushlight.core.nn.utils.fusion import (
@@ -23,6 +24,7 @@ from rushlight.core.nn.utils.parametrizations import (
 )
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor import autograd
+from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
@@ -44,7 +46,7 @@ def get_total_norm(
     if not given:
         return ops.zeros(())
     with autograd.no_grad():
-        total = stack([t.detach().norm(norm_type).float() for t in given]).norm(norm_type)
+        total: Tensor = _norms(given, float(norm_type))
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(f"the total norm of order {norm_type} of the gradients is not finite")
     return total
@@ -55,11 +57,25 @@ def clip_grads_with_norm_(
     foreach: bool | None = None,
 ) -> None:  # fmt: skip
     """Scale all gradients by max_norm / total_norm where that is below one."""
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
-        scale = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
-        for p in [parameters] if isinstance(parameters, Tensor) else parameters:
-            if p.grad is not None:
-                p.grad.detach().mul_(scale.to(p.grad.dtype))
+        _scale([p.grad for p in given if p.grad is not None], total_norm, tensor(max_norm))
+
+
+def _scaled(grads: list[Tensor], total: Tensor, most: Tensor) -> None:
+    scale = (most.to(total.device) / (total + 1e-6)).clamp(max=1.0)
+    for grad in grads:
+        grad.detach().mul_(scale.to(dtype=grad.dtype, device=grad.device))
+
+
+def _norm(grads: list[Tensor], order: float) -> Tensor:
+    first = grads[0].device
+    norms = [t.detach().norm(order).float().to(first) for t in grads]
+    return stack(norms).norm(order)
+
+
+# jit captures them: many small kernels become one message.
+_scale, _norms = capture.replayed(_scaled), capture.replayed(_norm)
 
 
 def clip_grad_norm_(

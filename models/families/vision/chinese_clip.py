@@ -10,7 +10,7 @@ from rushlight.core import nn
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
-from rushlight.models.families.vision.clip import image_tower
+from rushlight.models.families.vision import clip
 from rushlight.models.image.described import KINDS
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.encoding import BertConfig, bert_spec
@@ -24,15 +24,9 @@ ARCHITECTURES = ("ChineseCLIPModel",)
 
 
 @dataclass
-class Config:
+class Config(clip.Config):
     """The keys of config.json."""
 
-    text_config: Any = None
-    vision_config: Any = None
-    text_config_dict: Any = None
-    vision_config_dict: Any = None
-    projection_dim: int = 512
-    logit_scale_init_value: float = 2.6592
     model_type: str = "chinese_clip"
 
 
@@ -85,5 +79,5 @@ def build(config: dict[str, Any], names: Collection[str]) -> ChineseClip:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
     seen = towers.tower(config, "vision_config", Vision)
-    return ChineseClip(c, image_tower(seen, c.projection_dim),
+    return ChineseClip(c, clip.image_tower(seen, c.projection_dim),
                        towers.tower(config, "text_config", Text))  # fmt: skip

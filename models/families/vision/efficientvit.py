@@ -10,13 +10,17 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.network.folding import pad
 from rushlight.core.nn.parameter import parameter
-from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.windows import (
+    distance_biases,
+    filled,
+    joined,
+    parted,
+)
 from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
 from rushlight.models.layers.vision.convolutional.fused import squeezed
 from rushlight.models.layers.vision.model import ImageModel, numbered_classes
@@ -80,7 +84,7 @@ class _Cascade(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, _, tall, wide = x.shape
-        bias, made = self._biases(x), []
+        bias, made = distance_biases(self.attention_biases, self.window), []
         last: Tensor | None = None
         for i, part in enumerate(x.chunk(len(self.qkvs), 1)):
             given = self.qkvs[i](part if last is None else last + part)
@@ -92,32 +96,20 @@ class _Cascade(nn.Module):
         found: Tensor = self.get_submodule("proj.1")(cat(made, 1).relu())
         return found
 
-    def _biases(self, x: Tensor) -> Tensor:
-        """The biases (heads, places, places) of the distances within a window."""
-        n = self.window
-        place = arange(n, device=x.device)
-        apart = (place.unsqueeze(1) - place).abs()
-        index = apart.reshape(n, 1, n, 1) * n + apart.reshape(1, n, 1, n)
-        found: Tensor = self.attention_biases.index_select(1, index.reshape(-1))
-        return found.reshape(-1, n * n, n * n)
-
 
 class _Windows(nn.Module):
     def __init__(self, attention: _Cascade) -> None:
         self.attn = attention
 
     def forward(self, x: Tensor) -> Tensor:
-        n, (batch, width, tall, wide) = self.attn.window, x.shape
+        n, (tall, wide) = self.attn.window, x.shape[2:]
         if (tall, wide) == (n, n):
             found: Tensor = self.attn(x)
             return found
-        below, right = -tall % n, -wide % n
-        x = pad(x, (0, right, 0, below)) if below or right else x
-        rows, columns = (tall + below) // n, (wide + right) // n
-        x = x.reshape(batch, width, rows, n, columns, n).permute(0, 2, 4, 1, 3, 5)
-        x = self.attn(x.reshape(-1, width, n, n))
-        x = x.reshape(batch, rows, columns, width, n, n).permute(0, 3, 1, 4, 2, 5)
-        return x.reshape(batch, width, tall + below, wide + right)[:, :, :tall, :wide]
+        x = filled(x.permute(0, 2, 3, 1), n)
+        made = self.attn(parted(x, n).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        made = joined(made, (x.shape[1], x.shape[2]))[:, :tall, :wide]
+        return made.permute(0, 3, 1, 2)
 
 
 class _Block(nn.Module):

@@ -148,6 +148,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> MobileViT:
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("output_stride", c.output_stride, (8, 16, 32))
+    if c.patch_size < 1:
+        raise FormatError(f"config.json: patch_size {c.patch_size} must be at least 1")
     if len(c.hidden_sizes) != 3 or len(c.neck_hidden_sizes) != 7:
         raise FormatError(
             f"config.json: hidden_sizes {c.hidden_sizes} must be three, neck_hidden_sizes "

@@ -11,6 +11,7 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import read_config
+from rushlight.models.families.vision import clip
 from rushlight.models.image.described import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
@@ -27,15 +28,9 @@ _NEAR = 1e-4  # of the logarithms of places
 
 
 @dataclass
-class Config:
+class Config(clip.Config):
     """The keys of config.json."""
 
-    text_config: Any = None
-    vision_config: Any = None
-    text_config_dict: Any = None
-    vision_config_dict: Any = None
-    projection_dim: int = 512
-    logit_scale_init_value: float = 2.6592
     model_type: str = "owlvit"
 
 

@@ -13,6 +13,7 @@ from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config import choose, read_config
+from rushlight.models.families.vision import resnet
 from rushlight.models.image.described import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -30,20 +31,9 @@ _LARGE = 3.4e38  # the logit of a box at the picture's border
 
 
 @dataclass
-class Backbone:
+class Backbone(resnet.Config):
     """The keys of backbone_config."""
 
-    num_channels: int = 3
-    embedding_size: int = 64
-    hidden_sizes: list[int] = field(default_factory=lambda: [256, 512, 1024, 2048])
-    depths: list[int] = field(default_factory=lambda: [3, 4, 6, 3])
-    layer_type: str = "bottleneck"
-    hidden_act: str = "relu"
-    downsample_in_first_stage: bool = False
-    downsample_in_bottleneck: bool = False
-    out_features: list[Any] | None = None
-    out_indices: list[Any] | None = None
-    stage_names: list[Any] | None = None
     is_encoder_decoder: bool = False
     model_type: str = "rt_detr_resnet"
 
@@ -246,7 +236,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     sizes = all(type(n) is int and 1 <= n <= count for n in taken)
     wanted = all(type(n) is int and 0 <= n < len(taken) for n in c.encode_proj_layers)
     if not sizes or not wanted or count != len(seen.hidden_sizes) or len(taken) < 2 or (
-        c.encoder_hidden_dim % 4 or c.num_feature_levels < len(c.decoder_in_channels)
+        c.encoder_hidden_dim % 4
+        or not len(c.decoder_in_channels) <= c.num_feature_levels <= len(names)
         or len(c.decoder_in_channels) != len(taken)
     ):  # fmt: skip
         raise FormatError("config.json: the backbone's stages, encode_proj_layers, "

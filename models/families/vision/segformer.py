@@ -21,7 +21,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.model import ImageModel, classes_of
 
 MODEL_TYPES = ("segformer",)
-TASKS = ("image-classification", "image-feature-extraction")
+TASKS = ("image-classification", "image-segmentation", "image-feature-extraction")
 BASE_PREFIX = "segformer."
 SEGMENTING = "SegformerForSemanticSegmentation"
 _STAGE = re.compile(r"^segformer\.stages\.(\d)\.(patch_embeddings|blocks|layer_norm)\.")

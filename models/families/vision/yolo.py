@@ -25,12 +25,12 @@ from rushlight.models.layers.vision.yolo.blocks import C2PSA, SPPF, C2f, Shapes,
 from rushlight.models.layers.vision.yolo.head import Head
 
 MODEL_TYPES = ("yolov8", "yolo11")
-TASKS = ("object-detection",)
+TASKS = ("object-detection", "pose-estimation", "image-segmentation", "image-classification")
 TENSORS = ("model.22.dfl.conv.weight", "model.23.dfl.conv.weight", "model.9.linear.weight",
            "model.10.linear.weight")  # fmt: skip
 _KINDS = {
-    "detect": TASKS, "pose": ("pose-estimation", *TASKS),
-    "segment": ("image-segmentation", *TASKS), "classify": ("image-classification",),
+    "detect": ("object-detection",), "pose": ("pose-estimation", "object-detection"),
+    "segment": ("image-segmentation", "object-detection"), "classify": ("image-classification",),
 }  # fmt: skip
 # The layers: c a convolution of stride 2, f a C2f without and r with residuals, s pooling, a
 # attention, u twice the size, and numbers for what is joined.

@@ -1,7 +1,6 @@
 // segment.js: the segment page: the foreground of a picture, or what points in it point at.
 
-import { byId, duration, make, pick, work } from "../shared/page.js";
-import * as chosen from "../shared/model.js";
+import { byId, duration, pick, save, work } from "../shared/page.js";
 import * as device from "../shared/device.js";
 import * as job from "../shared/job.js";
 import { hideError, showError } from "../shared/status.js";
@@ -23,8 +22,6 @@ let mask = null;
 let points = [];
 /** Where the arrow keys have moved. @type {{ x: number, y: number } | null} */
 let aim = null;
-/** The source and the device of the loaded model. @type {unknown[]} */
-let loadedFor = [];
 /** @type {MediaStream | null} */
 let stream = null;
 
@@ -127,20 +124,6 @@ async function camera() {
 
 // --- the model -----------------------------------------------------------------------------------
 
-/** The chosen model, which is loaded once. @param {AbortSignal} signal */
-async function loaded(signal) {
-  const where = chosen.source();
-  const asked = [where instanceof URL ? where.href : where, device.chosen()];
-  if (job.model && asked.every((part, i) => part === loadedFor[i])) return job.model;
-  loadedFor = [];
-  const model = await job.load(signal);
-  if (!model.tasks.some((task) => ["background-removal", "mask-generation"].includes(task))) {
-    throw new Error(`${model.name} does not make masks. Choose U2-Net or Segment Anything.`);
-  }
-  loadedFor = asked;
-  return model;
-}
-
 /** Asks the model for the mask of the picture, or of the points in it. */
 function segment() {
   if (!image) {
@@ -149,8 +132,7 @@ function segment() {
   }
   const seen = image;
   return job.run(async (signal) => {
-    const model = await loaded(signal);
-    show();
+    const model = await job.loaded(signal);
     if (pointed() && points.length === 0) {
       byId("tells").textContent = "Click on a thing in the picture.";
       return;
@@ -217,10 +199,7 @@ function forget() {
 
 function saveCutout() {
   cutout.toBlob((blob) => {
-    if (!blob) return;
-    const url = URL.createObjectURL(blob);
-    make("a", { href: url, download: "cutout.png" }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    if (blob) save("cutout.png", blob.type, blob);
   }, "image/png");
 }
 
@@ -270,10 +249,12 @@ job.start({
     byId("cutout").setAttribute("aria-busy", String(on));
     device.allow(!on);
   },
-  loaded: show,
-  words(error) {
-    loadedFor = []; // the model may be lost
-    return error;
+  loaded(model) {
+    const known = ["background-removal", "mask-generation"];
+    if (model && !model.tasks.some((task) => known.includes(task))) {
+      throw new Error(`${model.name} does not make masks. Choose U2-Net or Segment Anything.`);
+    }
+    show();
   },
 });
 show();

@@ -42,8 +42,6 @@ const codes = {
 
 /** Translations by what they depend on: model, languages, sentence. @type {Map<string, string>} */
 const kept = new Map();
-/** The source and the device of the loaded model. @type {unknown[]} */
-let loadedFor = [];
 let fileName = "translation.txt";
 
 // --- languages -----------------------------------------------------------------------------------
@@ -147,24 +145,10 @@ function showCount() {
   byId("count").textContent = job.model ? count : byId("model-note").textContent;
 }
 
-/** The chosen model; loading it asks the server again what it has, so it is done once.
- *  @param {AbortSignal} signal */
-async function loaded(signal) {
-  const where = chosen.source();
-  const asked = [where instanceof URL ? where.href : where, device.chosen()];
-  if (job.model && asked.every((part, i) => part === loadedFor[i])) return job.model;
-  loadedFor = [];
-  const model = await job.load(signal);
-  if (Array.isArray(where)) kept.clear(); // the key does not tell files apart
-  loadedFor = asked;
-  showLanguages();
-  return model;
-}
-
 /** Translates what is not translated yet; an earlier run that is still at work is dropped. */
 function translate() {
   return job.run(async (signal) => {
-    const model = await loaded(signal);
+    const model = await job.loaded(signal);
     const { source: from, target: to } = languages();
     const several = pairIn(chosenName()) ? {} : { source: from || null, target: to || null };
     const pipe = await model.pipeline("translation", several);
@@ -275,9 +259,10 @@ job.start({
     target.setAttribute("aria-busy", String(on));
     device.allow(!on);
   },
-  words(error) {
-    loadedFor = []; // the model may be lost
-    return error;
+  loaded(model) {
+    if (!model) return;
+    if (Array.isArray(chosen.source())) kept.clear(); // the key does not tell files apart
+    showLanguages();
   },
 });
 new MutationObserver(() => {

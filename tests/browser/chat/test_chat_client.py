@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+import rushlight as rl
 
 ASK = [{"role": "user", "content": "What is a light"}]
 # Runs a body and gives the error's fields instead of throwing.
@@ -222,6 +226,68 @@ def test_errors_are_readable(page: Any, body: str, words: str) -> None:
     found = attempt(page, f"return all({body})")
     assert words in found["message"], found
     assert page.evaluate("() => all(m.generate('light', { maxNewTokens: 1 }))") == ["A"]
+
+
+def _adapters(model: Any, folder: Path) -> dict[str, bytes]:
+    """The files of a LoRA adapter in PEFT's format, and as GGUF with another sign."""
+    config = rl.adapters.LoraConfig(r=4, lora_alpha=8, target_modules=["lm_head", "q_proj"])
+    rl.adapters.add_adapter(model, config, trainable=False)
+    draws = np.random.default_rng(3)
+    with rl.no_grad():
+        for name, p in model.named_parameters():
+            if ".attached." in name:
+                p.copy_(rl.tensor(draws.normal(size=p.shape).astype(np.float32)))
+    rl.adapters.save_adapter(model, folder)
+    state = {n: t for n, t in rl.adapters.adapter_state(model).items() if "lm_head" in n}
+    factors = {
+        f"output.weight.lora_{'ab'['lora_B' in name]}": value for name, value in state.items()
+    }
+    facts = {"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora"}
+    rl.save_gguf(factors, folder / "head.gguf", facts | {"adapter.lora.alpha": -4.0})
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_adapters_are_added_and_switched(page: Any, chain: Path, tmp_path: Path) -> None:
+    native: Any = rl.models.load(str(chain))
+    files = _adapters(native, tmp_path / "peft")
+    rl.adapters.load_adapter(native, tmp_path / "peft" / "head.gguf", "head")
+    said = {}
+    for name in ("default", "head", ""):
+        rl.adapters.set_adapter(native, name or ())
+        said[name] = "".join(native.generate("a light", max_new_tokens=6, temperature=0))
+    assert len(set(said.values())) == 3
+    found = page.evaluate(
+        """async (files) => {
+          const chosen = await Promise.all(Object.entries(files).map(async ([name, packed]) =>
+            ({ path: `x/${name}`, blob: await (await fetch(`data:;base64,${packed}`)).blob() })));
+          const say = async () =>
+            (await all(m.generate("a light", { maxNewTokens: 6, temperature: 0 }))).join("");
+          const found = {};
+          const seen = [];
+          await m.addAdapter(chosen.filter(({ path }) => !path.endsWith("gguf")),
+            { onProgress: ({ stage }) => seen.push(stage) });
+          found.default = await say();
+          await m.addAdapter([chosen.find(({ path }) => path.endsWith("gguf"))], { name: "head" });
+          found.head = await say();
+          await m.setAdapters("default");
+          found.again = await say();
+          const errors = [];
+          for (const wrong of [() => m.setAdapters("none"), () => m.addAdapter("/models/tiny/"),
+            () => m.addAdapter(chosen.filter(({ path }) => path.endsWith("json")))]) {
+            errors.push(await wrong().then(() => "", (error) => error.message));
+          }
+          await m.setAdapters([]);
+          found[""] = await say();
+          return { found, errors, seen: [...new Set(seen)] };
+        }""",
+        {name: base64.b64encode(content).decode() for name, content in files.items()},
+    )
+    assert found["found"] == said | {"again": said["default"]}
+    assert found["seen"] == ["download", "build"]
+    unknown, missing, bare = found["errors"]
+    assert unknown == "there is no adapter 'none'; there are: default, head"
+    assert "adapter_config.json" in missing and "/models/tiny/" in missing
+    assert "adapter_model.safetensors" in bare
 
 
 def test_a_file_by_its_address_and_from_this_device(page: Any) -> None:

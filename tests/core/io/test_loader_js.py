@@ -42,6 +42,21 @@ def test_listings_that_are_right(node: Any) -> None:
     assert node("listing", SITE, {MANIFEST: "<html>", **SMALL}) == FILES
 
 
+@pytest.mark.parametrize("weights", ["adapter_model.safetensors", "adapter_model.bin"])
+def test_listings_of_adapters(node: Any, weights: str) -> None:
+    wanted = ["adapter_config.json", weights]
+    plain = {f"{SITE}adapter_config.json": "{}", f"{SITE}{weights}": "", **SMALL}
+    assert node("listing", SITE, plain, True) == wanted
+    tree = [{"type": "file", "path": path, "size": 3} for path in (*FILES, *wanted)]
+    assert node("listing", "o/m", {HUB: json.dumps(tree)}, True) == wanted
+    assert node("listing", "o/m", {HUB: json.dumps(tree[:-1])}, True)["message"] == (
+        "no adapter_model.safetensors in the hub's o/m"
+    )
+    assert node("listing", SITE, SMALL, True)["message"] == f"no adapter_config.json in {SITE}"
+    gguf = f"{SITE}style.gguf"
+    assert node("listing", gguf, {gguf: ""}, True) == ["style.gguf"]
+
+
 @pytest.mark.parametrize(
     "vocabularies",
     [

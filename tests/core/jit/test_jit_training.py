@@ -761,6 +761,7 @@ def test_a_result_twice(device: str) -> None:
 # --- what is not captured, and why ----------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:jit. the step of Plain runs uncaptured")
 def test_an_optimizer_that_says_nothing_of_its_numbers(device: str) -> None:
     class Plain(optim.Optimizer):
         def update(self, param: rl.Tensor, grad: rl.Tensor, state: Any, group: Any) -> None:
@@ -781,6 +782,25 @@ def test_an_optimizer_that_says_nothing_of_its_numbers(device: str) -> None:
         script(Run(device, lambda p: Plain(p, {"lr": 1.0})), wrap) for wrap in (_as_is, rl.jit)
     )
     assert want == got
+
+
+def test_an_optimizer_of_ones_own_that_is_not_captured_is_named(device: str) -> None:
+    class Torchlike(optim.Optimizer):
+        def step(self, closure: Any = None) -> None:
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.detach().sub_(p.grad * group["lr"])
+
+    p = nn.Parameter(rl.ones(2, device=device))
+    made = Torchlike([p], {"lr": 0.5})
+
+    def step() -> None:
+        made.zero_grad()
+        p.square().sum().backward()
+        made.step()
+
+    with pytest.warns(UserWarning, match="jit: the step of Torchlike runs uncaptured: it reads"):
+        rl.jit(step)()
 
 
 def _as_is(fn: Any) -> Any:

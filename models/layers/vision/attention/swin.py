@@ -19,6 +19,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.described import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.windows import filled, joined, parted
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import put_parameter
 
@@ -164,23 +165,18 @@ class _Layer(nn.Module):
         return (0 if small[0] else shift), (0 if small[1] else shift)
 
     def _windows(self, x: Tensor, padded: bool) -> Tensor:
-        batch, tall, wide, channels = x.shape
-        n = self.stage.window
+        n, (tall, wide) = self.stage.window, x.shape[1:3]
         shifts = self._shifts((tall, wide), padded)
         back = (-shifts[0], -shifts[1])
         if self.spec.timm and any(shifts):
             x = roll(x, back, (1, 2))
-        below, right = -tall % n, -wide % n
-        if below or right:
-            x = pad(x, (0, 0, 0, right, 0, below))
+        x = filled(x, n)
+        grid = x.shape[1], x.shape[2]
         if not self.spec.timm and any(shifts):
             x = roll(x, back, (1, 2))
-        rows, columns = (tall + below) // n, (wide + right) // n
-        x = x.reshape(batch, rows, n, columns, n, channels).transpose(2, 3)
-        regions = self._regions(x, rows, columns, shifts) if any(shifts) else None
-        x = self.attention(x.reshape(-1, n * n, channels), regions)
-        x = x.reshape(batch, rows, columns, n, n, channels).transpose(2, 3)
-        x = x.reshape(batch, tall + below, wide + right, channels)
+        regions = self._regions(x, grid[0] // n, grid[1] // n, shifts) if any(shifts) else None
+        x = self.attention(parted(x, n).flatten(1, 2), regions)
+        x = joined(x.unflatten(1, (n, n)), grid)
         if self.spec.timm:
             x = x[:, :tall, :wide]
         if any(shifts):

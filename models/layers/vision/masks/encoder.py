@@ -7,13 +7,13 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.network.folding import pad
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.windows import filled, joined, parted
 from rushlight.models.layers.vision.convnext import ChannelNorm
 
 EPS = 1e-6  # of the norms over channels
@@ -100,16 +100,12 @@ class _Layer(nn.Module):
         return x + made
 
     def _seen(self, x: Tensor) -> Tensor:
-        n, (batch, tall, wide, width) = self.window, x.shape
+        n, (tall, wide) = self.window, x.shape[1:3]
         if not n:
             found: Tensor = self.attn(x)
             return found
-        below, right = -tall % n, -wide % n
-        x = pad(x, (0, 0, 0, right, 0, below)) if below or right else x
-        rows, columns = (tall + below) // n, (wide + right) // n
-        x = x.reshape(batch, rows, n, columns, n, width).transpose(2, 3).reshape(-1, n, n, width)
-        x = self.attn(x).reshape(batch, rows, columns, n, n, width).transpose(2, 3)
-        return x.reshape(batch, tall + below, wide + right, width)[:, :tall, :wide]
+        x = filled(x, n)
+        return joined(self.attn(parted(x, n)), (x.shape[1], x.shape[2]))[:, :tall, :wide]
 
 
 class SamVision(nn.Module):

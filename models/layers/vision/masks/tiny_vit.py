@@ -7,12 +7,16 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.functional.network.activations import scaled_dot_product_attention
-from rushlight.core.functional.network.folding import pad
 from rushlight.core.nn.parameter import parameter
-from rushlight.core.ops.creation import arange
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.vision.attention.windows import (
+    distance_biases,
+    filled,
+    joined,
+    parted,
+)
 from rushlight.models.layers.vision.conv import CONV_BN, ConvNorm
 from rushlight.models.layers.vision.masks.encoder import Neck
 
@@ -55,13 +59,9 @@ class _Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (windows, places, width)."""
         windows, count, width = x.shape
-        n, qkv = self.window, self.qkv(self.norm(x)).reshape(windows, count, self.heads, 3, -1)
+        qkv = self.qkv(self.norm(x)).reshape(windows, count, self.heads, 3, -1)
         q, k, v = qkv.permute(3, 0, 2, 1, 4).unbind(0)
-        place = arange(n, device=x.device)
-        apart = (place.unsqueeze(1) - place).abs()
-        index = apart.reshape(n, 1, n, 1) * n + apart.reshape(1, n, 1, n)
-        bias = self.attention_biases.index_select(1, index.reshape(-1))
-        mask = bias.reshape(1, self.heads, count, count)
+        mask = distance_biases(self.attention_biases, self.window).unsqueeze(0)
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask)
         made: Tensor = self.proj(seen.transpose(1, 2).reshape(windows, count, width))
         return made
@@ -78,13 +78,11 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (batch, height, width, channels)."""
-        n, (batch, tall, wide, width) = self.window, x.shape
-        below, right = -tall % n, -wide % n
-        y = pad(x, (0, 0, 0, right, 0, below)) if below or right else x
-        rows, columns = (tall + below) // n, (wide + right) // n
-        y = y.reshape(batch, rows, n, columns, n, width).transpose(2, 3).reshape(-1, n * n, width)
-        y = self.attn(y).reshape(batch, rows, columns, n, n, width).transpose(2, 3)
-        y = y.reshape(batch, tall + below, wide + right, width)[:, :tall, :wide]
+        n, (tall, wide) = self.window, x.shape[1:3]
+        y = filled(x, n)
+        grid = y.shape[1], y.shape[2]
+        y = self.attn(parted(y, n).flatten(1, 2)).unflatten(1, (n, n))
+        y = joined(y, grid)[:, :tall, :wide]
         x = self.local_conv((x + y).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
         mlp: Any = self.get_submodule("mlp")
         made: Tensor = mlp.fc2(ACTIVATIONS["gelu"](mlp.fc1(mlp.norm(x))))

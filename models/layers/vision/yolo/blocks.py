@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.activations import scaled_dot_product_attention
 from rushlight.core.functional.network.pooling import max_pool2d
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
@@ -125,8 +126,8 @@ class _Attention(nn.Module):
         batch, width, tall, wide = x.shape
         qkv = self.qkv(x).reshape(batch, self.heads, -1, tall * wide)
         q, k, v = qkv.split([self.key, self.key, self.head], 2)
-        scores = (q.transpose(2, 3) @ k * self.key**-0.5).softmax(-1)
-        seen = (v @ scores.transpose(2, 3)).reshape(batch, width, tall, wide)
+        seen = scaled_dot_product_attention(*(one.transpose(2, 3) for one in (q, k, v)))
+        seen = seen.transpose(2, 3).reshape(batch, width, tall, wide)
         made: Tensor = self.proj(seen + self.pe(v.reshape(batch, width, tall, wide)))
         return made
 

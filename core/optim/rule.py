@@ -1,0 +1,101 @@
+"""What the optimizers with an update rule share: options, their checks, weight decay, maximize."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.ops.complex import view_as_real
+from rushlight.core.optim.optimizer import Optimizer, Params
+from rushlight.core.tensor.tensor import Tensor
+
+_POSITIVE = ("lr", "eps", "weight_decay", "momentum", "lr_decay", "initial_accumulator_value",
+             "momentum_decay", "rho")  # fmt: skip
+
+
+class Rule(Optimizer):
+    """An optimizer whose step is `move`, after maximize and weight decay.
+
+    A subclass defines `start`, `numbers` and `move`. decoupled: whether weight_decay shrinks the
+    parameter (Loshchilov, 2017), adds to its gradient, or is left to `move` (None); the option
+    decoupled_weight_decay decides where there is one. foreach, fused and capturable choose among
+    torch's implementations and change nothing here. differentiable: gradients go through steps over
+    tensors that are no leaves.
+    float16 and bfloat16 parameters are moved in float32, complex ones by their parts.
+    """
+
+    decoupled: bool | None = False
+
+    def __init__(self, params: Params, options: Mapping[str, Any]) -> None:
+        mine = ("self", "params", "__class__")
+        super().__init__(params, {k: v for k, v in options.items() if k not in mine})
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        """Rates must not be negative, betas in [0, 1)."""
+        name = type(self).__name__
+        for key in _POSITIVE:
+            value = group.get(key, 0)
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise ValueError(f"{name}: {key} is a tensor of {value.shape}, not one number")
+            if not isinstance(value, tuple) and not value >= 0:
+                raise ValueError(f"{name}: {key} is {value}; it must not be negative")
+        betas = group.get("betas", (0, 0))
+        if len(betas) != 2 or not all(0 <= b < 1 for b in betas):
+            raise ValueError(f"{name}: betas are {betas}; they must be in [0, 1)")
+
+    def numbers(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """The numbers of `move`, from the options and the state's own, which it may count."""
+        raise NotImplementedError(f"{type(self).__name__} has no method numbers")
+
+    def move(
+        self, param: Tensor, grad: Tensor, state: Any, rates: Any, group: Mapping[str, Any]
+    ) -> None:
+        """Write the next value into `param`. rates: `numbers`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method move")
+
+    def rates(self, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[float, ...]:
+        """Weight decay, what it leaves of a parameter, and `numbers`; counts the step."""
+        decay = group.get("weight_decay", 0.0)
+        if "step" in state:
+            state["step"] += 1
+        return (decay, 1 - group["lr"] * decay, *self.numbers(state, group))
+
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Any) -> None:
+        """One step of one parameter."""
+        decay, keep, *rates = group["rates"]
+        kept: dict[str, Any] = state
+        out = param
+        if param.dtype.kind == "c":
+            param, grad = view_as_real(param), view_as_real(grad)
+            kept = {k: view_as_real(v) for k, v in state.items() if _is_tensor(v)}
+        elif narrow := param.dtype.itemsize < 4:
+            param, grad = param.detach().float(), grad.float()
+            kept = {k: v.float() for k, v in state.items() if _is_tensor(v)}
+        if group.get("maximize"):
+            grad = -grad
+        if group.get("weight_decay") and self.decoupled is not None:
+            if group.get("decoupled_weight_decay", self.decoupled):
+                param.mul_(keep)
+            else:
+                grad = grad + param * decay
+        self.move(param, grad, kept, rates, group)
+        if out.dtype.kind != "c" and narrow:
+            out.copy_(param)
+            for key, value in kept.items():
+                state[key].copy_(value)
+
+
+def zeros(param: Tensor) -> Tensor:
+    """What most states begin with."""
+    return param.zeros_like()
+
+
+def rounded(value: float) -> float:
+    """A number of the state as torch keeps it, in float32."""
+    return float(np.float32(value))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)

@@ -1,0 +1,25 @@
+"""Adapters: small parameters beside a model's weights, in PEFT's format. `rl.adapters`."""
+
+from rushlight.models.adapters.attach import (
+    add_adapter,
+    delete_adapter,
+    disable_adapter,
+    set_adapter,
+)
+from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
+from rushlight.models.adapters.files import (
+    adapter_from,
+    adapter_from_gguf,
+    adapter_state,
+    load_adapter,
+    save_adapter,
+)
+from rushlight.models.adapters.merge import merge_adapter, merge_and_unload, unmerge_adapter
+from rushlight.models.adapters.record import active_adapters, adapters
+
+__all__ = [
+    "AdapterConfig", "IA3Config", "LoHaConfig", "LoraConfig", "active_adapters", "adapter_from",
+    "adapter_from_gguf", "adapter_state", "adapters", "add_adapter", "delete_adapter",
+    "disable_adapter", "load_adapter", "merge_adapter", "merge_and_unload", "save_adapter",
+    "set_adapter", "unmerge_adapter",
+]  # fmt: skip

@@ -1,0 +1,281 @@
+"""Adapters on a model: adding, switching and removing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.dtype import float32
+from rushlight.core.jit import capture
+from rushlight.core.nn.hooks import remove_hook
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.adapters import lora, others
+from rushlight.models.adapters.config import AdapterConfig, IA3Config, LoHaConfig, LoraConfig
+from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
+from rushlight.models.adapters.matching import (
+    CLASSIFIERS,
+    LINEAR,
+    in_attention,
+    is_called,
+    published,
+    saved_modules,
+    targets,
+)
+from rushlight.models.adapters.record import (
+    Added,
+    Record,
+    adapted,
+    check_unmerged,
+    find,
+    is_tied,
+    record_of,
+)
+
+M = TypeVar("M", bound=nn.Module)
+# The kinds of layers that each kind of adapter takes, and what it is there.
+KINDS: dict[type[AdapterConfig], Mapping[tuple[type, ...], Callable[..., Adapter]]] = {
+    LoraConfig: lora.KINDS,
+    LoHaConfig: {(nn.Linear, *CONVOLUTIONS): others.LoHa},
+    IA3Config: {(*LINEAR, *CONVOLUTIONS): others.IA3},
+}
+
+
+class Attached(nn.Module):
+    """The adapters of one layer, by name: its child `attached`.
+
+    active: the names of those that compute. own: the layer's weight and bias while adapters are
+    merged into them.
+    """
+
+    active: tuple[str, ...] = ()
+    own: tuple[tuple[Tensor, Tensor], ...] = ()
+    hooks: tuple[tuple[str, int], ...] = ()
+
+    def named(self) -> dict[str, Any]:
+        """The adapters by name."""
+        return dict(self._own_modules())
+
+    def working(self) -> list[Any]:
+        """The adapters that compute."""
+        found = vars(self)
+        return [] if self.own else [found[name] for name in self.active if name in found]
+
+
+def _before(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The hook in front of an adapted layer."""
+    x, *rest = args if args else (kwargs["input"],)
+    for one in layer.attached.working():
+        x = one.before(layer, x)
+    return (x, *rest), {} if not args else kwargs
+
+
+def _after(layer: Any, args: tuple[Any, ...], out: Tensor) -> Tensor:
+    """The hook behind an adapted layer."""
+    for one in layer.attached.working():
+        out = one.after(layer, args[0], out)
+    return out
+
+
+def add_adapter(
+    model: M, config: AdapterConfig, name: str = "default", *, trainable: bool = True
+) -> M:
+    """Put new adapters on the layers that `config` means, and make them the active ones.
+
+    All other parameters of the model stop taking gradients, but for the biases and modules that
+    `config` says are trained; for a task of classes that is the head, where it names none. A
+    layer's weight may be of any storage dtype; it stays as it is.
+    Returns the model. ValueError for a name in use, a configuration that means no module, and a
+    layer that the kind of adapter does not take.
+    """
+    paths = {path: published(model, path) for path in targets(model, config)}
+    if config.task_type in ("SEQ_CLS", "TOKEN_CLS") and config.modules_to_save is None:
+        heads = [one for one in CLASSIFIERS if hasattr(model, one)]
+        config = replace(config, modules_to_save=heads or None)
+    return attach(model, config, name, paths, trainable=trainable)
+
+
+def attach(
+    model: M,
+    config: AdapterConfig,
+    name: str,
+    paths: Mapping[str, str],
+    saved: Sequence[str] | None = None,
+    *,
+    trainable: bool,
+    bare: bool = False,
+) -> M:
+    """`add_adapter` on the layers at `paths`, each with its path as the configuration has it.
+
+    saved: the paths of the modules that are saved as a whole, which the configuration else tells.
+    bare: the parameters are on meta, for those of a file, and the adapter is not active yet.
+    """
+    record = record_of(model)
+    if not name or "." in name or name in record.added or hasattr(Attached, name):
+        raise ValueError(f"an adapter cannot be called {name!r}; in use: {list(record.added)}")
+    check_unmerged(record, "add an adapter")
+    layers = {path: model.get_submodule(path) for path in paths}
+    if inside := [path for path in paths if in_attention(model, path)]:
+        raise ValueError(f"{inside[0]!r} is part of a MultiheadAttention, which is not supported")
+    made = {path: _made(layer, config, paths[path], bare) for path, layer in layers.items()}
+    whole = saved_modules(model, config.modules_to_save) if saved is None else saved
+    copies = {path: _copy_of(model, record, path, bare) for path in whole}
+    for other in record.added.values():
+        if clash := [p for p in paths if any(f"{p}.".startswith(f"{q}.") for q in other.saved)]:
+            raise ValueError(f"{clash[0]!r} belongs to the modules_to_save of another adapter")
+    object.__setattr__(model, "_adapters", record)
+    if not record.added:
+        model.requires_grad_(False)
+    for path, layer in layers.items():
+        made[path].train(layer.training)
+        _attached(layer).register_module(name, made[path])
+    record.added[name] = Added(config, list(paths), copies, trainable)
+    if not bare:
+        set_adapter(model, name)
+    return model
+
+
+def _made(layer: Any, config: AdapterConfig, path: str, bare: bool) -> Adapter:
+    kinds = KINDS[type(config)]
+    fits = (made for types, made in kinds.items() if any(is_called(layer, t) for t in types))
+    make = next(fits, None)
+    if make is None:
+        known = ", ".join(one.__name__ for types in kinds for one in types)
+        raise ValueError(
+            f"{type(config).__name__}: {path!r} is a {type(layer).__name__}, which is not "
+            f"supported; supported: {known}; leave it out with exclude_modules"
+        )
+    with nn.layers_on("meta" if bare else layer.weight.device):
+        one: Any = make(layer, config, path)
+    if not bare:
+        one.start(layer)
+    made: Adapter = one
+    return made
+
+
+def _copy_of(model: nn.Module, record: Record, path: str, bare: bool) -> nn.Module:
+    """An adapter's own copy of the module at `path`; bare: its parameters are on meta."""
+    module: Any = record.originals.get(path) or model.get_submodule(path)
+    inside = list(module.parameters())
+    wrong = ""
+    if any(hasattr(one, "attached") for one in module.modules()):
+        wrong = "has adapters of its own"
+    elif isinstance(module, nn.Embedding) and is_tied(model):
+        wrong = "is the weight of the head too, which would change with it"
+    elif not inside:
+        wrong = "has no parameters"
+    elif not bare and any(p.dtype.kind == "q" for p in inside):
+        wrong = "has quantized weights, which are not trained"
+    if wrong:
+        raise ValueError(f"modules_to_save: {path!r} {wrong}; leave it out")
+    memo: dict[int, Any] = {}
+    for p in inside if bare else ():
+        kind = p.dtype if p.dtype.is_floating_point else float32
+        memo[id(p)] = nn.Parameter(ops.empty(p.shape, dtype=kind, device="meta"))
+    copy: nn.Module = deepcopy(module, memo)
+    return copy
+
+
+def _attached(layer: Any) -> Attached:
+    """The layer's adapters; the hooks that call them are set with the first one."""
+    if not isinstance(getattr(layer, "attached", None), Attached):
+        found = layer.attached = Attached()
+        found.hooks = (
+            ("pre", layer.register_forward_pre_hook(_before, with_kwargs=True).id),
+            ("post", layer.register_forward_hook(_after).id),
+        )
+    one: Attached = layer.attached
+    return one
+
+
+def set_adapter(model: nn.Module, names: str | Sequence[str]) -> None:
+    """Let the adapters with these names compute, one after another, and no others.
+
+    Of all adapters only these take gradients. KeyError for a name that there is not; RuntimeError
+    while adapters are merged.
+    """
+    record = record_of(model)
+    wanted = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    for name in wanted:
+        find(record, name)
+    check_unmerged(record, "switch adapters")
+    switch(model, record, wanted)
+    _choose_trained(model, record)
+
+
+@contextmanager
+def disable_adapter(model: nn.Module) -> Iterator[None]:
+    """The model computes as without adapters within this context."""
+    record = record_of(model)
+    check_unmerged(record, "disable adapters")
+    before = record.active
+    switch(model, record, ())
+    try:
+        yield
+    finally:
+        switch(model, record, before)
+
+
+def switch(model: nn.Module, record: Record, names: tuple[str, ...]) -> None:
+    """Let these adapters compute, and put their copies of modules in place."""
+    before, record.active = record.active, names
+    for path in {path for one in record.added.values() for path in one.paths}:
+        layer: Any = model.get_submodule(path)
+        layer.attached.active = names
+    capture.state_changed((id(record), before), (id(record), names))
+    wanted = {path: m for name in names for path, m in record.added[name].saved.items()}
+    for path in [*record.originals, *(p for p in wanted if p not in record.originals)]:
+        there = model.get_submodule(path)
+        original = record.originals.setdefault(path, there)
+        put = wanted.get(path, original)
+        if put is not there:
+            put.train(there.training)
+            put.to(device=next(iter(there.parameters())).device)
+            model.set_submodule(path, put)
+        if put is original:
+            del record.originals[path]
+
+
+def _choose_trained(model: nn.Module, record: Record) -> None:
+    """The parameters of active adapters take gradients, and what their configurations name."""
+    biases = dict.fromkeys(p for n, p in model.named_parameters() if n.endswith("bias"))
+    owned = {id(p) for one in adapted(model, record) for p in one.attached.parameters()}
+    for p in biases:
+        if id(p) not in owned:
+            p.requires_grad_(False)
+    for name, added in record.added.items():
+        on = name in record.active and added.trainable
+        layers: list[Any] = [model.get_submodule(path) for path in added.paths]
+        for layer in layers:
+            layer.attached.named()[name].requires_grad_(on)
+        for module in added.saved.values():
+            for p in module.parameters():
+                p.requires_grad_(on and p.dtype.is_floating_point)
+        wanted = getattr(added.config, "bias", "none") if on else "none"
+        if wanted == "all":
+            trained = [p for p in biases if id(p) not in owned]
+        else:
+            trained = [layer.bias for layer in layers if wanted == "lora_only"
+                       and getattr(layer, "bias", None) is not None]  # fmt: skip
+        for p in trained:
+            p.requires_grad_(p.dtype.is_floating_point)
+
+
+def delete_adapter(model: nn.Module, name: str) -> None:
+    """Remove an adapter; those that remain are as they were. KeyError for a name there is not."""
+    record = record_of(model)
+    added = find(record, name)
+    check_unmerged(record, "delete an adapter")
+    switch(model, record, tuple(one for one in record.active if one != name))
+    for path in added.paths:
+        layer: Any = model.get_submodule(path)
+        delattr(layer.attached, name)
+        if not layer.attached.named():
+            for kind, number in layer.attached.hooks:
+                remove_hook(layer, kind, number)
+            del layer.attached
+    del record.added[name]
+    _choose_trained(model, record)

@@ -1,0 +1,261 @@
+"""Configurations of adapters: dataclasses whose fields are the keys of PEFT's adapter_config.json.
+
+A key that is not a field is harmless, has a value that changes nothing, or is an error that names
+it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.config import checked, parse_object
+
+FILE = "adapter_config.json"
+Names = list[str] | str | None
+
+# Keys that change nothing of what an adapter computes.
+_HARMLESS = frozenset(
+    """
+    auto_mapping base_model_name_or_path corda_config eva_config inference_mode lora_ga_config
+    loftq_config megatron_config megatron_core peft_type peft_version qalora_group_size revision
+    runtime_config task_type
+""".split()
+)
+# The most that a rank may be: far above any published adapter's.
+_LARGEST_RANK = 1 << 16
+_MOST_PATTERNS = 4096
+
+
+@dataclass
+class AdapterConfig:
+    """What all kinds have: which modules are adapted, and which are trained as a whole.
+
+    target_modules: ends of modules' paths, a regular expression for whole paths, or "all-linear":
+    every linear layer but the head. exclude_modules: the same, of modules that are left out.
+    modules_to_save: names of modules of which the adapter has copies of its own.
+    layers_to_transform: numbers of layers; layers_pattern: the names of the lists they are in.
+    """
+
+    target_modules: Names = None
+    exclude_modules: Names = None
+    modules_to_save: list[str] | None = None
+    layers_to_transform: list[int] | int | None = None
+    layers_pattern: Names = None
+    base_model_name_or_path: str | None = None
+    task_type: str | None = None
+
+    peft_type: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, tuple | set | frozenset):
+                setattr(self, one.name, sorted(value))
+
+    def rank_of(self, path: str) -> int:
+        """The rank of the adapter of the module at `path`."""
+        patterns: Mapping[str, int] = getattr(self, "rank_pattern", {})
+        found: int = patterns.get(_pattern(patterns, path), getattr(self, "r", 1))
+        if found < 1:
+            raise ValueError(f"{type(self).__name__}: the rank of {path!r} is {found}; at least 1")
+        return found
+
+    def alpha_of(self, path: str) -> float:
+        """The alpha of the adapter of the module at `path`; products are scaled by alpha / rank."""
+        patterns: Mapping[str, float] = getattr(self, "alpha_pattern", {})
+        name = "lora_alpha" if hasattr(self, "lora_alpha") else "alpha"
+        return float(patterns.get(_pattern(patterns, path), getattr(self, name, 1)))
+
+    def to_json(self) -> bytes:
+        """adapter_config.json, which PEFT reads."""
+        found = {"peft_type": self.peft_type, "auto_mapping": None, "inference_mode": True,
+                 "revision": None, **dataclasses.asdict(self)}  # fmt: skip
+        return json.dumps(dict(sorted(found.items())), indent=2).encode()
+
+
+@dataclass
+class LoraConfig(AdapterConfig):
+    """Low-rank adapters (Hu et al., 2021): W x + alpha / r * B A x.
+
+    r: the rank. lora_dropout: of what A reads, in training. bias: which biases of the model are
+    trained and saved: "none", "all", or "lora_only", those of adapted layers. use_rslora: the scale
+    is alpha / sqrt(r) (Kalajdzievski, 2023). use_dora: the rows of W + B A have lengths of their
+    own (Liu et al., 2024). lora_bias: B has a bias. init_lora_weights: True, "gaussian", or False
+    for an adapter that is not zero at first. rank_pattern, alpha_pattern: other values for the
+    modules whose paths end with a regular expression. fan_in_fan_out is PEFT's and has no effect:
+    a layer knows how its weight lies.
+    """
+
+    r: int = 8
+    lora_alpha: float = 8
+    lora_dropout: float = 0.0
+    bias: str = "none"
+    use_rslora: bool = False
+    use_dora: bool = False
+    lora_bias: bool = False
+    init_lora_weights: bool | str = True
+    rank_pattern: dict[str, int] = field(default_factory=dict)
+    alpha_pattern: dict[str, float] = field(default_factory=dict)
+    fan_in_fan_out: bool = False
+
+    peft_type: ClassVar[str] = "LORA"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _choose("LoraConfig: bias", self.bias, ("none", "all", "lora_only"))
+
+
+@dataclass
+class LoHaConfig(AdapterConfig):
+    """Hadamard products of two low-rank matrices (Hyeon-Woo et al., 2021): FedPara, or LoHa.
+
+    rank_dropout: the share of rows that are left out, module_dropout: that of modules, in training.
+    use_effective_conv2d: convolutions have the decomposition of the paper's third proposition.
+    """
+
+    r: int = 8
+    alpha: float = 8
+    rank_dropout: float = 0.0
+    module_dropout: float = 0.0
+    use_effective_conv2d: bool = False
+    init_weights: bool = True
+    rank_pattern: dict[str, int] = field(default_factory=dict)
+    alpha_pattern: dict[str, float] = field(default_factory=dict)
+
+    peft_type: ClassVar[str] = "LOHA"
+
+
+@dataclass
+class IA3Config(AdapterConfig):
+    """Vectors that scale what layers give (Liu et al., 2022): (IA)^3.
+
+    feedforward_modules: the modules of target_modules whose inputs are scaled instead.
+    """
+
+    feedforward_modules: Names = None
+    init_ia3_weights: bool = True
+    fan_in_fan_out: bool = False
+
+    peft_type: ClassVar[str] = "IA3"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fed, targets = self.feedforward_modules, self.target_modules
+        if isinstance(fed, list) and isinstance(targets, list) and not set(fed) <= set(targets):
+            raise ValueError(
+                f"IA3Config: feedforward_modules {brief(fed)} are not all among target_modules "
+                f"{brief(targets)}"
+            )
+
+    def feeds_forward(self, path: str) -> bool:
+        """Whether the input of the module at `path` is scaled, and not its output."""
+        fed = self.feedforward_modules or []
+        if isinstance(fed, str):
+            return bool(re.fullmatch(fed, path))
+        return path.endswith(tuple(fed))
+
+
+KINDS: dict[str, type[AdapterConfig]] = {
+    one.peft_type: one for one in (LoraConfig, LoHaConfig, IA3Config)
+}
+
+
+def from_json(data: bytes) -> AdapterConfig:
+    """The configuration in adapter_config.json.
+
+    Raises FormatError for a kind, a key or a value that is not supported.
+    """
+    values = parse_object(FILE, data)
+    kind = values.get("peft_type")
+    _choose(f"{FILE}: peft_type", kind, tuple(KINDS), FormatError)
+    cls = KINDS[str(kind)]
+    known: dict[str, Any] = {}
+    for one in dataclasses.fields(cls):
+        if one.name in values:
+            label = f"{FILE}: {one.name}"
+            known[one.name] = _checked(label, one.name, str(one.type), values[one.name])
+    init = known.get("init_lora_weights")
+    if isinstance(init, str):
+        # The values that train another base than the checkpoint's are named by what they change.
+        _choose(f"{FILE}: init_lora_weights", init, ("gaussian", "eva", "orthogonal"), FormatError)
+        known["init_lora_weights"] = True if init != "gaussian" else init
+    for name, value in values.items():
+        neutral = value is None or value is False or value in ({}, [], "")
+        if name not in known and name not in _HARMLESS and not neutral:
+            raise FormatError(f"{FILE}: {name} is {brief(value)}, which is not supported")
+    try:
+        return cls(**known)
+    except ValueError as error:
+        raise FormatError(f"{FILE}: {error}") from None
+
+
+def _checked(label: str, name: str, kind: str, value: Any) -> Any:
+    """`value` of a field; FormatError for one of another type or out of range."""
+    wrong = FormatError(f"{label} is {brief(value)}; it must be of type {kind}")
+    if kind.startswith("dict"):
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or any(isinstance(v, bool) for v in value.values()):
+            raise wrong
+        if not all(isinstance(v, int | float) for v in value.values()):
+            raise wrong
+        if len(value) > _MOST_PATTERNS:
+            raise FormatError(f"{label} has {len(value)} patterns; at most {_MOST_PATTERNS}")
+        repeats = 0
+        for key, number in value.items():
+            repeats += _check_pattern(label, key, 2)
+            if repeats > 64:
+                raise FormatError(f"{label}: its patterns repeat too much")
+            checked(label, name, "int" if "int" in kind else "float", number)
+    elif kind == "Names" or kind.startswith("list"):
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        item: Any = int if "int" in kind else str
+        alone = kind == "list[str] | None" and isinstance(value, str)
+        if alone or not all(type(one) is item for one in values):
+            raise wrong
+        if name == "feedforward_modules" and isinstance(value, str):
+            _check_pattern(label, value, 4)
+    elif kind == "bool | str":
+        if not isinstance(value, bool | str):
+            raise wrong
+    else:
+        value = checked(label, name, kind, value)
+    if name == "r" and not 0 < value <= _LARGEST_RANK:
+        raise FormatError(f"{label} is {brief(value)}, out of range")
+    return value
+
+
+def _check_pattern(label: str, text: str, most: int) -> int:
+    """The repeats in a regular expression; FormatError for one that could take very long."""
+    plain = re.sub(r"\\.|\[[^\]]*\]", "x", text)
+    repeats = len(re.findall(r"[*+{]", plain))
+    if len(text) > 512 or repeats > most or re.search(r"\)[*+{]", plain):
+        raise FormatError(f"{label}: {brief(text)} repeats too much for a pattern from a file")
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise FormatError(f"{label}: {brief(text)} is no regular expression: {error}") from None
+    return repeats
+
+
+def _pattern(patterns: Mapping[str, Any], path: str) -> str:
+    """The first of the patterns that `path` ends with; `path` itself if none is."""
+    return next((one for one in patterns if _ending(one).match(path)), path)
+
+
+@lru_cache(maxsize=2 * _MOST_PATTERNS)
+def _ending(pattern: str) -> re.Pattern[str]:
+    """What matches paths that end with a pattern."""
+    return re.compile(rf"(.*\.)?({pattern})$")
+
+
+def _choose(label: str, value: Any, supported: tuple[str, ...], kind: type = ValueError) -> None:
+    if value not in supported:
+        raise kind(f"{label} {brief(value)} is not supported; supported: {', '.join(supported)}")

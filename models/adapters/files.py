@@ -1,0 +1,253 @@
+"""Adapters in files: PEFT's folders and GGUF are read, PEFT's folders are written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rushlight.core import nn
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.errors import FormatError, LoadError, brief, nearest
+from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
+from rushlight.models.adapters.config import FILE, AdapterConfig, from_json
+from rushlight.models.adapters.matching import published
+from rushlight.models.adapters.record import Added, adapted, record_of
+from rushlight.models.families import families, family_of
+
+M = TypeVar("M", bound=nn.Module)
+Progress = Callable[[int, int | None], None]
+
+WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+_PREFIX = "base_model.model."
+# A parameter of an adapter: its layer, and its name there. A trainer's own file has the adapter's
+# name too.
+_LOCAL = re.compile(
+    r"(?P<path>.+?)\.(?P<local>lora_[AB](?=\.)|lora_embedding_[AB]|lora_magnitude_vector|ia3_l"
+    r"|hada_(?:w[12]_[ab]|t[12]))(?:\.default)?(?P<end>\.weight|\.bias)?"
+)
+
+
+def load_adapter(
+    model: M,
+    path_or_name: str | os.PathLike[str],
+    name: str = "default",
+    *,
+    trainable: bool = False,
+    progress: Progress | None = None,
+) -> M:
+    """Put the adapter of a file on the model, and make it the active one; returns the model.
+
+    A folder in PEFT's format (adapter_config.json with adapter_model.safetensors or .bin), a hub
+    id of one, or a GGUF file of llama.cpp's adapters. trainable: its parameters take gradients, in
+    float32. Raises FormatError for a damaged file or a configuration that is not supported,
+    LoadError where names or shapes do not fit the model, which is left as it was, and ValueError
+    for a name in use.
+    """
+    from rushlight.core.io import load, load_gguf
+    from rushlight.core.io.hub.names import resolve
+
+    place = resolve(path_or_name, progress=progress)
+    if place.is_file() and place.name in (FILE, *WEIGHTS):
+        place = place.parent
+    if place.is_file():
+        tensors, metadata = load_gguf(place)
+        return adapter_from_gguf(model, metadata, tensors, name, trainable=trainable)
+    file = next((place / one for one in WEIGHTS if (place / one).is_file()), None)
+    if file is None or not (place / FILE).is_file():
+        raise FileNotFoundError(f"{place} has no {FILE} with {' or '.join(WEIGHTS)}")
+    if (place / FILE).stat().st_size > 1 << 24:
+        raise FormatError(f"{place / FILE} has more than {1 << 24} bytes")
+    return adapter_from(model, (place / FILE).read_bytes(), load(file), name, trainable=trainable)
+
+
+def adapter_from(
+    model: M, config: bytes, tensors: Mapping[str, Tensor], name: str = "default", *,
+    trainable: bool = False,
+) -> M:  # fmt: skip
+    """`load_adapter` of the bytes of adapter_config.json and the tensors by PEFT's names."""
+    return put(model, from_json(config), tensors, name, trainable)
+
+
+def adapter_from_gguf(
+    model: M, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str = "default", *,
+    trainable: bool = False,
+) -> M:  # fmt: skip
+    """`load_adapter` of the metadata and the tensors of a GGUF file."""
+    from rushlight.models.adapters.gguf import as_peft
+
+    config, renamed = as_peft(model, metadata, tensors)
+    return put(model, config, renamed, name, trainable)
+
+
+def put(
+    model: M, config: AdapterConfig, tensors: Mapping[str, Tensor], name: str, trainable: bool
+) -> M:
+    """Attach an adapter with its tensors; the model is as it was if they do not fit."""
+    layers: dict[str, dict[str, Tensor]] = {}
+    theirs: dict[str, str] = {}
+    rest: dict[str, Tensor] = {}
+    for stored, t in tensors.items():
+        if not isinstance(t, Tensor) or t.dtype.kind not in "fq":
+            raise LoadError(f"the adapter's {stored!r:.100} is no tensor of floats")
+        key = stored.removeprefix(_PREFIX)
+        found = _LOCAL.fullmatch(key)
+        if found is None:
+            rest[key] = t
+            continue
+        path = _path_in(model, found["path"], stored)
+        theirs[path] = found["path"]
+        end = found["end"] or ""
+        local = found["local"] + (end if found["local"].startswith(("lora_A", "lora_B")) else "")
+        layers.setdefault(path, {})[local] = t
+    if not layers:
+        raise LoadError(f"the adapter has no tensor of {type(config).__name__}; names end with "
+                        f"lora_A.weight and the like, here {brief(list(tensors)[:2])}")  # fmt: skip
+    whole, biases = _split(model, config, rest)
+    try:
+        attach(model, config, name, theirs, list(whole), trainable=trainable, bare=True)
+    except ValueError as error:
+        if isinstance(error, FormatError) or name in record_of(model).added:
+            raise
+        raise LoadError(f"the adapter does not fit the model: {error}") from None
+    try:
+        _fill(model, record_of(model).added[name], name, layers, whole, trainable)
+    except BaseException:
+        delete_adapter(model, name)
+        raise
+    with autograd.no_grad():
+        for path, t in biases.items():
+            model.get_parameter(path).copy_(t)
+    set_adapter(model, name)
+    return model
+
+
+def _fill(
+    model: nn.Module, added: Added, name: str, layers: Mapping[str, Mapping[str, Tensor]],
+    whole: Mapping[str, Mapping[str, Tensor]], trainable: bool,
+) -> None:  # fmt: skip
+    """Give the bare parameters of an adapter the tensors of a file."""
+    every: list[tuple[str, Any, Any, Mapping[str, Tensor]]] = []
+    for path in added.paths:
+        layer: Any = model.get_submodule(path)
+        every.append((path, layer.attached.named()[name], layer.weight, layers[path]))
+    for path, module in added.saved.items():
+        there = next(iter(model.get_submodule(path).parameters()))
+        every.append((path, module, there, whole[path]))
+    for path, module, near, state in every:
+        placed = {}
+        for local, t in state.items():
+            values = t.dequantize() if t.dtype.kind == "q" else t
+            values = values.to(float32) if trainable else values
+            moved = values.to(device=near.device)
+            placed[local] = moved.clone() if trainable and moved.storage is t.storage else moved
+        try:
+            module.load_state_dict(placed, assign=True)
+        except LoadError as error:
+            raise LoadError(f"the adapter of {path}: {error}") from None
+
+
+def _split(
+    model: nn.Module, config: AdapterConfig, rest: Mapping[str, Tensor]
+) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
+    """(modules that are saved as a whole, biases) of the tensors that are no adapter's."""
+    whole: dict[str, dict[str, Tensor]] = {}
+    biases: dict[str, Tensor] = {}
+    for key, t in rest.items():
+        owner, _, end = key.replace(".base_layer.", ".").rpartition(".")
+        saved = next((n for n in config.modules_to_save or () if f".{n}." in f".{owner}."), None)
+        if saved is not None:
+            at = f".{owner}.".index(f".{saved}.") + len(saved)
+            path = _path_in(model, owner[:at], key)
+            whole.setdefault(path, {})[f"{owner}.{end}"[at + 1 :]] = t
+            continue
+        path = _path_in(model, owner, key)
+        slot: Any = getattr(model.get_submodule(path), end, None)
+        if not isinstance(slot, Tensor) or slot.shape != t.shape:
+            was = slot.shape if isinstance(slot, Tensor) else "nothing"
+            raise LoadError(f"the adapter's {key!r:.200} is {t.shape}; the model has {was} there")
+        if end == "bias" and getattr(config, "bias", "none") != "none":
+            biases[f"{path}.{end}"] = t
+        elif not key.endswith(".base_layer.weight"):  # PEFT saves adapted tables with the adapter
+            raise LoadError(f"the adapter's {key!r:.200} is no part of {type(config).__name__}")
+    return whole, biases
+
+
+def _path_in(model: Any, path: str, stored: str) -> str:
+    """The path of a module in our model: with or without the prefix of the family's base."""
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    known = isinstance(kind, str) and kind in families()
+    prefix = getattr(family_of(kind, "model_type"), "BASE_PREFIX", "") if known else ""
+    for one in (path, prefix + path, path.removeprefix(prefix)):
+        try:
+            model.get_submodule(one)
+        except AttributeError:
+            continue
+        return one
+    names = [name for name, _ in model.named_modules()]
+    raise LoadError(
+        f"the adapter's {stored!r:.200} is of a module that {type(model).__name__} does not have; "
+        f"nearest: {', '.join(nearest(path, names, 2)) or 'none'}"
+    )
+
+
+def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor]:
+    """The tensors of an adapter by PEFT's names; default: the one that is active."""
+    name, added = _chosen(model, name)
+    found: dict[str, Tensor] = {}
+    for path in added.paths:
+        layer: Any = model.get_submodule(path)
+        for local, t in layer.attached.named()[name].state_dict().items():
+            found[f"{_PREFIX}{published(model, path)}.{local}"] = t
+    for path, module in added.saved.items():
+        for local, t in module.state_dict().items():
+            found[f"{_PREFIX}{published(model, path)}.{local}"] = t
+    wanted = getattr(added.config, "bias", "none")
+    if wanted != "none":
+        record = record_of(model)
+        layers = {id(layer) for layer in adapted(model, record)}
+        for path, module in model.named_modules():
+            bias = vars(module).get("bias")
+            inside = ".attached." in f".{path}."
+            if not isinstance(bias, nn.Parameter) or inside:
+                continue
+            if id(module) in layers:
+                found[f"{_PREFIX}{published(model, path)}.base_layer.bias"] = bias.detach()
+            elif wanted == "all":
+                found[f"{_PREFIX}{published(model, path)}.bias"] = bias.detach()
+    return found
+
+
+def save_adapter(
+    model: nn.Module, folder: str | os.PathLike[str], name: str | None = None
+) -> list[Path]:
+    """Write an adapter as PEFT does: adapter_config.json and adapter_model.safetensors.
+
+    name: the adapter's; default: the one that is active. Files of these names are replaced.
+    Returns their paths. ValueError if several adapters are active and none is named.
+    """
+    _, added = _chosen(model, name)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    save_safetensors(adapter_state(model, name), target / WEIGHTS[0], {"format": "pt"})
+    unfinished = target / f"{FILE}.{os.getpid()}.part"
+    unfinished.write_bytes(added.config.to_json())
+    unfinished.replace(target / FILE)
+    return [target / WEIGHTS[0], target / FILE]
+
+
+def _chosen(model: nn.Module, name: str | None) -> tuple[str, Added]:
+    record = record_of(model)
+    if name is None and len(record.active) != 1:
+        raise ValueError(
+            f"{len(record.active)} adapters are active; name one of: {', '.join(record.added)}"
+        )
+    name = record.active[0] if name is None else name
+    if name not in record.added:
+        raise KeyError(f"there is no adapter {name!r}; there are: {', '.join(record.added)}")
+    return name, record.added[name]

@@ -1,0 +1,94 @@
+"""The table of adapters: tiny models of other tables, what PEFT puts on them, parameters by a seed.
+
+A row's goldens lie in data/adapters/ROW.safetensors; tests/parity/make_adapter_goldens.py makes
+them with PEFT. A row: the table of its model, the model's row there, the kind of adapter, and the
+arguments of its configuration.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_ATTENTION = ["q_proj", "v_proj"]
+ROWS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "lora": ("families", "llama", "LORA", {
+        "r": 3, "lora_alpha": 5, "target_modules": ["q_proj", "v_proj", "down_proj", "lm_head"],
+        "exclude_modules": r".*layers\.1\.self_attn\.v_proj",
+        "rank_pattern": {"down_proj": 2, r"layers\.0\.self_attn\.q_proj": 5},
+        "alpha_pattern": {"model.layers.1.self_attn.q_proj": 9},
+    }),
+    "lora-expression": ("families", "llama", "LORA", {
+        "r": 4, "target_modules": r".*\.self_attn\.(q|o)_proj", "use_rslora": True,
+        "lora_dropout": 0.3,
+    }),
+    "lora-layers": ("families", "llama", "LORA", {
+        "r": 4, "target_modules": ["up_proj"], "layers_to_transform": [1],
+        "layers_pattern": "layers", "init_lora_weights": "gaussian", "modules_to_save": ["lm_head"],
+    }),
+    "lora-table": ("families", "llama", "LORA", {
+        "r": 4, "lora_alpha": 6, "target_modules": ["embed_tokens", "k_proj"],
+    }),
+    "lora-biases": ("families", "llama-biases", "LORA", {
+        "r": 2, "target_modules": _ATTENTION, "bias": "all", "lora_bias": True,
+    }),
+    "lora-own-biases": ("families", "llama-biases", "LORA", {
+        "r": 2, "target_modules": ["q_proj", "up_proj"], "bias": "lora_only",
+    }),
+    "lora-transposed": ("families", "gpt2", "LORA", {
+        "r": 4, "target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": True,
+    }),
+    "lora-classes": ("families", "bert-sequenceclassification", "LORA", {
+        "r": 4, "task_type": "SEQ_CLS", "target_modules": ["query", "value"],
+    }),
+    "lora-text-to-text": ("families", "t5", "LORA", {
+        "r": 4, "task_type": "SEQ_2_SEQ_LM", "target_modules": ["q", "v", "wo"],
+    }),
+    "lora-waves": ("families", "wav2vec2", "LORA", {
+        "r": 4, "target_modules": ["conv_layers.1.conv", "q_proj"],
+    }),
+    "lora-convolutions": ("vision", "resnet", "LORA", {
+        "r": 4, "target_modules": ["convolution"], "modules_to_save": ["classifier.1"],
+    }),
+    "dora": ("families", "llama-biases", "LORA", {
+        "r": 4, "target_modules": "all-linear", "use_dora": True, "rank_pattern": {"k_proj": 2},
+    }),
+    "dora-table": ("families", "llama", "LORA", {
+        "r": 4, "target_modules": ["embed_tokens", "q_proj"], "use_dora": True,
+    }),
+    "dora-transposed": ("families", "gpt2", "LORA", {
+        "r": 4, "target_modules": ["c_attn"], "use_dora": True, "fan_in_fan_out": True,
+    }),
+    "dora-convolutions": ("vision", "resnet", "LORA", {
+        "r": 4, "target_modules": ["convolution"], "use_dora": True,
+    }),
+    "ia3": ("families", "llama-biases", "IA3", {
+        "target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"],
+    }),
+    "ia3-transposed": ("families", "gpt2", "IA3", {
+        "target_modules": ["c_attn", "c_fc"], "feedforward_modules": ["c_fc"],
+        "fan_in_fan_out": True,
+    }),
+    "ia3-convolutions": ("vision", "resnet", "IA3", {
+        "target_modules": ["convolution"], "feedforward_modules": r".*embedder\.convolution",
+    }),
+    "loha": ("families", "llama", "LOHA", {
+        "r": 3, "alpha": 4, "target_modules": _ATTENTION, "alpha_pattern": {"v_proj": 2},
+    }),
+    "loha-convolutions": ("vision", "resnet", "LOHA", {
+        "r": 3, "target_modules": ["convolution"], "use_effective_conv2d": True,
+    }),
+    "loha-flat": ("vision", "resnet", "LOHA", {"r": 3, "target_modules": ["convolution"]}),
+}  # fmt: skip
+
+
+def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """The parameter of this name of an adapter: lengths and factors are around one."""
+    draws = np.random.default_rng(zlib.crc32(f"adapter {name}".encode()))
+    found = draws.normal(size=shape) * 0.2
+    if name.endswith(("lora_magnitude_vector", "ia3_l")):
+        found += 1
+    return found.astype(np.float32)
