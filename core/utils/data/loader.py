@@ -196,6 +196,7 @@ class _Ahead:
     ) -> None:
         loader._turn += 1
         self.turn, self.seed, self.order = loader._turn, seed, order
+        self.loader = loader  # with persistent workers, which end with it
         self.pool = loader._workers(plan, seed)
         # A pool of the loader's own outlives this pass.
         close = weakref.finalize(self, self.pool.close) if loader._pool is None else None
@@ -225,6 +226,9 @@ class _Ahead:
         self.owners[task[0]] = self.last
 
     def _receive(self) -> None:
+        if self.loader._pool is not None and self.loader._turn != self.turn:
+            raise RuntimeError("DataLoader: a later pass began; persistent workers serve one pass "
+                               "at a time")  # fmt: skip
         try:
             worker, turn, number, batch = self.pool.receive(self.timeout)
         except queue.Empty:

@@ -242,9 +242,14 @@ def test_persistent_workers_stay(kind: Any) -> None:
     for workers in both:
         rl.manual_seed(5)
         loader = data.DataLoader(Noisy(), 2, shuffle=True, **workers)
-        next(iter(loader))  # a pass that is left in the middle
+        left = iter(loader)
+        next(left)  # a pass that is left in the middle
         found.append([batches(loader), batches(loader)])
     assert found[0] == found[1]
+    with pytest.raises(RuntimeError, match="a later pass began"):
+        list(left)
+    # The workers live as long as a pass does whose loader nobody else holds.
+    assert len(list(iter(data.DataLoader(Noisy(), 2, **options)))) == len(found[0][0])
     if not kind:
         assert sorted(made) == [0, 1]
 
