@@ -238,11 +238,11 @@ class _Ahead:
         if batch is END:
             self.loads.pop(worker, None)
             del self.owners[number]
-        else:
-            self.ready[number] = batch
-            if worker in self.loads:
-                self.loads[worker] -= 1
-        self._ask()
+            self._ask()
+            return
+        self.ready[number] = batch
+        if worker in self.loads:
+            self.loads[worker] -= 1
 
     def __next__(self) -> Any:
         while self.owners:
@@ -252,6 +252,7 @@ class _Ahead:
                 continue
             assert first is not None
             worker, batch = self.owners.pop(first), self.ready.pop(first)
+            self._ask()  # now, so that no more are out and ready than prefetch_factor says
             if isinstance(batch, Failure):
                 raise batch.again(f"{self.pool.name} {worker}") from batch.error
             return batch
