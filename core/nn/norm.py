@@ -168,6 +168,10 @@ class _BatchNorm(Module):
     def reset_parameters(self) -> None:
         """Set weights and running variance to one; biases, running mean and count to zero."""
         _identity(self.weight, self.bias)
+        self.reset_running_stats()
+
+    def reset_running_stats(self) -> None:
+        """Set the running variance to one, the running mean and the count to zero."""
         _identity(self.running_var, self.running_mean)
         if self.num_batches_tracked is not None:
             init.zeros_(self.num_batches_tracked)

@@ -61,12 +61,29 @@ OPTIMIZERS = [
     "Lion(ps, 0.02, (0.8, 0.9), 0.1, maximize=True)",
 ]
 
-
+# Optimizers whose step takes a closure, which evaluates `loss` of trajectory.py.
+CLOSURES = [
+    "LBFGS(ps)", "LBFGS(ps, 0.1, max_iter=6, history_size=3)",
+    "LBFGS(ps, line_search_fn='strong_wolfe')",
+    "LBFGS(ps, 3.0, 7, 12, 1e-5, 1e-8, 4, 'strong_wolfe')", "Adam(ps, 0.1)",
+]  # fmt: skip
 SCHEDULES = [
     "ConstantLR(o, 0.4, 3)", "LinearLR(o, 0.2, 0.9, 6)", "ExponentialLR(o, 0.8)",
     "MultiStepLR(o, [2, 5, 5, 9], 0.3)", "PolynomialLR(o, 7, 2.0)", "StepLR(o, 3, 0.5)",
     "MultiplicativeLR(o, lambda n: 1 - 0.05 * n)", "LambdaLR(o, lambda n: 0.9 ** n)",
     "CosineAnnealingLR(o, 5, 0.01)",
+    "CosineAnnealingWarmRestarts(o, 3, 2, 0.02)", "CosineAnnealingWarmRestarts(o, 4)",
+    "CyclicLR(o, 0.01, 0.3, 3)", "CyclicLR(o, [0.01, 0.02], 0.3, 2, 3, 'triangular2')",
+    "CyclicLR(o, 0.01, 0.3, 3, None, 'exp_range', 0.9, cycle_momentum=False)",
+    "CyclicLR(o, 0.01, 0.3, 2, scale_fn=lambda n: 1 / n)",
+    "OneCycleLR(o, 0.4, 14)", "OneCycleLR(o, [0.4, 0.1], epochs=4, steps_per_epoch=3, "
+    "anneal_strategy='linear', three_phase=True, final_div_factor=10)",
+    "SequentialLR(o, [LinearLR(o, 0.2, 1.0, 3), CosineAnnealingLR(o, 5), StepLR(o, 2)], [3, 8])",
+    "SequentialLR(o, [ConstantLR(o, 0.1, 2), MultiStepLR(o, [0, 2]), PolynomialLR(o, 3)], [4, 9])",
+    "SequentialLR(o, [ExponentialLR(o, 0.9), LambdaLR(o, lambda n: 0.5 ** n)], [5])",
+    "ChainedScheduler([ConstantLR(o, 0.1, 2), ExponentialLR(o, 0.9)])",
+    "ChainedScheduler([LinearLR(o), CosineAnnealingLR(o, 6)], o)",
+    "swa_utils.SWALR(o, [0.05, 0.2], 4)", "swa_utils.SWALR(o, 0.05, 3, 'linear')",
 ]  # fmt: skip
 
 
@@ -115,15 +132,30 @@ def optimizer(text: str) -> dict[str, Any]:
     return {"trace": trace, "state": kept, "keys": keys[0]}
 
 
+def closure(text: str) -> list[Any]:
+    """Six steps with a closure: the loss, the counts of the state, the parameters."""
+    ps = [torch.nn.Parameter(p) for p in trajectory.start(torch, torch.float64)]
+    made = eval(text, {**vars(torch.optim), "ps": ps})
+    trace = []
+    for _ in range(6):
+        value = trajectory.close(made, ps)
+        state = made.state[ps[0]]
+        counts = [state.get(key, 0) for key in ("n_iter", "func_evals")]
+        shown = [p.detach().flatten().tolist() for p in ps]
+        trace.append([value, counts, [[float(f"{x:.13g}") for x in one] for one in shown]])
+    return trace
+
+
 def schedule(text: str) -> list[list[float]]:
-    """The rates of two groups in twelve epochs."""
+    """The rates of two groups in twelve epochs, and their momenta."""
     ps = [torch.nn.Parameter(p) for p in trajectory.start(torch, torch.float64)]
     groups = [{"params": ps[:1]}, {"params": ps[1:], "lr": 0.1}]
-    o = torch.optim.SGD(groups, lr=0.5)
-    made = eval(text, {**vars(torch.optim.lr_scheduler), "o": o})
+    o = torch.optim.SGD(groups, lr=0.5, momentum=0.7)
+    names = {**vars(torch.optim.lr_scheduler), "swa_utils": torch.optim.swa_utils, "o": o}
+    made = eval(text, names)
     rates = []
     for _ in range(12):
-        rates.append(made.get_last_lr())
+        rates.append([*made.get_last_lr(), *(g["momentum"] for g in o.param_groups)])
         o.step()
         made.step()
     return rates
@@ -132,6 +164,7 @@ def schedule(text: str) -> list[list[float]]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     found: dict[str, Any] = {"optimizers": {text: optimizer(text) for text in OPTIMIZERS}}
+    found["closures"] = {text: closure(text) for text in CLOSURES}
     found["schedules"] = {text: schedule(text) for text in SCHEDULES}
     lines = json.dumps(found, separators=(",", ":")).replace(']},"', ']},\n"')
     TARGET.write_text(lines + "\n", encoding="utf-8")

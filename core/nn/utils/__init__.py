@@ -74,8 +74,15 @@ def _norm(grads: list[Tensor], order: float) -> Tensor:
     return stack(norms).norm(order)
 
 
+def _limited(grads: list[Tensor], most: Tensor) -> None:
+    for grad in grads:
+        bound = most.to(dtype=grad.dtype, device=grad.device)
+        grad.detach().copy_(grad.detach().clamp(-bound, bound))
+
+
 # jit captures them: many small kernels become one message.
 _scale, _norms = capture.replayed(_scaled), capture.replayed(_norm)
+_limit = capture.replayed(_limited)
 
 
 def clip_grad_norm_(
@@ -104,9 +111,8 @@ def clip_grad_value_(
     """Limit every element of the gradients to [-clip_value, clip_value], in place."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with autograd.no_grad():
-        for p in given:
-            if p.grad is not None:
-                p.grad.detach().clamp_(-clip_value, clip_value)
+        if grads := [p.grad for p in given if p.grad is not None]:
+            _limit(grads, tensor(float(clip_value)))
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

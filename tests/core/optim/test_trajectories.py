@@ -71,15 +71,94 @@ def test_fifty_steps_on_a_device(text: str, device: str) -> None:
         follow(text, rl.float32, device, 1e-4)
 
 
+def follow_closures(text: str, dtype: rl.dtype, device: str, most: float) -> None:
+    """Six steps; the losses and parameters are at most `most` away from torch's."""
+    ps = [nn.Parameter(p.to(device)) for p in trajectory.start(rl, dtype)]
+    made = made_of(text, ps)
+    for number, (value, counts, expected) in enumerate(GOLDENS["closures"][text]):
+        assert trajectory.close(made, ps) == pytest.approx(value, rel=most, abs=most), number
+        state = made.state[ps[0]]
+        if dtype is rl.float64:
+            assert [state.get(key, 0) for key in ("n_iter", "func_evals")] == counts
+        for p, values in zip(ps, expected, strict=True):
+            assert p.detach().cpu().flatten().tolist() == pytest.approx(values, rel=most, abs=most)
+        if number == 2 and text.startswith("LBFGS"):  # another optimizer goes on
+            state_dict = made.state_dict()
+            made = made_of(text, ps)
+            made.load_state_dict(state_dict)
+
+
+@pytest.mark.parametrize("text", GOLDENS["closures"])
+def test_closures(text: str, device: str) -> None:
+    # L-BFGS branches on comparisons, so float32 is compared where it converges, below.
+    if device == "cpu":
+        follow_closures(text, rl.float64, "cpu", 1e-10)
+    elif text.startswith("Adam"):
+        follow_closures(text, rl.float32, device, 1e-4)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_finds_the_minimum(search: str | None, device: str) -> None:
+    x = nn.Parameter(rl.tensor([-1.2, 1.0], device=device))
+    made = optim.LBFGS([x], lr=1.0 if search else 0.1, max_iter=60, line_search_fn=search)
+
+    def closure() -> rl.Tensor:
+        made.zero_grad()
+        found = 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+        found.backward()
+        return found
+
+    for _ in range(4):
+        made.step(closure)
+    assert x.detach().tolist() == pytest.approx([1.0, 1.0], abs=5e-3)
+
+
+def test_lbfgs_says_what_it_needs() -> None:
+    x = nn.Parameter(rl.ones(2))
+    with pytest.raises(ValueError, match="step needs a closure"):
+        optim.LBFGS([x]).step()
+    with pytest.raises(ValueError, match="in one group"):
+        optim.LBFGS([{"params": [x]}, {"params": [nn.Parameter(rl.ones(1))]}])
+    with pytest.raises(ValueError, match="line_search_fn is 'armijo'"):
+        optim.LBFGS([x], line_search_fn="armijo")
+    made = optim.LBFGS([x])
+
+    @rl.jit
+    def step(target: rl.Tensor) -> rl.Tensor:
+        def closure() -> rl.Tensor:
+            made.zero_grad()
+            found = ((x - target) ** 2).sum()
+            found.backward()
+            return found
+
+        return made.step(closure)  # type: ignore[no-any-return]
+
+    with pytest.warns(UserWarning, match="the step of LBFGS runs uncaptured"):
+        assert float(step(rl.zeros(2))) == 2.0
+    assert float(step(rl.zeros(2))) == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("text", GOLDENS["schedules"])
 def test_rates_of_schedules(text: str) -> None:
     ps = [nn.Parameter(p) for p in trajectory.start(rl, rl.float64)]
     groups: list[dict[str, Any]] = [{"params": ps[:1]}, {"params": ps[1:], "lr": 0.1}]
-    o = optim.SGD(groups, lr=0.5)
-    made = eval(text, {**vars(optim.lr_scheduler), "o": o})
-    for expected in GOLDENS["schedules"][text]:
-        assert made.get_last_lr() == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    o = optim.SGD(groups, lr=0.5, momentum=0.7)
+    names = {**vars(optim.lr_scheduler), "swa_utils": optim.swa_utils, "o": o}
+    made = eval(text, names)
+    for number, expected in enumerate(GOLDENS["schedules"][text]):
+        momenta = [g["momentum"] for g in o.param_groups]
+        found = [*made.get_last_lr(), *momenta]
+        assert found == pytest.approx(expected, rel=1e-11, abs=1e-15), number
         assert [g["lr"] for g in o.param_groups] == made.get_last_lr()
+        if number == 6:  # another schedule goes on from a saved state
+            state = made.state_dict()
+            kept = [dict(g) for g in o.param_groups]
+            for group in o.param_groups:
+                group.update(lr=group["initial_lr"])
+            made = eval(text, names)
+            made.load_state_dict(state)
+            for group, before in zip(o.param_groups, kept, strict=True):
+                group.update(before)
         made.step()
 
 
@@ -92,3 +171,44 @@ def test_a_plateau_lowers_the_rate(mode: str) -> None:
         made.step(value if mode == "min" else 1 / value)
         rates += made.get_last_lr()
     assert rates == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2]  # torch's
+
+
+def test_restarts_between_epochs() -> None:
+    o = optim.SGD([nn.Parameter(rl.ones(1))], lr=1.0)
+    made = optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2)
+    rates = []
+    for epoch in (0.5, 1.0, 2.5, 7.0, 13.5):
+        made.step(epoch)
+        rates += made.get_last_lr()
+    falls = [0.5 / 2, 1 / 2, 0.5 / 4, 1 / 8, 7.5 / 8]
+    assert rates == pytest.approx([(1 + np.cos(np.pi * x)) / 2 for x in falls])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("CosineAnnealingWarmRestarts(o, 0)", "T_0 is 0"),
+        ("CyclicLR(o, 0.1, 0.2)", "has neither momentum nor betas"),
+        ("CyclicLR(m, [0.1, 0.2], 0.2)", "2 values of base_lr for 1 groups"),
+        ("CyclicLR(m, 0.1, 0.2, mode='up')", "mode is 'up'"),
+        ("OneCycleLR(m, 0.1)", "total_steps is None"),
+        ("OneCycleLR(m, 0.1, 9, pct_start=2)", "pct_start is 2"),
+        ("SequentialLR(m, [], [])", "at least one scheduler"),
+        ("SequentialLR(m, [ConstantLR(m)], [2])", "1 milestones for 1 schedulers"),
+        ("SequentialLR(m, [ConstantLR(o)], [])", "scheduler 0 is of another optimizer"),
+        ("ChainedScheduler([ReduceLROnPlateau(m)])", "needs a metric"),
+        ("SWALR(m, [0.1, 0.2])", "2 values of swa_lr for 1 groups"),
+        ("SWALR(m, 0.1, anneal_strategy='up')", "anneal_strategy is 'up'"),
+    ],
+)
+def test_schedules_refuse_by_name(text: str, words: str) -> None:
+    ps = [nn.Parameter(rl.ones(1))]
+    names = {**vars(optim.lr_scheduler), **vars(optim.swa_utils)}
+    names |= {"o": optim.Adagrad(ps), "m": optim.SGD(ps, 0.1, 0.9)}
+    with pytest.raises(ValueError, match=words):
+        eval(text, names)
+    one = optim.lr_scheduler.OneCycleLR(names["m"], 0.1, 2)
+    one.step()
+    one.step()
+    with pytest.raises(ValueError, match="step 3 of total_steps=2"):
+        one.step()

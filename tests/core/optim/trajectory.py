@@ -22,3 +22,23 @@ def feed(xp: Any, params: list[Any], step: int) -> None:
         p.grad = (x - 0.3) * (1.0 + i) + (x * 3 + step * 0.5).cos() * 0.8
     if step == 2 and len(params) > 1:
         params[1].grad = None
+
+
+def loss(params: list[Any]) -> Any:
+    """A valley with waves: what closures compute."""
+    x, y = params
+    bend = (y[1:] - y[:-1] ** 2) ** 2
+    return ((x - 0.3) ** 2).sum() + (x * 3).cos().sum() * 0.4 + bend.sum() * 5 + (
+        (1 - y) ** 2).sum()  # fmt: skip
+
+
+def close(made: Any, params: list[Any]) -> float:
+    """One step with a closure; the loss at its start."""
+
+    def closure() -> Any:
+        made.zero_grad()
+        found = loss(params)
+        found.backward()
+        return found
+
+    return float(made.step(closure))

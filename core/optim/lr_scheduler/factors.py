@@ -1,64 +1,13 @@
-"""Schedules of the learning rate, stepped once an epoch or once a batch."""
+"""Schedules that multiply the rates: by steps, along curves, or by functions."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from rushlight.core.optim.lr_scheduler.base import LRScheduler
 from rushlight.core.optim.optimizer import Optimizer
-
-
-class LRScheduler:
-    """Sets the "lr" of each group of an optimizer; a subclass defines `get_lr`.
-
-    Making one sets the rates of step 0. A group keeps its first rate as "initial_lr".
-    """
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(self).__name__}: optimizer is a {type(optimizer).__name__}, "
-                            "not an Optimizer")  # fmt: skip
-        self.optimizer, self.last_epoch = optimizer, last_epoch
-        for group in optimizer.param_groups:
-            if last_epoch == -1:
-                group["initial_lr"] = group["lr"]
-            elif "initial_lr" not in group:
-                raise KeyError(f"{type(self).__name__}: last_epoch is {last_epoch}, but a group of "
-                               "the optimizer has no initial_lr")  # fmt: skip
-        self.base_lrs: list[float] = [g["initial_lr"] for g in optimizer.param_groups]
-        self.step()
-
-    def get_lr(self) -> list[float]:
-        """The rate of each group at `last_epoch`, from `base_lrs` or the groups' rates."""
-        raise NotImplementedError(f"{type(self).__name__} has no method get_lr")
-
-    def get_last_lr(self) -> list[float]:
-        """The rates that the last step set."""
-        return list(self._last_lr)
-
-    def step(self) -> None:
-        """Count an epoch and set the groups' rates."""
-        self.last_epoch += 1
-        self._last_lr = self.get_lr()
-        for group, lr in zip(self.optimizer.param_groups, self._last_lr, strict=True):
-            group["lr"] = lr
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and functions."""
-        return {k: v for k, v in vars(self).items() if k != "optimizer" and not _calls(v)}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        vars(self).update(state_dict)
-
-    def _rates(self) -> list[float]:
-        return [g["lr"] for g in self.optimizer.param_groups]
-
-
-def _calls(value: Any) -> bool:
-    return callable(value) or (isinstance(value, list) and any(map(callable, value)))
 
 
 class StepLR(LRScheduler):
@@ -76,6 +25,10 @@ class StepLR(LRScheduler):
         """The groups' rates, times gamma at a multiple of step_size."""
         due = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return [lr * self.gamma if due else lr for lr in self._rates()]
+
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -104,6 +57,11 @@ class CosineAnnealingLR(LRScheduler):
             return [lr + (base - low) * rise for lr, base in pairs]
         ratio = (1 + math.cos(math.pi * t / n)) / (1 + math.cos(math.pi * (t - 1) / n))
         return [low + (lr - low) * ratio for lr in self._rates()]
+
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (lr - self.eta_min) * share for lr in self.base_lrs]
 
 
 class LambdaLR(LRScheduler):
@@ -149,6 +107,10 @@ class ExponentialLR(LRScheduler):
         """The groups' rates times gamma."""
         return [lr * self.gamma if self.last_epoch else lr for lr in self._rates()]
 
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
+
 
 class MultiStepLR(LRScheduler):
     """The rates times `gamma` at each of the epochs `milestones`, once per mention."""
@@ -164,6 +126,11 @@ class MultiStepLR(LRScheduler):
         """The groups' rates, times gamma at a milestone."""
         factor = self.gamma ** self.milestones[self.last_epoch]
         return [lr * factor for lr in self._rates()]
+
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        passed = sum(n for at, n in self.milestones.items() if at <= self.last_epoch)
+        return [lr * self.gamma**passed for lr in self.base_lrs]
 
 
 class LinearLR(LRScheduler):
@@ -190,6 +157,12 @@ class LinearLR(LRScheduler):
             return self._rates()
         return [lr * (1 + rise / (n * first + (t - 1) * rise)) for lr in self._rates()]
 
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        share = min(self.last_epoch, self.total_iters) / self.total_iters
+        factor = self.start_factor + (self.end_factor - self.start_factor) * share
+        return [lr * factor for lr in self.base_lrs]
+
 
 class ConstantLR(LRScheduler):
     """The rates times `factor` for the first total_iters epochs."""
@@ -209,6 +182,11 @@ class ConstantLR(LRScheduler):
         change = self.factor if t == 0 else 1 / self.factor if t == self.total_iters else 1.0
         return [lr * change for lr in self._rates()]
 
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        factor = self.factor if self.last_epoch < self.total_iters else 1.0
+        return [lr * factor for lr in self.base_lrs]
+
 
 class PolynomialLR(LRScheduler):
     """The rates fall to zero in total_iters epochs as (1 - epoch / total_iters) ** power."""
@@ -227,60 +205,7 @@ class PolynomialLR(LRScheduler):
         factor = ((1 - t / n) / (1 - (t - 1) / n)) ** self.power
         return [lr * factor for lr in self._rates()]
 
-
-class ReduceLROnPlateau(LRScheduler):
-    """The rates times `factor` after `patience` epochs in which a metric got no better.
-
-    mode: "min" or "max" is better. Better is by `threshold`, "rel" of the best or "abs". After a
-    reduction `cooldown` epochs are not counted; changes below `eps` are not made.
-    """
-
-    def __init__(
-        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
-        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
-        min_lr: list[float] | float = 0, eps: float = 1e-8,
-    ) -> None:  # fmt: skip
-        if factor >= 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"ReduceLROnPlateau: factor is {factor}, mode {mode!r}, threshold_mode"
-                             f" {threshold_mode!r}; they must be below 1, 'min' or 'max', 'rel' or "
-                             "'abs'")  # fmt: skip
-        self.mode, self.factor, self.patience, self.eps = mode, factor, patience, eps
-        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
-        count = len(optimizer.param_groups)
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
-        if len(self.min_lrs) != count:
-            raise ValueError(f"ReduceLROnPlateau: {len(self.min_lrs)} min_lr for {count} groups")
-        self.optimizer, self.last_epoch = optimizer, 0
-        self.best = math.inf if mode == "min" else -math.inf
-        self.num_bad_epochs = self.cooldown_counter = 0
-        self._last_lr = self._rates()
-
-    def step(self, metrics: Any = None) -> None:  # type: ignore[override, unused-ignore]
-        """Count an epoch with this metric."""
-        value = float(metrics)
-        self.last_epoch += 1
-        sign = 1 if self.mode == "min" else -1
-        change = sign * self.threshold
-        rel = self.threshold_mode == "rel"
-        bound = self.best * (1 - change) if rel else self.best - change
-        if sign * value < sign * bound:
-            self.best, self.num_bad_epochs = value, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
-        if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                lr = max(group["lr"] * self.factor, least)
-                if group["lr"] - lr > self.eps:
-                    group["lr"] = lr
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self._rates()
-
-
-__all__ = [
-    "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
-    "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "ReduceLROnPlateau",
-    "StepLR",
-]  # fmt: skip
+    def closed_form(self) -> list[float]:
+        """The rates at `last_epoch`, from the first ones."""
+        share = 1 - min(self.last_epoch, self.total_iters) / self.total_iters
+        return [lr * share**self.power for lr in self.base_lrs]

@@ -1,0 +1,93 @@
+"""Schedules made of schedules: one after another, or all at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.core.optim.lr_scheduler.base import LRScheduler, ReduceLROnPlateau
+from rushlight.core.optim.optimizer import Optimizer
+
+
+class _Joined(LRScheduler):
+    """Schedules of one optimizer, which a step of this one steps."""
+
+    def __init__(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
+        name = type(self).__name__
+        if not schedulers:
+            raise ValueError(f"{name}: give at least one scheduler")
+        self._schedulers = list(schedulers)
+        self.optimizer = optimizer or self._schedulers[0].optimizer
+        for i, one in enumerate(self._schedulers):
+            if not isinstance(one, LRScheduler):
+                raise TypeError(f"{name}: scheduler {i} is a {type(one).__name__}")
+            if isinstance(one, ReduceLROnPlateau):
+                raise ValueError(f"{name}: scheduler {i} is a ReduceLROnPlateau, which needs a "
+                                 "metric; step it by itself")  # fmt: skip
+            if one.optimizer is not self.optimizer:
+                raise ValueError(f"{name}: scheduler {i} is of another optimizer")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, with the state of each schedule."""
+        mine = {k: v for k, v in vars(self).items() if k not in ("optimizer", "_schedulers")}
+        return {**mine, "_schedulers": [one.state_dict() for one in self._schedulers]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        rest = dict(state_dict)
+        for one, state in zip(self._schedulers, rest.pop("_schedulers"), strict=True):
+            one.load_state_dict(state)
+        vars(self).update(rest)
+
+
+class SequentialLR(_Joined):
+    """One schedule after another; at each of the epochs `milestones` the next one begins."""
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        super().__init__(optimizer, schedulers)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} "
+                             "schedulers; there must be one less")  # fmt: skip
+        self._milestones, self.last_epoch = list(milestones), last_epoch + 1
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        _undo(self)  # each schedule made a step when it was made
+        self._schedulers[0].step()
+        self._last_lr = self._schedulers[0].get_last_lr()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Count an epoch and step the schedule whose turn it is. ValueError for an epoch."""
+        if epoch is not None:
+            raise ValueError("SequentialLR: step takes no epoch")
+        self.last_epoch += 1
+        number = bisect_right(self._milestones, self.last_epoch)
+        now = self._schedulers[number]
+        now.step(0 if number and self._milestones[number - 1] == self.last_epoch else None)
+        self._last_lr = now.get_last_lr()
+
+
+def _undo(schedule: LRScheduler) -> None:
+    for one in getattr(schedule, "_schedulers", ()):
+        _undo(one)
+    if not isinstance(schedule, _Joined):
+        schedule.last_epoch -= 1
+
+
+class ChainedScheduler(_Joined):
+    """All schedules in each epoch, one on top of another."""
+
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        super().__init__(optimizer, schedulers)
+        self._last_lr = self._rates()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Step every schedule."""
+        for one in self._schedulers:
+            one.step(epoch)
+        self._last_lr = self._rates()
