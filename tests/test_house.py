@@ -69,7 +69,7 @@ LAYERS: list[tuple[str, str]] = [
         r"web\.loading)(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),
-    ("tools", r"rushlight\.core\.tools(\..+)?"),
+    ("tools", r"rushlight\.core\.(tools|training)(\..+)?"),
     ("models", r"rushlight\.models(\..+)?"),
     ("top", r"rushlight(\.core\.cli|\.web|\.site)?(\..+)?"),
 ]

@@ -24,6 +24,7 @@ from rushlight.core import (
     nn,
     optim,
     special,
+    training,
     utils,
 )
 from rushlight.core import einops as _einops  # noqa: F401  (it enters itself)
@@ -103,13 +104,15 @@ from rushlight.core.tensor.printing import get_printoptions, set_printoptions
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
+from rushlight.core.training import LightningModule, Trainer
 from rushlight.models import adapters, audio, image, pipeline, quantize, tuning
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
     nn, nn.functional, nn.init, nn.modules, nn.modules.module, nn.parameter, nn.utils,
     nn.utils.rnn, nn.utils.parametrize, nn.utils.parametrizations,
-    nn.utils.stateless, optim, optim.lr_scheduler, utils, utils.data, utils.checkpoint,
+    nn.utils.stateless, optim, optim.lr_scheduler, optim.swa_utils, training, utils, utils.data,
+    utils.checkpoint,
     autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph,
     special, linalg, fft, distributions, distributions.constraints, distributions.kl,
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
@@ -125,19 +128,19 @@ newaxis = None
 
 __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
-    "LoadError", "Size", "Tensor", "adapters", "array_api", "as_tensor", "asarray", "audio",
-    "autograd", "bfloat16", "bool", "can_cast", "cdouble", "cfloat", "compile", "complex128",
-    "complex64", "debug", "device", "device_async", "devices", "distributions", "double", "dtype",
-    "e", "enable_grad", "errors", "fft", "finfo", "float", "float16", "float32", "float64",
-    "float8_e4m3fn", "float8_e5m2", "from_dlpack", "from_numpy", "frombuffer", "func",
-    "get_default_device", "get_default_dtype", "get_linear_mode", "get_num_threads",
-    "get_printoptions", "half", "iinfo", "image", "inf", "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "jit", "linalg", "linear_mode", "load", "long",
-    "models", "nan", "nn", "no_grad", "optim", "pi", "pipeline", "profile", "promote_types",
-    "quantize", "result_type", "save", "save_gguf", "set_default_device", "set_default_dtype",
-    "set_executable_memory", "set_grad_enabled", "set_linear_mode", "set_num_threads",
-    "set_printoptions", "short", "special", "tensor", "tune", "tune_async", "tuning", "uint32",
-    "uint8", "utils", "vmap",
+    "LightningModule", "LoadError", "Size", "Tensor", "Trainer", "adapters", "array_api",
+    "as_tensor", "asarray", "audio", "autograd", "bfloat16", "bool", "can_cast", "cdouble",
+    "cfloat", "compile", "complex128", "complex64", "debug", "device", "device_async",
+    "devices", "distributions", "double", "dtype", "e", "enable_grad", "errors", "fft", "finfo",
+    "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack",
+    "from_numpy", "frombuffer", "func", "get_default_device", "get_default_dtype",
+    "get_linear_mode", "get_num_threads", "get_printoptions", "half", "iinfo", "image", "inf",
+    "inference_mode", "int", "int16", "int32", "int64", "int8", "is_grad_enabled", "jit",
+    "linalg", "linear_mode", "load", "long", "models", "nan", "nn", "no_grad", "optim", "pi",
+    "pipeline", "profile", "promote_types", "quantize", "result_type", "save", "save_gguf",
+    "set_default_device", "set_default_dtype", "set_executable_memory", "set_grad_enabled",
+    "set_linear_mode", "set_num_threads", "set_printoptions", "short", "special", "tensor",
+    "training", "tune", "tune_async", "tuning", "uint32", "uint8", "utils", "vmap",
     *(n for n, dtype in _DTYPES.items() if dtype.kind == "q"),
     *_declared, *_settings, *_random, *_legacy,
 ]  # fmt: skip

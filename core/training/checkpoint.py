@@ -1,0 +1,105 @@
+"""The state of a training run in one safetensors file: tensors, and the rest as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rushlight.core.backends import device as as_device
+from rushlight.core.backends import instantiated
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables, save_safetensors
+from rushlight.core.tensor.tensor import Tensor
+
+KEY = "rushlight.training"
+_DEPTH = 32
+
+
+def write(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a state, a tree of dicts, lists, tuples, plain values and tensors.
+
+    The file takes the place of an older one when it is complete: where the disk is full, or the
+    process is killed, the older one stays.
+    """
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_plain(state, tensors, 0))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_safetensors(tensors, path, {"format": "pt", KEY: text})
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The state that `write` wrote. Raises FormatError for another file."""
+    opened = open_tables(path)
+    try:
+        metadata = opened[0][1].metadata
+    finally:
+        for source, _ in opened:
+            source.close()
+    if KEY not in metadata:
+        raise FormatError(f"{path} is no checkpoint of rl.Trainer",
+                          hint="rl.load reads the weights of other files")  # fmt: skip
+    tree = parse_json(metadata[KEY].encode(), path.name, depth=4 * _DEPTH)
+    found = _whole(tree, load_safetensors(path), path, 0)
+    if not isinstance(found, dict):
+        raise FormatError(f"{path}: the state is a {type(found).__name__}, not a dict")
+    return found
+
+
+def _plain(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
+    """The tree with a list [kind, ...] in place of what JSON does not have."""
+    if depth > _DEPTH:
+        raise ValueError(f"a checkpoint's state is more than {_DEPTH} levels deep")
+    if isinstance(value, Tensor):
+        name = f"t{len(tensors)}"
+        tensors[name] = value.detach()
+        return ["tensor", name]
+    if isinstance(value, Mapping):
+        return ["dict", [[_plain(k, tensors, depth + 1), _plain(v, tensors, depth + 1)]
+                         for k, v in value.items()]]  # fmt: skip
+    if isinstance(value, list | tuple):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return [kind, [_plain(v, tensors, depth + 1) for v in value]]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return ["float", value.hex()]
+    raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}; it holds tensors, "
+                    "numbers, texts, lists and dicts")  # fmt: skip
+
+
+def _whole(value: Any, tensors: Mapping[str, Tensor], path: Path, depth: int) -> Any:
+    if not isinstance(value, list):
+        return value
+    try:
+        kind, content = value
+        if depth > _DEPTH:
+            raise ValueError
+        if kind == "tensor":
+            return tensors[content]
+        if kind == "float":
+            return float.fromhex(content)
+        if kind == "dict":
+            return {_whole(k, tensors, path, depth + 1): _whole(v, tensors, path, depth + 1)
+                    for k, v in content}  # fmt: skip
+        items = [_whole(v, tensors, path, depth + 1) for v in content]
+        return {"tuple": tuple, "list": list}[kind](items)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise FormatError(f"{path}: {str(value)[:60]} is no part of a state") from None
+
+
+def numbers_of(own: Any) -> dict[str, Any]:
+    """Where the random numbers of the devices and of a loader's own generator are."""
+    found = {str(d): [d.generator.key, d.generator.offset] for d in instantiated()}
+    return {"devices": found, "loader": None if own is None else [own.key, own.offset]}
+
+
+def restore(numbers: Mapping[str, Any], own: Any) -> None:
+    """Let random numbers go on from where `numbers_of` was called."""
+    for name, (key, offset) in numbers["devices"].items():
+        generator = as_device(name).generator
+        generator.key, generator.offset = key, offset
+    if own is not None and numbers["loader"] is not None:
+        own.key, own.offset = numbers["loader"]

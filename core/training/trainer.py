@@ -1,0 +1,395 @@
+"""The training loop: steps, validation, checkpoints, and going on from one."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.functional.pieces import stack
+from rushlight.core.jit.function import jit
+from rushlight.core.nn.module import Module
+from rushlight.core.nn.utils import clip_grad_norm_, clip_grad_value_
+from rushlight.core.ops.creation import zeros
+from rushlight.core.optim import swa_utils
+from rushlight.core.optim.lr_scheduler import ReduceLROnPlateau
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.training.callbacks import Callback, ProgressBar
+from rushlight.core.training.checkpoint import numbers_of, read, restore, write
+from rushlight.core.training.metrics import Metric
+from rushlight.core.training.module import LightningModule, Plain, optimizer_of
+
+# A generator of these asks for the numbers of a tensor, and gets them as a list.
+Reads = Generator[Tensor, Any, Any]
+
+
+class Trainer:
+    """Trains a module: `Trainer(model, optimizer, loss).fit(batches, validation, epochs=3)`.
+
+    model: a module, with an optimizer and loss(output, target) for batches (input, target), or
+    loss=None where the model called with a batch returns its loss; or a `LightningModule`, which
+    brings its own. scheduler: stepped after each epoch, or each step where scheduler_interval is
+    "step". metrics: by name, of the validation.
+
+    accumulate: batches whose mean gradient makes a step. clip_norm, clip_value: bounds of the
+    gradients. ema: the decay of an exponential average of the weights, `trainer.ema`, which is
+    validated in place of the model. compile: steps are captured (`rl.jit`). report_every: steps
+    between two readings of the loss; a loss that is not finite raises FloatingPointError then, with
+    its step. progress: a bar on the terminal.
+
+    `step` and `epoch` count what is done, `steps` is the goal, `callback_metrics` has the values
+    that were read last; a callback sets `should_stop`. ValueError for options out of range.
+    """
+
+    def __init__(
+        self, model: Module, optimizer: Any = None, loss: Callable[..., Tensor] | None = None, *,
+        scheduler: Any = None, scheduler_interval: str = "epoch",
+        metrics: Mapping[str, Metric] | None = None, callbacks: Sequence[Callback] = (),
+        accumulate: int = 1, clip_norm: float | None = None, clip_value: float | None = None,
+        ema: float | None = None, compile: bool = True, report_every: int = 10,
+        progress: bool = True,
+    ) -> None:  # fmt: skip
+        for name, value in (("accumulate", accumulate), ("report_every", report_every)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"Trainer: {name} is {value}; it must be a whole number, 1 or "
+                                 "more")  # fmt: skip
+        if scheduler_interval not in ("epoch", "step"):
+            raise ValueError(f"Trainer: scheduler_interval is {scheduler_interval!r}; supported: "
+                             "epoch, step")  # fmt: skip
+        own = isinstance(model, LightningModule)
+        if own and (optimizer is not None or loss is not None):
+            raise ValueError("Trainer: a LightningModule brings its optimizer and loss; define "
+                             "configure_optimizers and training_step")  # fmt: skip
+        if not own and optimizer is None:
+            raise ValueError("Trainer: give an optimizer, or a LightningModule")
+        self.model = model
+        self.metrics = dict(metrics or {})
+        plain = Plain(model, loss, optimizer, scheduler, self.metrics)
+        module: Any = model if own else plain
+        self.module: Any = module
+        self.optimizer, self.scheduler = optimizer_of(module.configure_optimizers())
+        self.scheduler_interval, self.accumulate = scheduler_interval, accumulate
+        self.clip_norm, self.clip_value = clip_norm, clip_value
+        self.ema = None
+        if ema is not None:
+            how = swa_utils.get_ema_multi_avg_fn(ema)
+            self.ema = swa_utils.AveragedModel(model, multi_avg_fn=how)
+        self.report_every = report_every
+        self.callbacks = [*callbacks, *([ProgressBar()] if progress else [])]
+        self.step = self.epoch = self.position = 0
+        self.steps: int | None = None
+        self.should_stop = False
+        self.callback_metrics: dict[str, float] = {}
+        self._noted: dict[str, Any] = {}
+        self._losses: list[Tensor] = []
+        self._kept: dict[str, list[Tensor]] = {}
+        self._drawn: Any = None
+        self._loader: Any = None
+        self._backward = jit(self._gradients) if compile else self._gradients
+
+    def fit(
+        self, train: Iterable[Any], validation: Iterable[Any] | None = None, *, epochs: int = 1,
+        steps: int | None = None, resume: str | os.PathLike[str] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """Train for so many epochs of `train` in all, or `steps`; returns the last values.
+
+        train: batches that can be iterated again, such as a DataLoader. validation: after each
+        epoch. resume: a checkpoint's file; the run goes on as if it had not been interrupted, also
+        in the middle of an epoch, if the batches are as they were. A second fit goes on from the
+        first. ValueError if there is no batch; FloatingPointError for a loss that is not finite.
+        """
+        going, given = self._run(train, validation, epochs, steps, resume), None
+        while True:
+            try:
+                asked = going.send(given)
+            except StopIteration:
+                return dict(self.callback_metrics)
+            given = asked.tolist()
+
+    async def fit_async(
+        self, train: Iterable[Any], validation: Iterable[Any] | None = None, *, epochs: int = 1,
+        steps: int | None = None, resume: str | os.PathLike[str] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """`fit` without a blocking wait; lets other tasks run between two steps."""
+        import asyncio
+
+        going, given = self._run(train, validation, epochs, steps, resume, True), None
+        while True:
+            try:
+                asked = going.send(given)
+            except StopIteration:
+                return dict(self.callback_metrics)
+            await asyncio.sleep(0)
+            given = None if asked is None else await asked.tolist_async()
+
+    def validate(self, batches: Iterable[Any]) -> dict[str, float]:
+        """The mean loss and the metrics of these batches, as "val_..."."""
+        going, given = self._validation(batches), None
+        while True:
+            try:
+                asked = going.send(given)
+            except StopIteration:
+                return dict(self.callback_metrics)
+            given = asked.tolist()
+
+    def note(self, values: Mapping[str, Any]) -> None:
+        """Take values that a step logs; see `LightningModule.log`."""
+        self._noted.update(values)
+
+    # --- the loop ----------------------------------------------------------------------------
+
+    def _run(
+        self, train: Iterable[Any], validation: Iterable[Any] | None, epochs: int,
+        steps: int | None, resume: str | os.PathLike[str] | None, pause: bool = False,
+    ) -> Reads:  # fmt: skip
+        self.module.trainer = self
+        try:
+            if resume is not None:
+                self.load_checkpoint(resume, train)
+            self._goal(train, epochs, steps)
+            self.should_stop = False
+            self._call("on_fit_start")
+            was = self.module.training
+            try:
+                while not self._over(epochs):
+                    yield from self._one_epoch(train, validation, pause)
+                yield from self._report()
+            finally:
+                self.module.train(was)
+            self._call("on_fit_end")
+        except BaseException as error:
+            self._call("on_exception", error)
+            raise
+        finally:
+            self.module.trainer = None
+            self._losses, self._kept, self._noted = [], {}, {}
+
+    def _goal(self, train: Any, epochs: int, steps: int | None) -> None:
+        if steps is None:
+            try:
+                steps = epochs * math.ceil(len(train) / self.accumulate)
+            except TypeError:
+                pass  # of a stream without a length
+        if steps == 0:
+            raise ValueError("Trainer: there are no batches to train on")
+        self.steps = steps
+
+    def _over(self, epochs: int) -> bool:
+        done = self.steps is not None and self.step >= self.steps
+        return self.should_stop or done or self.epoch >= epochs
+
+    def _one_epoch(self, train: Any, validation: Any, pause: bool) -> Reads:
+        self.module.train()
+        if self.position == 0:
+            self._call("on_train_epoch_start")
+        count, stopped = self.position, False
+        for batch in self._batches(train):
+            if stopped := self.should_stop or self.step == self.steps:
+                break
+            count += 1
+            loss = self._take(batch, count - 1)
+            self.position = count
+            if count % self.accumulate == 0:
+                self._update()
+            self._call("on_train_batch_end", loss, batch, count - 1)
+            if len(self._losses) >= self.report_every * self.accumulate:
+                yield from self._report()
+            elif pause:
+                yield None  # type: ignore[misc]
+        if count == 0:
+            raise ValueError("Trainer: there are no batches to train on")
+        yield from self._report()
+        if stopped:  # a later fit goes on in the middle of the epoch
+            return
+        if count % self.accumulate:
+            self._update()  # of the batches that are left
+        self.epoch, self.position, self._drawn = self.epoch + 1, 0, None
+        if validation is not None:
+            yield from self._validation(validation)
+        if self.scheduler is not None and self.scheduler_interval == "epoch":
+            self._reschedule()
+        self._call("on_train_epoch_end")
+
+    def _batches(self, train: Any) -> Iterator[Any]:
+        """The batches of an epoch from `position` on, drawn as those of the whole epoch."""
+        own = getattr(train, "generator", None)
+        now = numbers_of(own)
+        if self._drawn is not None:
+            restore(self._drawn, own)
+        else:
+            self._drawn = now
+        self._loader = own
+        if self.position and hasattr(train, "iterate_from"):
+            found = train.iterate_from(self.position)
+        else:
+            found = islice(iter(train), self.position, None)
+        first = next(found, self)
+        if self.position:  # the order is drawn: go on with the numbers of the interruption
+            restore(now, own)
+        if first is not self:
+            yield first
+        yield from found
+
+    def _gradients(self, batch: Any, number: int) -> Any:
+        """Backward of one batch: its loss, and what the step logged."""
+        self._noted = {}
+        found = self.module.training_step(batch, number)
+        loss = found["loss"] if isinstance(found, Mapping) else found
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            shape = loss.shape if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"Trainer: the loss of a step is {shape}; it must be a tensor with "
+                             "one element")  # fmt: skip
+        (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+        noted = {k: v.detach() if isinstance(v, Tensor) else zeros(()) + float(v)
+                 for k, v in self._noted.items()}  # fmt: skip
+        return loss.detach().reshape(()), noted
+
+    def _take(self, batch: Any, number: int) -> Tensor:
+        if (number % self.accumulate) == 0:
+            self.optimizer.zero_grad()
+        # A captured step sees no Python values that change.
+        loss, noted = self._backward(batch, 0 if self._backward != self._gradients else number)
+        self._losses.append(loss)
+        for name, value in noted.items():
+            self._kept.setdefault(name, []).append(value.reshape(()))
+        kept: Tensor = loss
+        return kept
+
+    def _update(self) -> None:
+        params = [p for g in self.optimizer.param_groups for p in g["params"]]
+        if self.clip_value is not None:
+            clip_grad_value_(params, self.clip_value)
+        if self.clip_norm is not None:
+            clip_grad_norm_(params, self.clip_norm)
+        self.optimizer.step()
+        self.step += 1
+        if self.ema is not None:
+            self.ema.update_parameters(self.model)
+        if self.scheduler is not None and self.scheduler_interval == "step":
+            self.scheduler.step()
+
+    def _reschedule(self) -> None:
+        if not isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step()
+            return
+        known = self.callback_metrics
+        self.scheduler.step(known.get("val_loss", known.get("loss")))
+
+    def _report(self) -> Reads:
+        """Read the losses and the logged values since the last time."""
+        if not self._losses:
+            return
+        names = list(self._kept)
+        read = yield stack(
+            [x.float() for x in (*self._losses, *(v for n in names for v in self._kept[n]))]
+        )
+        count = len(self._losses)
+        losses, at = read[:count], count
+        self._losses = []
+        first = self.step * self.accumulate - count
+        for i, value in enumerate(losses):
+            if not math.isfinite(value):
+                raise FloatingPointError(
+                    f"Trainer: the loss of step {max(0, first + i) // self.accumulate} is {value}; "
+                    "choose a lower rate, or bound the gradients with clip_norm")  # fmt: skip
+        values = {"loss": sum(losses) / count}
+        for name in names:
+            many = len(self._kept[name])
+            values[name] = sum(read[at : at + many]) / many
+            at += many
+        self._kept = {}
+        values["lr"] = float(self.optimizer.param_groups[0]["lr"])
+        self._told(values)
+
+    def _validation(self, batches: Iterable[Any]) -> Reads:
+        module: Any = self.module
+        if self.ema is not None:
+            module = self.ema.module
+            if isinstance(self.module, Plain):
+                module = Plain(module, self.module.given[0], None, None, self.metrics)
+        was, count, kept = module.training, 0, dict[str, list[Any]]()
+        module.eval()
+        outer, module.trainer = module.trainer, self
+        for metric in self.metrics.values():
+            metric.reset()
+        try:
+            with autograd.no_grad():
+                for number, batch in enumerate(batches):
+                    self._noted, count = {}, count + 1
+                    found = module.validation_step(batch, number)
+                    if found is not None:
+                        value = found["loss"] if isinstance(found, Mapping) else found
+                        self._noted.setdefault("val_loss", value)
+                    for name, value in self._noted.items():
+                        value = value.detach() if isinstance(value, Tensor) else zeros(()) + value
+                        kept.setdefault(name, []).append(value.float().reshape(()))
+        finally:
+            module.train(was)
+            module.trainer = outer
+            self._noted = {}
+        if not count:
+            raise ValueError("Trainer: there are no batches to validate with")
+        values = {}
+        if kept:
+            means = yield stack([stack(v).mean() for v in kept.values()])
+            values = dict(zip(kept, means, strict=True))
+        for name, metric in self.metrics.items():
+            if metric.total is not None:
+                found = metric.value(np.asarray((yield metric.total)))
+                if isinstance(found, int | float):
+                    values[f"val_{name}"] = float(found)
+        self._told(values)
+        self._call("on_validation_end")
+
+    def _told(self, values: dict[str, float]) -> None:
+        self.callback_metrics.update(values)
+        self._call("on_report", values)
+
+    def _call(self, hook: str, *args: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, hook)(self, self.model, *args)
+
+    # --- checkpoints -------------------------------------------------------------------------
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Write everything that `fit(resume=path)` needs: weights, optimizer, schedule, numbers.
+
+        The file replaces an older one when it is complete. OSError if it cannot be written; the
+        older one stays. Random numbers are those of rl; Python's and NumPy's are not kept.
+        """
+        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
+        write(Path(path), {
+            "version": 1, "step": self.step, "epoch": self.epoch, "position": self.position,
+            "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "ema": None if self.ema is None else self.ema.state_dict(),
+            "scheduler": scheduler, "metrics": self.callback_metrics,
+            "numbers": numbers_of(self._loader), "drawn": self._drawn,
+            "callbacks": [[type(c).__name__, c.state_dict()] for c in self.callbacks],
+        })  # fmt: skip
+
+    def load_checkpoint(self, path: str | os.PathLike[str], train: Any = None) -> None:
+        """Go on from a file of `save_checkpoint`. FormatError for another file, LoadError where
+        names or shapes do not fit."""
+        state = read(Path(path))
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.ema is not None and state["ema"] is not None:
+            self.ema.load_state_dict(state["ema"])
+        if self.scheduler is not None and state["scheduler"] is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.step, self.epoch = state["step"], state["epoch"]
+        self.position, self._drawn = state["position"], state["drawn"]
+        self.callback_metrics = dict(state["metrics"])
+        waiting = list(state["callbacks"])
+        for callback in self.callbacks:
+            kept = next((one for one in waiting if one[0] == type(callback).__name__), None)
+            if kept is not None:
+                waiting.remove(kept)
+                callback.load_state_dict(kept[1])
+        restore(state["numbers"], getattr(train, "generator", None))
