@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from rushlight.core.tools.testing import check_gradient, draws
@@ -118,6 +121,31 @@ def test_finetuning_changes_the_answers(tmp_path: Path) -> None:
     assert re.search(r"  wolf +kind: animal\n", said)
     assert {path.name for path in tmp_path.iterdir()} == {
         "adapter_config.json", "adapter_model.safetensors"}  # fmt: skip
+
+
+def _idx(array: Any) -> bytes:
+    shape = struct.pack(f">{array.ndim}I", *array.shape)
+    content: bytes = array.astype("u1").tobytes()
+    return bytes([0, 0, 8, array.ndim]) + shape + content
+
+
+def test_fashion_trains_and_goes_on(tmp_path: Path) -> None:
+    # Ten kinds of bars, which are told apart within few steps.
+    draws = np.random.default_rng(0)
+    for kind, count in (("train", 1280), ("t10k", 500)):
+        labels = draws.integers(0, 10, count)
+        images = draws.integers(0, 60, (count, 28, 28))
+        for image, label in zip(images, labels, strict=True):
+            image[2 * label : 2 * label + 8] += 150
+        (tmp_path / f"{kind}-images-idx3-ubyte").write_bytes(_idx(images))
+        (tmp_path / f"{kind}-labels-idx1-ubyte").write_bytes(_idx(labels))
+    given = ["--data", str(tmp_path), "--output", str(tmp_path / "out"), "--epochs", "2"]
+    said = _run("fashion.py", *given)
+    found = re.search(r"40 steps, ([0-9.]+)% of 500 test images", said)
+    assert found and float(found[1]) > 80
+    assert {"last.safetensors", "best.safetensors", "log.csv"} == {
+        p.name for p in (tmp_path / "out").iterdir()}  # fmt: skip
+    assert f"40 steps, {found[1]}%" in _run("fashion.py", *given)  # it is done already
 
 
 def test_every_example_is_run_by_a_test() -> None:

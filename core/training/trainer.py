@@ -13,6 +13,7 @@ import numpy as np
 
 from rushlight.core.functional.pieces import stack
 from rushlight.core.jit.function import jit
+from rushlight.core.jit.pytree import mapped
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.utils import clip_grad_norm_, clip_grad_value_
 from rushlight.core.ops.creation import zeros
@@ -37,6 +38,7 @@ class Trainer:
     brings its own. scheduler: stepped after each epoch, or each step where scheduler_interval is
     "step". metrics: by name, of the validation.
 
+    Batches are moved to the model's device.
     accumulate: batches whose mean gradient makes a step. clip_norm, clip_value: bounds of the
     gradients. ema: the decay of an exponential average of the weights, `trainer.ema`, which is
     validated in place of the model. compile: steps are captured (`rl.jit`). report_every: steps
@@ -104,7 +106,10 @@ class Trainer:
         in the middle of an epoch, if the batches are as they were. A second fit goes on from the
         first. ValueError if there is no batch; FloatingPointError for a loss that is not finite.
         """
-        going, given = self._run(train, validation, epochs, steps, resume), None
+        return self._drive(self._run(train, validation, epochs, steps, resume))
+
+    def _drive(self, going: Reads) -> dict[str, float]:
+        given = None
         while True:
             try:
                 asked = going.send(given)
@@ -130,17 +135,15 @@ class Trainer:
 
     def validate(self, batches: Iterable[Any]) -> dict[str, float]:
         """The mean loss and the metrics of these batches, as "val_..."."""
-        going, given = self._validation(batches), None
-        while True:
-            try:
-                asked = going.send(given)
-            except StopIteration:
-                return dict(self.callback_metrics)
-            given = asked.tolist()
+        return self._drive(self._validation(batches))
 
     def note(self, values: Mapping[str, Any]) -> None:
         """Take values that a step logs; see `LightningModule.log`."""
         self._noted.update(values)
+
+    def _placed(self, batch: Any) -> Any:
+        first = next(self.model.parameters(), None)
+        return batch if first is None else mapped(batch, lambda t: t.to(first.device))
 
     # --- the loop ----------------------------------------------------------------------------
 
@@ -253,6 +256,7 @@ class Trainer:
     def _take(self, batch: Any, number: int) -> Tensor:
         if (number % self.accumulate) == 0:
             self.optimizer.zero_grad()
+        batch = self._placed(batch)
         # A captured step sees no Python values that change.
         loss, noted = self._backward(batch, 0 if self._backward != self._gradients else number)
         self._losses.append(loss)
@@ -322,7 +326,7 @@ class Trainer:
             with autograd.no_grad():
                 for number, batch in enumerate(batches):
                     self._noted, count = {}, count + 1
-                    found = module.validation_step(batch, number)
+                    found = module.validation_step(self._placed(batch), number)
                     if found is not None:
                         value = found["loss"] if isinstance(found, Mapping) else found
                         self._noted.setdefault("val_loss", value)

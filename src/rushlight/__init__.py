@@ -105,7 +105,7 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.core.tools.profile import profile
 from rushlight.core.tools.tuning import tune, tune_async
 from rushlight.core.training import LightningModule, Trainer
-from rushlight.models import adapters, audio, image, pipeline, quantize, tuning
+from rushlight.models import adapters, audio, datasets, image, pipeline, quantize, tuning
 
 # `import rushlight.nn.functional as F` finds the modules of core/ under torch's names.
 for _module in (
@@ -118,7 +118,7 @@ for _module in (
     distributions.transforms, func, array_api, array_api.fft, array_api.linalg,
 ):  # fmt: skip
     _sys.modules[_module.__name__.replace(".core.", ".")] = _module
-for _module in (adapters, backends, cuda, mps, random, tuning):  # noqa: F405
+for _module in (adapters, backends, cuda, datasets, mps, random, tuning):  # noqa: F405
     _sys.modules[f"rushlight.{_module.__name__.rpartition('.')[2]}"] = _module
 for _name in ("cudnn", "mkl", "mkldnn", "openmp"):  # `import rushlight.backends.cudnn as cudnn`
     _sys.modules[f"rushlight.backends.{_name}"] = getattr(backends, _name)  # noqa: F405
@@ -130,7 +130,7 @@ __all__ = [
     "BlockingReadError", "CaptureError", "DType", "Device", "FormatError", "Generator",
     "LightningModule", "LoadError", "Size", "Tensor", "Trainer", "adapters", "array_api",
     "as_tensor", "asarray", "audio", "autograd", "bfloat16", "bool", "can_cast", "cdouble",
-    "cfloat", "compile", "complex128", "complex64", "debug", "device", "device_async",
+    "cfloat", "compile", "complex128", "complex64", "datasets", "debug", "device", "device_async",
     "devices", "distributions", "double", "dtype", "e", "enable_grad", "errors", "fft", "finfo",
     "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack",
     "from_numpy", "frombuffer", "func", "get_default_device", "get_default_dtype",

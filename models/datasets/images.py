@@ -1,0 +1,227 @@
+"""Datasets of images with classes: MNIST's idx files, CIFAR's, and folders."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core.basis.dtype import int64
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.ops.creation import zeros
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.utils.data import Dataset
+
+Place = str | os.PathLike[str]
+Change = Callable[[Any], Any]
+
+# The third byte of an idx file.
+_KINDS = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_LARGEST = 2**32  # bytes of an array
+
+
+def read_idx(path: Place) -> Tensor:
+    """The array of an idx file (LeCun's format of MNIST), plain or compressed by gzip.
+
+    Raises FormatError for another file, for one that ends early or goes on after its end.
+    """
+    place = Path(path)
+    with place.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    try:
+        with gzip.open(place) if packed else place.open("rb") as source:
+            head = source.read(4)
+            if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _KINDS:
+                raise FormatError(f"{place} is no idx file: it begins with {head!r}")
+            dtype, dims = np.dtype(_KINDS[head[2]]), head[3]
+            sizes = source.read(4 * dims)
+            if len(sizes) < 4 * dims:
+                raise FormatError(f"{place} ends in its header")
+            shape = struct.unpack(f">{dims}I", sizes)
+            nbytes = math.prod(shape) * dtype.itemsize
+            if nbytes > _LARGEST:
+                raise FormatError(f"{place}: {shape} needs {nbytes} bytes; {_LARGEST} are allowed")
+            # Read in pieces: a header that lies allocates no more than the file holds.
+            parts, left = [], nbytes + 1
+            while left and (part := source.read(min(left, 1 << 22))):
+                parts.append(part)
+                left -= len(part)
+    except (OSError, EOFError, ValueError) as error:
+        if isinstance(error, FormatError | FileNotFoundError):
+            raise
+        raise FormatError(f"{place}: {error}") from None
+    if left != 1:
+        there = nbytes + 1 - left
+        raise FormatError(f"{place}: {shape} needs {nbytes} bytes; there are "
+                          f"{'more' if left == 0 else there}")  # fmt: skip
+    array = np.frombuffer(bytearray(b"".join(parts)), dtype).reshape(shape)
+    return tensor(array.astype(array.dtype.newbyteorder("=")))
+
+
+class _Classified(Dataset[Any]):
+    """Images (n, channels, height, width) uint8 with classes; samples are float32 in [0, 1].
+
+    transform and target_transform are called with an image and a class.
+    """
+
+    classes: list[str]
+
+    def __init__(
+        self, data: Tensor, targets: Tensor, transform: Change | None,
+        target_transform: Change | None,
+    ) -> None:  # fmt: skip
+        if len(data) != len(targets):
+            raise FormatError(f"{len(data)} images, but {len(targets)} classes")
+        self.data, self.targets = data, targets
+        self.transform, self.target_transform = transform, target_transform
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: Any) -> tuple[Any, Any]:
+        image: Any = self.data[index].float() / 255
+        target: Any = self.targets[index]
+        image = image if self.transform is None else self.transform(image)
+        change = self.target_transform
+        return image, target if change is None else change(target)
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """The samples at `indices`, read at once."""
+        where = tensor(indices)
+        images, targets = self.data[where].float() / 255, self.targets[where]
+        pairs = zip(images.unbind(), targets.unbind(), strict=True)
+        change, other = self.transform, self.target_transform
+        return [(image if change is None else change(image),
+                 target if other is None else other(target))
+                for image, target in pairs]  # fmt: skip
+
+
+class MNIST(_Classified):
+    """Images of digits from a folder with the idx files of MNIST's names, plain or .gz.
+
+    Samples: (float32 (1, height, width) in [0, 1], class int64). train: the 60,000, else the
+    10,000. FileNotFoundError that names the files; FormatError for damaged ones.
+    """
+
+    classes = [str(n) for n in range(10)]
+
+    def __init__(
+        self, root: Place, train: bool = True, transform: Change | None = None,
+        target_transform: Change | None = None,
+    ) -> None:  # fmt: skip
+        kind = "train" if train else "t10k"
+        images = read_idx(_found(Path(root), f"{kind}-images-idx3-ubyte"))
+        labels = read_idx(_found(Path(root), f"{kind}-labels-idx1-ubyte"))
+        if images.ndim != 3 or labels.ndim != 1:
+            raise FormatError(f"{root}: images are {images.shape}, labels {labels.shape}; they "
+                              "must have 3 dims and 1")  # fmt: skip
+        super().__init__(images.unsqueeze(1), labels.to(int64), transform, target_transform)
+
+
+class FashionMNIST(MNIST):
+    """Images of clothes with MNIST's format (Xiao et al., 2017): see `MNIST`.
+
+    Debian's package dataset-fashion-mnist puts them into /usr/share/datasets/fashion-mnist.
+    """
+
+    classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker",
+               "Bag", "Ankle boot"]  # fmt: skip
+
+
+def _found(root: Path, name: str) -> Path:
+    for place in (root, root / "raw", root / "MNIST" / "raw", root / "FashionMNIST" / "raw"):
+        for one in (name, f"{name}.gz", name.replace("-idx", ".idx")):
+            if (place / one).is_file():
+                return place / one
+    raise FileNotFoundError(f"{root} has neither {name} nor {name}.gz")
+
+
+class CIFAR10(_Classified):
+    """Small photographs of ten kinds, from the binary version's folder (cifar-10-batches-bin).
+
+    Samples: (float32 (3, 32, 32) in [0, 1], class int64). FormatError for a damaged file.
+    """
+
+    classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
+               "truck"]  # fmt: skip
+    _folder, _labels = "cifar-10-batches-bin", 1
+    _files = (tuple(f"data_batch_{n}.bin" for n in range(1, 6)), ("test_batch.bin",))
+
+    def __init__(
+        self, root: Place, train: bool = True, transform: Change | None = None,
+        target_transform: Change | None = None,
+    ) -> None:  # fmt: skip
+        place = Path(root)
+        place = place / self._folder if (place / self._folder).is_dir() else place
+        row, parts = self._labels + 3072, []
+        for name in self._files[0 if train else 1]:
+            if not (place / name).is_file():
+                raise FileNotFoundError(f"{place} has no {name}; the binary version of CIFAR is "
+                                        "read, not that for Python")  # fmt: skip
+            content = np.fromfile(place / name, np.uint8, count=_LARGEST)
+            if not content.size or content.size % row:
+                raise FormatError(f"{place / name} has {content.size} bytes, no multiple of {row}")
+            parts.append(content.reshape(-1, row))
+        rows: npt.NDArray[Any] = np.concatenate(parts)
+        images = tensor(rows[:, self._labels :].reshape(-1, 3, 32, 32).copy())
+        labels = tensor(rows[:, self._labels - 1].astype(np.int64))
+        super().__init__(images, labels, transform, target_transform)
+
+
+class CIFAR100(CIFAR10):
+    """Small photographs of a hundred kinds: see `CIFAR10`. The folder is cifar-100-binary."""
+
+    classes = [str(n) for n in range(100)]
+    _folder, _labels = "cifar-100-binary", 2
+    _files = (("train.bin",), ("test.bin",))
+
+
+class ImageFolder(Dataset[Any]):
+    """Images of a folder with a folder for each class; `classes` are their names, sorted.
+
+    Samples: (float32 (3, height, width) in [0, 1], class int64), read when they are asked for (with
+    Pillow: pip install 'rushlight[image]'). loader(path) reads in place of `rl.image.load`.
+    FileNotFoundError for a folder without images.
+    """
+
+    ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
+
+    def __init__(
+        self, root: Place, transform: Change | None = None,
+        target_transform: Change | None = None, loader: Change | None = None,
+    ) -> None:  # fmt: skip
+        place = Path(root)
+        self.classes = sorted(one.name for one in place.iterdir() if one.is_dir())
+        self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+        self.samples = [(path, i) for name, i in self.class_to_idx.items()
+                        for path in sorted((place / name).rglob("*"))
+                        if path.suffix.lower() in self.ENDINGS and path.is_file()]  # fmt: skip
+        if not self.samples:
+            raise FileNotFoundError(f"{place} has no folders with images; it needs one for each "
+                                    "class")  # fmt: skip
+        self.transform, self.target_transform, self.loader = transform, target_transform, loader
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, number = self.samples[index]
+        image = _read(path) if self.loader is None else self.loader(path)
+        image = image if self.transform is None else self.transform(image)
+        change = self.target_transform
+        target = zeros((), dtype=int64) + number
+        return image, target if change is None else change(target)
+
+
+def _read(path: Path) -> Tensor:
+    from rushlight.models.image.files import load
+
+    return tensor(np.ascontiguousarray(load(path).transpose(2, 0, 1))).float() / 255
