@@ -4,6 +4,7 @@ export interface PyProxy {
   destroy(): void;
   toJs(options?: { dict_converter?: (entries: Iterable<[string, unknown]>) => unknown }): any;
   getBuffer(type: "f32"): { data: Float32Array<ArrayBuffer>; release(): void };
+  getBuffer(type: "u8"): { data: Uint8Array<ArrayBuffer>; release(): void };
 }
 
 export interface PyBuilder extends PyProxy {
@@ -91,6 +92,14 @@ export interface Pyodide {
   unpackArchive(bytes: ArrayBuffer, format: "wheel"): void;
   pyimport(name: "rushlight.web.worker.session"): Session;
   pyimport(name: "rushlight.web.worker.inspection"): { Inspection(): PyInspection };
+  pyimport(name: "rushlight.web.worker.programs"): {
+    run_program(
+      code: string,
+      device: string,
+      tell: (kind: string, value: string, pixels: PyProxy | null) => void,
+    ): Promise<string>;
+    complete(code: string, position: number): string;
+  };
 }
 
 /** runtime.json, written beside worker.js when a site is built. */

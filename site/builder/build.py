@@ -258,8 +258,26 @@ def _pages(dest: Path, progress: Progress | None) -> list[str]:
         (dest / "shared").mkdir(parents=True, exist_ok=True)
         for name, path in assets(progress, "pages").items():
             shutil.copyfile(path, dest / "shared" / name)
+            if name.endswith(".js"):
+                _relink(dest / "shared" / name)
         pages.write(dest, listed)
     return [page.place for page in listed]
+
+
+def _relink(script: Path) -> None:
+    """Let a script import other assets by their files: a page knows no packages."""
+    table = tomllib.loads((_web() / "assets.toml").read_text(encoding="utf-8"))
+    places = {a["package"]: a["members"][0]["to"] for a in table.values() if a["into"] == "pages"}
+    text = script.read_text(encoding="utf-8")
+
+    def relinked(found: re.Match[str]) -> str:
+        place = places.get(found[3])
+        return f'{found[1]} "./{place}"' if place else found[0]
+
+    linked = re.sub(r"""^((?:import|export)\b[^'";]*?\bfrom|import)\s*(['"])([^'"]+)\2""", relinked,
+                    text, flags=re.M)  # fmt: skip
+    if linked != text:
+        script.write_text(linked, encoding="utf-8")
 
 
 def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:

@@ -65,6 +65,39 @@ export interface LoadOptions {
   hubUrl?: string;
 }
 
+/** What a program shows: text, text of errors and warnings, pictures (RGBA) and charts. */
+export type PythonOutput =
+  | { kind: "text" | "error"; value: string }
+  | { kind: "image"; value: { width: number; height: number }; data: Uint8Array<ArrayBuffer> }
+  | {
+      kind: "plot";
+      value: {
+        x: (number | null)[];
+        lines: { label: string; y: (number | null)[] }[];
+        title: string;
+        kind: "line" | "scatter" | "bar";
+      };
+    };
+
+export interface PythonOptions {
+  device?: "cpu" | "webgpu";
+  /** Called with each piece of output, in order. */
+  onOutput?: (output: PythonOutput) => void;
+}
+
+export interface PythonError {
+  /** The traceback from the program's own lines on. */
+  text: string;
+  /** The line of the program; 0 if the error has none. */
+  line: number;
+}
+
+export interface Completions {
+  /** Where the name that is completed begins. */
+  from: number;
+  options: { label: string; type: string; info: string }[];
+}
+
 export interface AdapterOptions {
   /** What `setAdapters` calls it; "default" by default. */
   name?: string;
@@ -444,6 +477,12 @@ export interface Rushlight {
     source: ModelSource | Model,
     options?: LoadOptions & Omit<Tasks[T]["options"], keyof LoadOptions>,
   ): Promise<Pipeline<Tasks[T]>>;
+  /** Runs a Python program in the worker, with `rushlight` and NumPy, and `device` as the default.
+   *  It may do what Python in a tab may do: run only what the visitor wrote or read. `display(x)`
+   *  shows images, `plot(x, y)` draws charts. Resolves to its error, or null. `close()` stops it. */
+  python(code: string, options?: PythonOptions): Promise<PythonError | null>;
+  /** The names that may stand at a position of a program, with what their documentation says. */
+  complete(code: string, position: number): Promise<Completions>;
   /** All supported tasks. */
   tasks(): Promise<TaskInfo[]>;
   info(): Promise<Info>;

@@ -208,6 +208,20 @@ class Runtime {
     });
   }
 
+  /** @param {string} code @param {import("./client.d.ts").PythonOptions} [options]
+   *  @returns {Promise<import("./client.d.ts").PythonError | null>} */
+  async python(code, { device = "cpu", onOutput } = {}) {
+    await this.ready;
+    return this.#link.call("python", [code, device], { onProgress: onOutput });
+  }
+
+  /** @param {string} code @param {number} position
+   *  @returns {Promise<import("./client.d.ts").Completions>} */
+  async complete(code, position) {
+    await this.ready;
+    return this.#link.call("complete", [code, position]);
+  }
+
   /** @returns {Promise<import("./client.d.ts").TaskInfo[]>} */
   async tasks() {
     await this.ready;

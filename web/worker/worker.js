@@ -6,6 +6,7 @@
 import * as Comlink from "../page/comlink.js";
 import { ask } from "../gpu/adapter.js";
 import { inspecting } from "./inspecting.js";
+import { programming } from "./programming.js";
 import { ADAPTER, list } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
@@ -336,6 +337,8 @@ const api = {
       if (what === "trace") return { value: session.profile_trace() };
       return { value: plain(await session.profile_end()) };
     }),
+
+  ...programming({ perform, ready, afterJob }),
 
   ...inspecting({ perform, plain, ready, store: () => store, idle: () => idle }),
 

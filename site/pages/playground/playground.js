@@ -1,0 +1,155 @@
+// playground.js: the playground: a program is edited, run in the worker, and shown.
+
+import { adapter, openRushlight } from "../rushlight/client.js";
+import { byId, duration, make, pick, work } from "../shared/page.js";
+import { makeEditor } from "./editor.js";
+import { EXAMPLES } from "./examples.js";
+import * as output from "./output.js";
+import { fromFragment, toFragment } from "./share.js";
+
+const KEPT = "rushlight-program";
+const examples = pick("examples", HTMLSelectElement);
+const { dataset } = document.documentElement;
+
+/** @type {ReturnType<typeof openRushlight> | null} */
+let runtime = null;
+let running = false;
+let round = 0; // the number of programs that have ended
+
+function rushlight() {
+  if (!runtime?.alive) runtime = openRushlight();
+  return runtime;
+}
+
+const editor = makeEditor(byId("editor"), {
+  complete: async (code, position) => {
+    if (running) return null; // the worker is busy
+    try {
+      return await rushlight().complete(code, position);
+    } catch {
+      return null;
+    }
+  },
+  run: () => void run(),
+  changed: () => {
+    work.inProgress = true;
+    keep(editor.text());
+  },
+});
+
+/** @param {string} code */
+function keep(code) {
+  try {
+    localStorage.setItem(KEPT, code);
+  } catch {
+    // Storage is refused: the program is not kept.
+  }
+}
+
+function kept() {
+  try {
+    return localStorage.getItem(KEPT);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {boolean} on @param {string} words */
+function show(on, words) {
+  running = on;
+  byId("run").hidden = on;
+  byId("stop").hidden = !on;
+  byId("says").textContent = words;
+  dataset.state = on ? "busy" : "ready";
+  if (!on) dataset.round = String((round += 1));
+}
+
+async function run() {
+  if (running) return;
+  output.clear();
+  editor.mark(0, "");
+  const place = rushlight();
+  show(true, "Starting Python…");
+  try {
+    await place.ready;
+    byId("says").textContent = "Running…";
+    const began = performance.now();
+    const checked = document.querySelector('input[name="device"]:checked');
+    const device = /** @type {HTMLInputElement} */ (checked).value === "webgpu" ? "webgpu" : "cpu";
+    const error = await place.python(editor.text(), { device, onOutput: output.show });
+    if (error) {
+      output.write(error.text, true);
+      editor.mark(error.line, error.text.trim().split("\n").pop() ?? "");
+    }
+    const took = duration((performance.now() - began) / 1000);
+    show(false, `${error ? "It failed" : "Done"} after ${took}.`);
+  } catch (error) {
+    const { message, hint } = /** @type {any} */ (error);
+    const stopped = place !== runtime;
+    if (!stopped) output.write(`${message}\n${hint ?? ""}`, true);
+    show(false, stopped ? "Stopped; its names are gone." : "It failed.");
+  }
+}
+
+/** A running program hears nothing: its worker is ended, and the next run starts another. */
+function stop() {
+  const before = runtime;
+  runtime = null;
+  before?.close();
+}
+
+/** @param {string} name */
+async function open(name) {
+  const response = await fetch(new URL(`./examples/${name}.txt`, import.meta.url));
+  if (response.ok) editor.set(await response.text());
+  else byId("says").textContent = "The example could not be read.";
+}
+
+async function share() {
+  const fragment = await toFragment(editor.text());
+  if (!fragment) {
+    byId("says").textContent = "The program is too long for a link.";
+    return;
+  }
+  history.replaceState(history.state, "", fragment);
+  try {
+    await navigator.clipboard.writeText(location.href);
+    byId("says").textContent = "The link is copied.";
+  } catch {
+    byId("says").textContent = "The address of this page holds the program.";
+  }
+}
+
+async function begin() {
+  examples.append(make("option", { value: "" }, "Examples"));
+  for (const [name, title] of EXAMPLES) examples.append(make("option", { value: name }, title));
+  const given = await fromFragment(location.hash);
+  if (given !== null) {
+    editor.set(given);
+    byId("says").textContent = "A program from a link. Read it before you run it.";
+  } else if (location.hash.startsWith("#code=")) {
+    byId("says").textContent = "The link holds no program, or it is damaged.";
+    await open(EXAMPLES[0][0]);
+  } else {
+    const before = kept();
+    if (before?.trim()) editor.set(before);
+    else await open(EXAMPLES[0][0]);
+  }
+  dataset.state = "ready";
+  const { name, software } = await adapter();
+  const choice = pick("webgpu", HTMLInputElement);
+  choice.disabled = name === null;
+  if (name !== null && !software) choice.checked = true;
+}
+
+byId("run").addEventListener("click", () => void run());
+byId("stop").addEventListener("click", stop);
+byId("share").addEventListener("click", () => void share());
+examples.addEventListener("change", () => {
+  if (examples.value) void open(examples.value);
+  examples.value = "";
+});
+addEventListener("hashchange", () => {
+  void fromFragment(location.hash).then((code) => code !== null && editor.set(code));
+});
+void begin();

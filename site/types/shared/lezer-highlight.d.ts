@@ -1,0 +1,2 @@
+// lezer-highlight.d.ts: the used part of lezer/highlight, which the build puts beside the pages.
+export const tags: any;
