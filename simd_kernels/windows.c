@@ -207,7 +207,9 @@ static RL_ONCE int k_window_argmax(const rl_call *c) {
     job.length = n + (job.taps[2] - 1) * apart / step + VF;
     job.phases = rl_min(job.taps[2], job.period);
     int64_t bytes = rl_times(job.length * 4, job.phases);
-    if (n < VF || job.phases > PHASES || bytes > SPAN_BYTES) job.phases = 0, bytes = SPAN * 4;
+    // Fewer windows than parts to load: each has its taps side by side in a vector instead.
+    int few = n < VF && job.phases > n;
+    if (few || job.phases > PHASES || bytes > SPAN_BYTES) job.phases = 0, bytes = SPAN * 4;
     if (!reserve(bytes + (SPAN + VF) * 8)) return RL_MEMORY;
     share_out(5.0 * (double)rl_numel(out) * (double)job.taps[0] * (double)job.taps[1] *
                   (double)job.taps[2],
