@@ -301,7 +301,8 @@ class Trainer:
             if not math.isfinite(value):
                 raise FloatingPointError(
                     f"Trainer: the loss of step {max(0, first + i) // self.accumulate} is {value}; "
-                    "choose a lower rate, or bound the gradients with clip_norm")  # fmt: skip
+                    "lower the rate or set clip_norm; rl.autograd.detect_anomaly() names the op"
+                )
         values = {"loss": sum(losses) / count}
         for name in names:
             many = len(self._kept[name])
