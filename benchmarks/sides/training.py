@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from python import Watch
 
+Watch: Any = import_module("python").Watch  # of this folder
 THREADS, CONTENDER = int(sys.argv[1]), sys.argv[2]
 VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS = 96, 128, 128, 4, 4
 
@@ -86,6 +86,7 @@ class Trainer:
                 values = draws.normal(size=tuple(p.shape)) * (0.05 if p.ndim > 1 else 0.0)
                 values += 1.0 if p.ndim == 1 and kind == "gpt" and p.shape[0] == WIDTH else 0.0
                 p.copy_(xp.tensor(values.astype(np.float32)))
+        x: Any
         if kind == "cnn":
             x = draws.normal(size=(8, 64, 1, 28, 28)).astype(np.float32)
             y = draws.integers(0, 10, (8, 64))

@@ -12,6 +12,7 @@ from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating, operands
+from rushlight.core.ops.creation import full
 from rushlight.core.ops.declare import network, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.join import cat
@@ -297,8 +298,10 @@ def _attended(
     from rushlight.core.functional.random import dropout
 
     scores = query @ key.transpose(-2, -1)
-    if causal is not None:
-        attn_mask = scores.detach().ones_like(dtype="bool").tril(causal)
+    if causal is not None:  # every query sees the first key
+        rows, keys = scores.shape[-2:]
+        hidden = full((rows, keys), -math.inf, dtype=scores.dtype, device=scores.device)
+        attn_mask = hidden.triu(causal + 1)
     if attn_mask is not None and attn_mask.dtype.name == "bool":
         seen = attn_mask.expand(*scores.shape)
         scores = scores.masked_fill(~seen, -math.inf)
