@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,13 @@ EXAMPLES = sorted(path.stem for path in (PAGE / "examples").glob("*.txt"))
 def run_here(code: str, device: str = "cpu") -> tuple[dict[str, Any] | None, list[Any]]:
     """What a program gives in this process: its error, and its output."""
     seen: list[Any] = []
-    error = asyncio.run(run_program(code, device, lambda *one: seen.append(
-        (one[0], json.loads(one[1]), one[2]))))  # fmt: skip
+
+    def tell(kind: str, value: str, data: Any) -> None:
+        seen.append((kind, json.loads(value), data))
+
+    # In a thread of its own: this one has the event loop of the browser's driver.
+    with ThreadPoolExecutor(1) as thread:
+        error = thread.submit(asyncio.run, run_program(code, device, tell)).result()
     return (json.loads(error) if error else None), seen
 
 
