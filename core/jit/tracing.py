@@ -114,7 +114,7 @@ class Tracer:
             if leaf is not None:
                 leaf._grad = end
         # `lost` looks for tensors that are still referenced, so the tracer drops its references.
-        self.known, self.hooks.grads = [], {}
+        self.known, self.hooks.grads, self.hooks.casts = [], {}, {}
         self.pairs.clear()
         self.owned.clear()
         return found

@@ -1,27 +1,47 @@
-"""Grad mode: whether ops of a thread are recorded for backward."""
+"""The modes of a thread: whether ops are recorded for backward; the dtypes of autocast."""
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rushlight.core.jit import capture
 
 if TYPE_CHECKING:
+    from rushlight.core.basis.dtype import DType
     from rushlight.core.tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
-    enabled = True
+    """enabled: ops are recorded. dtypes: autocast's, by kind of device (core/ops/autocast.py)."""
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.dtypes: dict[str, DType] = {}
 
 
-_mode = _Mode()
+mode = _mode = _Mode()
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """For gradient rules, and within a function that autocast knows."""
+    before, mode.dtypes = mode.dtypes, {}
+    try:
+        yield
+    finally:
+        mode.dtypes = before
+
+
+def autocast_state() -> Any:
+    """What a captured function depends on: hashable, None outside of autocast."""
+    return tuple(sorted((k, v.name) for k, v in mode.dtypes.items())) or None
 
 
 def is_grad_enabled() -> bool:

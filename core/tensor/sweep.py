@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.tensor import hooks, saving
 from rushlight.core.tensor.autograd import Node, edge_of, freed
-from rushlight.core.tensor.grad_mode import GradMode, is_grad_enabled
+from rushlight.core.tensor.grad_mode import GradMode, is_grad_enabled, without_autocast
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -45,7 +45,7 @@ class _Sweep:
         elif self.wanted is None:
             accumulate(edge, grad)
         elif key in self.wanted:
-            self.found[key] = self.found[key] + grad if key in self.found else grad
+            self.found[key] = _sum(self.found[key], grad) if key in self.found else grad
 
     def count(self, roots: Iterable[Node | Tensor | None]) -> None:
         """Find the leaves with hooks, which run when the gradients of all their uses are there."""
@@ -62,7 +62,7 @@ class _Sweep:
     def _to_hooked(self, key: int, grad: Tensor | None) -> None:
         entry = self.hooked[key]
         leaf, have, left = entry
-        have = grad if have is None else have if grad is None else have + grad
+        have = grad if have is None else have if grad is None else _sum(have, grad)
         entry[1:] = have, left - 1
         if left > 1 or have is None:
             return
@@ -155,12 +155,17 @@ def accumulate(leaf: Tensor, grad: Tensor) -> None:
             hook(leaf)
 
 
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """The sum of two gradients, of which one may be row-sparse."""
+    return b + a if b.is_sparse and not a.is_sparse else a + b
+
+
 def _add(leaf: Tensor, grad: Tensor) -> None:
     if leaf.grad is None:
         # A copy, since the same gradient may belong to another leaf or be a view of one.
         leaf.grad = grad.clone() if is_grad_enabled() else grad.detach().clone()
-    elif is_grad_enabled():
-        leaf.grad = leaf.grad + grad
+    elif is_grad_enabled() or grad.is_sparse or leaf.grad.is_sparse:
+        leaf.grad = _sum(leaf.grad, grad)
     else:
         leaf.grad.add_(grad)
 
@@ -265,7 +270,7 @@ def _sweep(
     sweep = _Sweep(wanted)
     if len(seeds) != len(tensors):
         raise RuntimeError(f"backward: {len(seeds)} gradients for {len(tensors)} tensors")
-    with GradMode(create_graph):
+    with GradMode(create_graph), without_autocast():
         given = [_seed(t, seed) for t, seed in zip(tensors, seeds, strict=True)]
         if hooks.leaves:
             sweep.count(map(edge_of, tensors))

@@ -131,7 +131,7 @@ class Tensor(History):
         if capture.active:
             capture.grad_used(self)
         if value is not None:
-            if not isinstance(value, Tensor):
+            if not isinstance(value, Tensor) and not getattr(value, "is_sparse", False):
                 raise TypeError(f"grad: {type(value).__name__} is neither a Tensor nor None")
             if (value.shape, value.device) != (self.shape, self.device):
                 raise ShapeError(f"grad: {value.shape} on {value.device} does not fit the tensor, "

@@ -415,3 +415,37 @@ def test_checkpoints_that_cannot_be_written_or_read(
         save_safetensors({}, tmp_path / "bad.safetensors", {"rushlight.training": text})
         with pytest.raises(FormatError):
             made.load_checkpoint(tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("bf16-mixed", "bfloat16"), ("16-mixed", "float16")]
+)
+def test_mixed_precision_is_a_loop_with_autocast(
+    device: str, tmp_path: Path, precision: str, dtype: str
+) -> None:
+    x, y = samples(12, device).tensors
+    batches = [(x * (by if dtype == "float16" else 1), y) for by in (1, 1e30, 2, 0.5)]
+    model = network(device)
+    optimizer = rl.optim.AdamW(model.parameters(), lr=0.05)
+    scaler = rl.amp.GradScaler(enabled=dtype == "float16")
+    for given, target in batches:
+        optimizer.zero_grad()
+        with rl.autocast(device, dtype):
+            loss = nn.functional.cross_entropy(model(given), target)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        scaler.step(optimizer)
+        scaler.update()
+    made, _ = trained(device, scheduler=None, precision=precision, clip_norm=0.1, report_every=9)
+    made._report = lambda: iter(())  # the loss of the second batch is NaN
+    made.fit(batches, steps=4)
+    for ours, theirs in zip(weights(made.model), weights(model), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    made.save_checkpoint(tmp_path / "a")
+    again, _ = trained(device, scheduler=None, precision=precision)
+    again.load_checkpoint(tmp_path / "a")
+    state = again.precision.scaler.state_dict()
+    assert state == scaler.state_dict() and state.get("scale") in (None, 2.0**15)
+    with pytest.raises(ValueError, match="precision is '8-mixed'; supported: 32-true, bf16-mixed"):
+        trained(precision="8-mixed")
