@@ -22,7 +22,7 @@ class _Bound(Storage):
     __slots__ = ("base",)
 
     def __init__(self, base: Storage) -> None:
-        for name in ("device", "buffer", "nbytes", "moves", "_address"):
+        for name in ("device", "buffer", "nbytes", "moves", "inference", "_address"):
             setattr(self, name, getattr(base, name))
         self.base = base
 

@@ -145,14 +145,23 @@ def _mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 def _cast(x: Tensor, goal: DType) -> Tensor:
     """`x` in another dtype; the cast of a weight is made once, until it is written to."""
-    if not (_casts.cached and goal is not float32 and x.needs_grad and x.node is None) or x.is_view:
+    if (
+        not (
+            _casts.depth
+            and _casts.cached
+            and goal is not float32
+            and x.needs_grad
+            and x.node is None
+        )
+        or x.is_view
+    ):
         return x.to(goal)
     hooks = capture.current() if capture.active else None
-    kept = _casts.kept if hooks is None else hooks.casts  # a replay casts the weight of its time
+    casts = _casts.kept if hooks is None else hooks.casts  # a replay casts the weight of its time
     key = id(x), goal.name, is_grad_enabled()
-    found = kept.get(key)
+    found = casts.get(key)
     if found is None or found[0] is not x or found[1] != x.storage.version:
-        found = kept[key] = x, x.storage.version, x.to(goal)
+        found = casts[key] = x, x.storage.version, x.to(goal)
     made: Tensor = found[2]
     return made
 

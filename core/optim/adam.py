@@ -203,12 +203,11 @@ class SparseAdam(_Means):
     ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
-    def _move(self, closure: Any) -> Any:
-        for group in self._groups:
-            if any(p.grad is not None and not p.grad.is_sparse for p in group["params"]):
-                raise RuntimeError("SparseAdam does not support dense gradients, please consider "
-                                   "Adam instead")  # fmt: skip
-        return super()._move(closure)
+    def _apply(self, grads: Any) -> None:
+        if any(g is not None and not g.is_sparse for g in grads):
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam "
+                               "instead")  # fmt: skip
+        super()._apply(grads)
 
     def corrections(self, step: int, state: Any, group: Mapping[str, Any]) -> tuple[float, ...]:
         """eps, minus the rate."""

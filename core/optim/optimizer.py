@@ -209,7 +209,12 @@ class Optimizer:
             for p in group["params"]:
                 i += 1
                 grad = grads[i]
-                if grad is None or grad.is_sparse or p.numel() > _SMALL or p.device is not grad.device:
+                if (
+                    grad is None
+                    or grad.is_sparse
+                    or p.numel() > _SMALL
+                    or p.device is not grad.device
+                ):
                     continue
                 state = self._state[p]
                 if all(key in state for key in self.start(p, group)):

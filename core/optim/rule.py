@@ -89,7 +89,6 @@ class Rule(Optimizer):
             for key, value in kept.items():
                 state[key].copy_(value)
 
-
     def _rows(self, param: Tensor, grad: Any, state: dict[str, Any], group: Any) -> None:
         """One step of the rows that have a gradient; of all where others move too."""
         if group.get("weight_decay"):
@@ -102,10 +101,10 @@ class Rule(Optimizer):
         part = {k: v[grad.rows] if isinstance(v, Tensor) else v for k, v in state.items()}
         mine = param.detach()[grad.rows]
         self.update(mine, grad.values(), part, group)
-        param.index_copy_(0, grad.rows, mine)
+        param[grad.rows] = mine
         for key, value in part.items():
             if isinstance(value, Tensor):
-                state[key].index_copy_(0, grad.rows, value)
+                state[key][grad.rows] = value
 
 
 def zeros(param: Tensor) -> Tensor:

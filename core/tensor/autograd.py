@@ -18,6 +18,7 @@ from rushlight.core.tensor.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     needs_gradient,
     no_grad,
     set_grad_enabled,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GradMode", "Node", "edge_of", "enable_grad", "end", "ended", "freed", "inference_mode",
-    "is_grad_enabled", "needs_gradient", "no_grad", "set_grad_enabled", "version_of",
+    "is_grad_enabled", "is_inference_mode_enabled", "needs_gradient", "no_grad",
+    "set_grad_enabled", "version_of",
 ]  # fmt: skip
 
 _order = itertools.count()
@@ -151,6 +153,11 @@ class AccumulateGrad:
 
 def version_of(tensor: Tensor) -> tuple[Storage, int]:
     """Storage and version of `tensor`; its values are unchanged while both are equal."""
+    if tensor.storage.inference:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward; clone() a tensor of inference_mode "
+            "outside of it to use it where grads are recorded"
+        )
     return tensor.storage, tensor.storage.version
 
 

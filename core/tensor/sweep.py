@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.errors import ShapeError
@@ -13,6 +15,28 @@ from rushlight.core.tensor.grad_mode import GradMode, is_grad_enabled, without_a
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
+
+
+class _Running(threading.local):
+    """partial: the running pass is for some tensors only."""
+
+    partial = False
+
+    @contextmanager
+    def going(self, partial: bool) -> Iterator[None]:
+        before, self.partial = self.partial, partial
+        try:
+            yield
+        finally:
+            self.partial = before
+
+
+_running = _Running()
+
+
+def is_partial() -> bool:
+    """Whether this thread's pass does not reach every leaf."""
+    return _running.partial
 
 
 class _Sweep:
@@ -270,7 +294,7 @@ def _sweep(
     sweep = _Sweep(wanted)
     if len(seeds) != len(tensors):
         raise RuntimeError(f"backward: {len(seeds)} gradients for {len(tensors)} tensors")
-    with GradMode(create_graph), without_autocast():
+    with GradMode(create_graph), without_autocast(), _running.going(wanted is not None):
         given = [_seed(t, seed) for t, seed in zip(tensors, seeds, strict=True)]
         if hooks.leaves:
             sweep.count(map(edge_of, tensors))
