@@ -29,6 +29,7 @@ from rushlight.core.jit.tracing import Tracer
 from rushlight.core.nn.module import Module
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.grad_mode import autocast_state
+from rushlight.core.tensor.saving import is_anomaly_enabled
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 
@@ -345,7 +346,8 @@ def jit(
     grads = GradSlots()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if (capture.active and capture.capturing()) or (levels.active and levels.innermost()):
+        traced = capture.active and capture.capturing()
+        if traced or (levels.active and levels.innermost()) or is_anomaly_enabled():
             return run(*args, **kwargs)
         grad = autograd.is_grad_enabled()
         signature = Signature(

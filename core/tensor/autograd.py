@@ -53,11 +53,13 @@ _dying = _Dying()
 class Node:
     """One recorded op: edges for the gradients of its inputs, and the values its rules need.
 
-    hooks: what backward does with the gradient of the op's result (hooks.py), or None.
+    hooks: what backward does with the gradient of the op's result (hooks.py), or None. nan and
+    trace are set while anomalies are detected (saving.py).
     """
 
     __slots__ = (
-        "context", "edges", "hooks", "op", "order", "saved", "trace", "versions", "__weakref__",
+        "context", "edges", "hooks", "nan", "op", "order", "saved", "trace", "versions",
+        "__weakref__",
     )  # fmt: skip
 
     def __init__(

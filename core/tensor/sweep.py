@@ -161,6 +161,22 @@ class _Sweep:
             self.send(edge, part)
 
 
+def _check_loss(root: Node | Tensor | None) -> None:
+    """RuntimeError for a result that is NaN, with the first op that gave one."""
+    if not getattr(root, "nan", False):
+        return
+    seen: dict[int, Node] = {}
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if getattr(node, "nan", False) and id(node) not in seen:
+            seen[id(node)] = node
+            stack.extend(node.edges)
+    first = min(seen.values(), key=lambda node: node.order)
+    raise RuntimeError(f"backward: the loss is nan; {first.op.name} gave the first nan, and was "
+                       f"recorded here:\n{getattr(first, 'trace', '')}")  # fmt: skip
+
+
 def _check_nan(node: Node, parts: Sequence[Any]) -> None:
     for i, part in enumerate(parts):
         if hasattr(part, "isnan") and bool(part.isnan().any()):
@@ -296,6 +312,9 @@ def _sweep(
         raise RuntimeError(f"backward: {len(seeds)} gradients for {len(tensors)} tensors")
     with GradMode(create_graph), without_autocast(), _running.going(wanted is not None):
         given = [_seed(t, seed) for t, seed in zip(tensors, seeds, strict=True)]
+        if saving.is_anomaly_check_nan_enabled():
+            for tensor in tensors:
+                _check_loss(edge_of(tensor))
         if hooks.leaves:
             sweep.count(map(edge_of, tensors))
         for tensor, seed in zip(tensors, given, strict=True):

@@ -388,6 +388,34 @@ def test_a_loss_that_is_no_number_is_named() -> None:
     assert isinstance(ended.error, FloatingPointError)
 
 
+def test_anomaly_detection_names_the_op_of_a_nan_loss(device: str) -> None:
+    x, y = samples(8, device).tensors
+    made, _ = trained(device)
+    first = made.model[0]
+    first.register_forward_hook(lambda module, inputs, out: (out - 5).log() * 1)  # of negatives
+    with rl.autograd.detect_anomaly(), pytest.raises(RuntimeError) as caught:
+        made.fit([(x, y)])
+    assert "the loss is nan; log gave the first nan" in str(caught.value)
+    assert "test_trainer.py" in str(caught.value)
+    z = rl.tensor([-1.0, 4.0], device=device, requires_grad=True)
+    with rl.autograd.detect_anomaly():
+        z.log().where(z > 0, z).sum().backward()  # a nan that the loss does not see
+    assert z.grad is not None and z.grad.tolist() == [1.0, 0.25]
+
+
+class SimpleFile:
+    """An open file that writes by a function."""
+
+    def __init__(self, file: Any, write: Any) -> None:
+        self.file, self.write = file, write
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+
 def test_checkpoints_that_cannot_be_written_or_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,6 +431,20 @@ def test_checkpoints_that_cannot_be_written_or_read(
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
         patch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            made.save_checkpoint(path)
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]
+    opened = Path.open
+
+    def nearly_full(place: Path, *args: Any, **options: Any) -> Any:
+        file: Any = opened(place, *args, **options)
+        if "w" in str(args):
+            written = file.write
+            file = SimpleFile(file, lambda data: full() if len(data) < 100 else written(data))
+        return file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", nearly_full)  # after the header, in the midst of the tensors
         with pytest.raises(OSError, match="No space left"):
             made.save_checkpoint(path)
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]
