@@ -87,11 +87,11 @@ def test_what_lives_does_not_grow_with_captured_steps(
     # The samples themselves are objects.
     assert samples[3]["objects"] - samples[1]["objects"] <= 20
     if device == "webgpu":
-        run, backend = soak.training(device), rl.device(device).backend
+        run, port = soak.training(device), rl.device(device).backend.port  # type: ignore[attr-defined]
         held = []
         for number in range(1, 21):
             run()
             if number in (10, 20):
                 rl.device(device).synchronize()
-                held.append(backend.port.created["buffers"] - backend.port.destroyed["buffers"])
+                held.append(port.created["buffers"] - port.destroyed["buffers"])
         assert held[0] == held[1]

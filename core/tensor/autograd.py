@@ -74,6 +74,7 @@ class Node:
         self.edges = edges
         self.order = next(_order)
         self.hooks: Hooks | None = None
+        self.nan: bool
         self.saved: dict[int | str, Any] | None
         self.versions: dict[int | str, tuple[Storage, int]]
         if saving.active:

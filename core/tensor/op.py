@@ -13,7 +13,7 @@ from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError
 from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.jit import capture
 from rushlight.core.tensor import autograd, saving
-from rushlight.core.tensor.storage import Storage, inference
+from rushlight.core.tensor.storage import Storage
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -335,11 +335,6 @@ class Op:
             raise TypeMismatch(
                 f"{self.name}_: the result is {meta.dtype.name}, which does not fit in place "
                 f"into {target.dtype.name}"
-            )
-        if target.storage.inference and not inference.on:
-            raise RuntimeError(
-                f"{self.name}_: Inplace update to inference tensor outside InferenceMode is not "
-                "allowed; clone() it first"
             )
         if target.layout.repeats:
             raise RuntimeError(

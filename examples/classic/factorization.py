@@ -28,15 +28,15 @@ def main():
     rating = truth.sum(1) / 2 + NOISE * torch.randn(100_000)
     train, test = slice(0, 90_000), slice(90_000, None)
     model = Factors()
-    optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.02)
-    for epoch in range(1, 9):
+    optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.05)
+    for epoch in range(1, 13):
         for rows in torch.randperm(90_000).split(1000):
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(model(user[rows], item[rows]), rating[rows])
             loss.backward()  # of the rows that occur: model.user.weight.grad.is_sparse
             optimizer.step()
         for group in optimizer.param_groups:
-            group["lr"] *= 0.7
+            group["lr"] *= 0.75
         print(f"epoch {epoch}: loss {loss.item():.4f}", flush=True)
     with torch.no_grad():
         error = nn.functional.mse_loss(model(user[test], item[test]), rating[test]).sqrt().item()

@@ -6,6 +6,7 @@ tests/core/data/amp.json. h is bfloat16 or float16, f is float32, d is float64, 
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,14 +37,14 @@ def expressions() -> list[str]:
     return [c.strip() for c in CASES.replace("\n", ";").split(";") if c.strip()]
 
 
-def values() -> dict[str, list]:
+def values() -> dict[str, Any]:
     """The operands' numbers."""
     f = [[(7 * r + 3 * c) % 11 / 4 - 1.1 for c in range(4)] for r in range(3)]
     return {"f": f, "i": [1, 0, 2]}
 
 
-def _functions(name: str) -> dict[str, list[object]]:
-    found = {}
+def _functions(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     base = values()
     f = torch.tensor(base["f"])
     given = {"f": f, "h": f.to(getattr(torch, name)), "d": f.double(), "i": torch.tensor(base["i"])}

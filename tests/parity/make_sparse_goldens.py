@@ -6,11 +6,12 @@ tests/core/data/sparse.json is read by tests/core/optim/test_sparse.py.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
 OUT = Path(__file__).resolve().parents[1] / "core" / "data" / "sparse.json"
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": {"lr": 0.1}, "SGD momentum": {"lr": 0.1, "momentum": 0.9, "nesterov": True},
     "SGD damped": {"lr": 0.1, "momentum": 0.5, "dampening": 0.3, "maximize": True},
     "Adagrad": {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.1},
@@ -33,12 +34,12 @@ def course(layer: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[lis
 
 
 if __name__ == "__main__":
-    layers = {
+    layers: dict[str, Any] = {
         "Embedding": lambda w: torch.nn.Embedding(6, 4, padding_idx=1, sparse=True, _weight=w),
         "EmbeddingBag": lambda w: torch.nn.EmbeddingBag(6, 4, sparse=True, padding_idx=1,
                                                         _weight=w),
     }  # fmt: skip
-    found: dict[str, object] = {"ids": IDS, "weight": WEIGHT, "options": OPTIMIZERS}
+    found: dict[str, Any] = {"ids": IDS, "weight": WEIGHT, "options": OPTIMIZERS}
     for kind, make in layers.items():
         for name, options in OPTIMIZERS.items():
             layer = make(torch.tensor(WEIGHT))
