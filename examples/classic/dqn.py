@@ -27,16 +27,16 @@ def main():
     env = gymnasium.make("CartPole-v1")
     policy, target = network(), network()
     target.load_state_dict(policy.state_dict())
+    target.requires_grad_(False)
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-3)
     memory = deque(maxlen=10000)
 
     @torch.compile
     def learn(state, action, reward, following, ended):
-        with torch.no_grad():
-            # The policy chooses, the target network values (van Hasselt et al., 2016).
-            best = policy(following).argmax(1, keepdim=True)
-            value = target(following).gather(1, best).squeeze(1)
-            goal = reward + GAMMA * value * (1 - ended)
+        # The policy chooses, the target network values (van Hasselt et al., 2016).
+        best = policy(following).argmax(1, keepdim=True)
+        value = target(following).gather(1, best).squeeze(1)
+        goal = reward + GAMMA * value * (1 - ended)
         optimizer.zero_grad()
         guess = policy(state).gather(1, action.unsqueeze(1)).squeeze(1)
         loss = nn.functional.smooth_l1_loss(guess, goal)
@@ -44,13 +44,13 @@ def main():
         nn.utils.clip_grad_value_(policy.parameters(), 100)
         optimizer.step()
         for mine, its in zip(target.parameters(), policy.parameters()):
-            mine.data.mul_(0.99).add_(its.data * 0.01)
+            mine.mul_(0.99).add_(its.detach() * 0.01)
         return loss.detach()
 
+    @torch.no_grad()
     @torch.compile
     def act(state):
-        with torch.no_grad():
-            return policy(state).argmax(1)
+        return policy(state).argmax(1)
 
     def play(seed, explore):
         """An episode: the sum of its rewards."""
