@@ -3,8 +3,8 @@
     python benchmarks/reranking.py [--threads 1,2]
 
 The model is all-MiniLM-L6-v2's encoder (as cross-encoder/ms-marco-MiniLM-L6-v2 has it: 6 layers,
-384 wide) with a random pooler and head, as real ones are in no package. A query is read with each of
-100 texts of 3 to 180 words. Both sides tokenize, and sort by length; logits are compared to 1e-4.
+384 wide) with a random pooler and head, as real ones are in no package. A query is read with each
+of 100 texts of 3 to 180 words. Both sides tokenize and sort by length; logits are compared to 1e-4.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def cross_encoder(folder: Path) -> None:
 
     source = Path(resolve(NAME))
     stored = load_safetensors(source / "model.safetensors")
-    weights = {
-        f"bert.{n.removeprefix('bert.')}": v for n, v in stored.items() if "pooler" not in n
-    }
+    weights = {f"bert.{n.removeprefix('bert.')}": v for n, v in stored.items() if "pooler" not in n}
     draws = np.random.default_rng(5)
     for layer, rows in (("bert.pooler.dense", HIDDEN), ("classifier", 1)):
         for part, shape in (("weight", (rows, HIDDEN)), ("bias", (rows,))):
