@@ -163,6 +163,15 @@ _SEGFORMER: dict[str, Any] = {
     "mlp_ratios": [2, 3, 2],
     "decoder_hidden_size": 10,
 }
+_HIERA: dict[str, Any] = {
+    "embed_dim": 8,
+    "depths": [1, 2, 1],
+    "num_heads": [1, 2, 4],
+    "image_size": [64, 32],
+    "num_query_pool": 2,
+    "masked_unit_size": [4, 4],
+    "masked_unit_attention": [True, True, False],
+}
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
 
 # Odd sizes, so that nothing agrees by accident.
@@ -428,6 +437,22 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "hiera": ("transformers", "HieraForImageClassification", _HIERA | _LABELS, (64, 32)),
+    "hiera-odd": ("transformers", "HieraModel", _HIERA | {
+        "depths": [2, 2, 1], "num_heads": [2, 3, 3], "embed_dim": 12, "image_size": [48, 72],
+        "embed_dim_multiplier": 1.5, "num_query_pool": 1, "query_stride": [2, 3],
+        "masked_unit_size": [4, 9], "masked_unit_attention": [False, True, False],
+        "patch_size": [3, 5], "patch_stride": [3, 2], "patch_padding": [0, 2],
+        "mlp_ratio": 1.5, "hidden_act": "relu", "layer_norm_eps": 1e-3, "num_channels": 2},
+        (48, 72)),
+    "hiera-timm": ("timm", "hiera_tiny_224", {
+        "num_classes": 4, "img_size": 64, "embed_dim": 8, "stages": [1, 2, 1], "q_pool": 2,
+        "mask_unit_size": [4, 4], "mask_unit_attn": [True, True, False], "num_heads": 2},
+        (64, 64)),
+    "hiera-abswin-timm": ("timm", "hiera_small_abswin_256", {
+        "num_classes": 3, "img_size": 64, "embed_dim": 8, "stages": [1, 1, 2, 1],
+        "global_pos_size": [20, 18], "mask_unit_attn": [False, True, True, False], "num_heads": 1},
+        (64, 64)),
     "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
     "yolov8-pose": ("ultralytics", "yolov8-pose", {
         "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),
