@@ -40,6 +40,7 @@ KINDS: dict[str, Processor] = {
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
     "Yolo": Processor(longest=640, letterbox=32),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
+    "Sam2": Processor(size=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
 }  # fmt: skip
 # The shorter side, not both, where their file gives one number.
 _SHORTEST = (

@@ -56,6 +56,8 @@ CASES: dict[str, dict[str, Any]] = {
                "size": {"height": 18, "width": 18}},
     "sam": {"image_processor_type": "SamImageProcessor", "size": {"longest_edge": 24},
             "pad_size": {"height": 26, "width": 28}},
+    "sam2": {"image_processor_type": "Sam2ImageProcessor",
+             "size": {"height": 24, "width": 24}},
     "rtdetr": {"image_processor_type": "RTDetrImageProcessor",
                "size": {"height": 20, "width": 22}},
     "pvt": {"image_processor_type": "PvtImageProcessor", "size": {"height": 16, "width": 16}},

@@ -112,8 +112,9 @@ def _picture() -> Array:
     return np.random.default_rng(2).integers(0, 256, (30, 44, 3), np.uint8)
 
 
-def test_masks_of_prompts(vision: ModuleType, seen: ModuleType, device: str) -> None:
-    model = seen.tiny("sam", vision, device)
+@pytest.mark.parametrize("name", ["sam", "sam2"])
+def test_masks_of_prompts(name: str, vision: ModuleType, seen: ModuleType, device: str) -> None:
+    model = seen.tiny(name, vision, device)
     pipe = rl.pipeline("mask-generation", model)
     image = _picture()
     (one,) = pipe(image, points=[[20, 10]])
@@ -134,7 +135,7 @@ def test_masks_of_prompts(vision: ModuleType, seen: ModuleType, device: str) -> 
     given = model.processor([image], device)
     tall, wide = model.processor.target(30, 44)
     with rl.no_grad():
-        embedded = model.encode_image(given)
+        embedded = model.maps(given)
         masks, scores = model.masks(
             embedded, rl.tensor([[[20.0 * wide / 44, 10.0 * tall / 30]]], device=device),
             rl.tensor([[1]], device=device),

@@ -123,7 +123,7 @@ def _masks_agree(m: Any, golden: Any, pixels: npt.NDArray[np.float32]) -> None:
     points = {n: given[n] for n in ("points", "labels")}
     boxes = {"boxes": given["boxes"]}
     with rl.no_grad():
-        seen = m.encode_image(rl.tensor(pixels[:1]))
+        seen = m.maps(rl.tensor(pixels[:1]))
         for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
             masks, scores = m.masks(seen, **prompt)
             close(masks.numpy(), golden[f"masks:{name}"].numpy())

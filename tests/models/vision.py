@@ -152,6 +152,31 @@ _SAM: dict[str, Any] = {
         "iou_head_hidden_dim": 16,
     },
 }
+_SAM2: dict[str, Any] = {
+    "vision_config": {
+        "backbone_config": {
+            "model_type": "sam2_hiera_det_model",
+            "hidden_size": 8,
+            "image_size": [64, 64],
+            "blocks_per_stage": [1, 2, 2, 1],
+            "embed_dim_per_stage": [8, 12, 16, 24],
+            "num_attention_heads_per_stage": [1, 2, 4, 3],
+            "window_size_per_stage": [8, 4, 3, 2],
+            "global_attention_blocks": [4],
+        },
+        "backbone_channel_list": [24, 16, 12, 8],
+        "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+        "fpn_hidden_size": 16,
+    },
+    "prompt_encoder_config": {"hidden_size": 16, "image_size": 64, "patch_size": 16},
+    "mask_decoder_config": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "mlp_dim": 20,
+        "iou_head_hidden_dim": 12,
+        "dynamic_multimask_stability_thresh": 0.025,  # between those of the prompts
+    },
+}
 _SEGFORMER: dict[str, Any] = {
     "num_encoder_blocks": 3,
     "depths": [1, 2, 1],
@@ -453,6 +478,23 @@ ROWS: dict[str, Row] = {
         "num_classes": 3, "img_size": 64, "embed_dim": 8, "stages": [1, 1, 2, 1],
         "global_pos_size": [20, 18], "mask_unit_attn": [False, True, True, False], "num_heads": 1},
         (64, 64)),
+    "sam2": ("transformers", "Sam2Model", _SAM2, (64, 64)),
+    "sam2-odd": ("transformers", "Sam2Model", {
+        "vision_config": _SAM2["vision_config"] | {
+            "fpn_top_down_levels": [0, 1], "fpn_kernel_size": 3, "fpn_padding": 1,
+            "backbone_channel_list": [20, 16, 8],
+            "backbone_config": _SAM2["vision_config"]["backbone_config"] | {
+                "blocks_per_stage": [2, 1, 2], "embed_dim_per_stage": [8, 16, 20],
+                "num_attention_heads_per_stage": [2, 2, 5], "window_size_per_stage": [4, 6, 3],
+                "global_attention_blocks": [0, 4], "num_query_pool_stages": 2,
+                "patch_kernel_size": 5, "patch_padding": 2, "mlp_ratio": 1.5,
+                "hidden_act": "relu", "layer_norm_eps": 1e-3,
+                "window_positional_embedding_background_size": [5, 6]}},
+        "prompt_encoder_config": _SAM2["prompt_encoder_config"] | {
+            "num_point_embeddings": 5, "mask_input_channels": 8, "hidden_act": "relu"},
+        "mask_decoder_config": _SAM2["mask_decoder_config"] | {
+            "num_hidden_layers": 3, "attention_downsample_rate": 1, "num_multimask_outputs": 2,
+            "iou_head_depth": 4, "dynamic_multimask_via_stability": False}}, (64, 64)),
     "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
     "yolov8-pose": ("ultralytics", "yolov8-pose", {
         "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),

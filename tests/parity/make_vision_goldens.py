@@ -163,7 +163,8 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
     seen = model.get_image_embeddings(pixels[:1])
     points = {"input_points": given["points"][None], "input_labels": given["labels"][None]}
     boxes = {"input_boxes": given["boxes"][None]}
-    made = {"out": model.get_image_embeddings(pixels)}
+    whole = model.get_image_embeddings(pixels)
+    made = {"out": whole[-1] if isinstance(whole, list) else whole}
     for name, prompt in (("points", points), ("boxes", boxes), ("both", points | boxes)):
         found = [model(image_embeddings=seen, multimask_output=many, **prompt)
                  for many in (False, True)]  # fmt: skip
@@ -177,7 +178,7 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
 
 
 def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
-    if type(model).__name__ == "SamModel":
+    if type(model).__name__ in ("SamModel", "Sam2Model"):
         return _masks(model, pixels)
     if hasattr(model, "owlvit"):  # every picture has its own texts
         found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)

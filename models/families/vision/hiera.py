@@ -123,7 +123,8 @@ class Hiera(ImageModel):
         for stage in base.get_submodule("encoder.stages").children():
             for layer in stage.get_submodule("layers").children():
                 x = layer(x)
-        return x
+        found: Tensor = x
+        return found
 
     def encode_image(self, pixels: Tensor) -> Tensor:
         """The norm of the places' mean."""

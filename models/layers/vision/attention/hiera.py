@@ -85,7 +85,8 @@ class Layer(nn.Module):
         seen = seen.reshape(batch, -1, *seen.shape[1:]).transpose(1, 2).flatten(1, 2)
         x = x + (seen * held.layer_scale1.lambda1 if self.scaled else seen)
         made = held.mlp.fc2(self.act(held.mlp.fc1(held.layernorm_after(x))))
-        return x + (made * held.layer_scale2.lambda1 if self.scaled else made)
+        found: Tensor = x + (made * held.layer_scale2.lambda1 if self.scaled else made)
+        return found
 
     def _near(self, x: Tensor) -> Tensor:
         return x.reshape(len(x), self.place.stride, -1, x.shape[-1])
