@@ -293,6 +293,16 @@ ROWS: dict[str, Row] = {
     "vit-timm": ("timm", "vit_tiny_patch16_224", {
         "num_classes": 4, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4,
     }, (32, 32)),
+    "vit-mean-timm": ("timm", "vit_little_patch16_reg4_gap_256", {
+        "num_classes": 4, "img_size": [32, 64], "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "reg_tokens": 3}, (32, 64)),
+    "vit-normed-mean-timm": ("timm", "vit_so400m_patch16_siglip_gap_256", {
+        "num_classes": 3, "img_size": 32, "embed_dim": 48, "depth": 2, "num_heads": 4}, (32, 32)),
+    "vit-registers-timm": ("timm", "vit_so150m_patch16_reg4_gap_256", {
+        "num_classes": 0, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4,
+        "reg_tokens": 3}, (48, 48)),
+    "deit3-timm": ("timm", "deit3_small_patch16_224", {
+        "num_classes": 4, "img_size": 48, "embed_dim": 48, "depth": 2, "num_heads": 4}, (48, 48)),
     "vit-torchvision": ("torchvision", "VisionTransformer", {
         "image_size": 24, "patch_size": 8, "num_layers": 2, "num_heads": 1, "hidden_dim": 64,
         "mlp_dim": 50, "num_classes": 6,
