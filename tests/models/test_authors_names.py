@@ -1,10 +1,8 @@
-"""Checkpoints under their authors' names give what the same tensors give under transformers'.
-
-The renamings are those of transformers' conversion scripts and timm's filter, read backwards.
-"""
+"""Checkpoints under their authors' names give what the same tensors give under transformers'."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -18,38 +16,12 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
 
-DATA = Path(__file__).parent / "data" / "vision"
-_PARTS = {
-    r"mask_embed\.conv1": "mask_downscaling.0", r"mask_embed\.layer_norm1": "mask_downscaling.1",
-    r"mask_embed\.conv2": "mask_downscaling.3", r"mask_embed\.layer_norm2": "mask_downscaling.4",
-    r"mask_embed\.conv3": "mask_downscaling.6", r"\.point_embed\.": ".point_embeddings.",
-    r"^shared_image_embedding\.positional_embedding":
-        "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix",
-    r"upscale_conv1": "output_upscaling.0", r"upscale_layer_norm": "output_upscaling.1",
-    r"upscale_conv2": "output_upscaling.3",
-}  # fmt: skip
-SAM = {
-    **_PARTS, r"vision_encoder\.neck\.conv1": "image_encoder.neck.0",
-    r"vision_encoder\.neck\.layer_norm1": "image_encoder.neck.1",
-    r"vision_encoder\.neck\.conv2": "image_encoder.neck.2",
-    r"vision_encoder\.neck\.layer_norm2": "image_encoder.neck.3",
-    r"vision_encoder\.patch_embed\.projection": "image_encoder.patch_embed.proj",
-    r"vision_encoder\.layers": "image_encoder.blocks", "vision_encoder": "image_encoder",
-    r"\.layer_norm": ".norm",
-}  # fmt: skip
-SAM2 = {
-    **_PARTS, r"vision_encoder\.neck\.convs\.(\d)": r"image_encoder.neck.convs.\1.conv",
-    r"vision_encoder\.backbone": "image_encoder.trunk", r"patch_embed\.projection":
-        "patch_embed.proj", r"\.o_proj": ".out_proj", r"\.layer_norm": ".norm",
-    "^no_memory_embedding": "no_mem_embed", "^prompt_encoder": "sam_prompt_encoder",
-    "^mask_decoder": "sam_mask_decoder",
-}  # fmt: skip
-HIERA = {
-    r"hiera\.embeddings\.patch_embeddings\.projection": "patch_embed.proj",
-    r"hiera\.embeddings\.position_embeddings": "pos_embed", r"hiera\.pooler\.layernorm": "norm",
-    "classifier": "head.projection", "layernorm_before": "norm1", "layernorm_after": "norm2",
-}  # fmt: skip
-_FEED = re.compile(r"(.+(?:mlps\.\d|_head|\.mlp))\.(?:(proj_in|proj_out)|layers\.(\d))\.(\w+)")
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "vision"
+_spec = importlib.util.spec_from_file_location("authors", HERE / "authors.py")
+assert _spec is not None and _spec.loader is not None
+authors = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(authors)
 
 
 def _read(vision: ModuleType, row: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -57,20 +29,6 @@ def _read(vision: ModuleType, row: str) -> tuple[dict[str, Any], dict[str, Any]]
     names = vision.names_of(found["names"])
     tensors = {n: rl.tensor(vision.values_of(n, tuple(s))) for n, s in names.items()}
     return json.loads(found["config"]), tensors
-
-
-def _renamed(tensors: dict[str, Any], rules: dict[str, str]) -> dict[str, Any]:
-    found = {}
-    for name, t in tensors.items():
-        if match := _FEED.fullmatch(name):
-            inner = [n for n in tensors if n.startswith(f"{match[1]}.layers.") and "weight" in n]
-            ends = {"proj_in": 0, "proj_out": len(inner) + 1}
-            number = ends[match[2]] if match[2] else int(match[3]) + 1
-            name = f"{match[1]}.layers.{number}.{match[4]}"
-        for old, new in rules.items():
-            name = re.sub(old, new, name)
-        found[name] = t
-    return found
 
 
 def _made(config: dict[str, Any] | None, tensors: dict[str, Any]) -> Any:
@@ -90,7 +48,7 @@ def _masks(model: Any, vision: ModuleType, side: int) -> npt.NDArray[np.float32]
 @pytest.mark.parametrize("name", ["sam", "sam-odd"])
 def test_segment_anything(name: str, vision: ModuleType) -> None:
     config, tensors = _read(vision, name)
-    theirs = _renamed(tensors, SAM)
+    theirs = authors.renamed(tensors, authors.SAM)
     assert "image_encoder.blocks.0.attn.qkv.weight" in theirs
     assert "mask_decoder.iou_prediction_head.layers.2.bias" in theirs
     wanted = _masks(_made(config, tensors), vision, 32)
@@ -101,7 +59,7 @@ def test_segment_anything_without_a_configuration(vision: ModuleType) -> None:
     config, tensors = _read(vision, "sam")
     config["mask_decoder_config"]["num_attention_heads"] = 8  # of every published file
     wanted = _masks(_made(config, tensors), vision, 32)
-    model = _made(None, _renamed(tensors, SAM))
+    model = _made(None, authors.renamed(tensors, authors.SAM))
     np.testing.assert_array_equal(_masks(model, vision, 32), wanted)
 
 
@@ -110,7 +68,7 @@ def test_sam2(name: str, vision: ModuleType) -> None:
     config, tensors = _read(vision, name)
     again = "prompt_encoder.shared_embedding.positional_embedding"
     tensors[again] = tensors["shared_image_embedding.positional_embedding"]
-    theirs = _renamed(tensors, SAM2)
+    theirs = authors.renamed(tensors, authors.SAM2)
     del theirs["sam_prompt_encoder.shared_embedding.positional_embedding"]
     kinds = theirs.pop("sam_prompt_encoder.point_embeddings.weight")
     for i, one in enumerate(kinds.split(1)):
@@ -153,7 +111,7 @@ def test_hiera(vision: ModuleType) -> None:
     config, tensors = _read(vision, "hiera")
     pixels = rl.tensor(vision.pixels_of((64, 32)))
     theirs, number, last = {}, -1, ""
-    for name, t in sorted(_renamed(tensors, HIERA).items()):
+    for name, t in sorted(authors.renamed(tensors, authors.HIERA).items()):
         if match := re.match(r"hiera\.encoder\.(stages\.\d\.layers\.\d)\.", name):
             number, last = number + (match[1] != last), match[1]
             name = name.replace(match[0], f"blocks.{number}.")

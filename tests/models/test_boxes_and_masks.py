@@ -187,9 +187,12 @@ def test_classes_of_pixels(vision: ModuleType, seen: ModuleType, device: str) ->
         rl.pipeline("image-segmentation", model)(_picture(), least=2.0)
 
 
-def test_objects_that_texts_name(vision: ModuleType, seen: ModuleType, device: str) -> None:
+@pytest.mark.parametrize("name", ["owlvit", "owlv2"])
+def test_objects_that_texts_name(
+    name: str, vision: ModuleType, seen: ModuleType, device: str
+) -> None:
     tokenizer = {"tokenizer.json": json.dumps(seen.TOKENIZER).encode()}
-    model = seen.tiny("owlvit", vision, device, **tokenizer)
+    model = seen.tiny(name, vision, device, **tokenizer)
     pipe = rl.pipeline("zero-shot-object-detection", model)
     image = _picture()
     found = pipe(image, candidate_labels=["cat", "a dog"], threshold=0.0)
@@ -197,6 +200,9 @@ def test_objects_that_texts_name(vision: ModuleType, seen: ModuleType, device: s
     assert [row["score"] for row in found] == sorted((r["score"] for r in found), reverse=True)
     box = found[0]["box"]
     assert 0 <= box["xmin"] <= box["xmax"] <= 44 and 0 <= box["ymin"] <= box["ymax"] <= 30
+    # OWLv2 sees a square, of which the image is the upper part.
+    share = model.processor.place(30, 44)[2:]
+    assert share == ((1.0, 30 / 44) if name == "owlv2" else (1.0, 1.0))
     # A label's score does not depend on the others.
     alone = pipe(image, candidate_labels=["cat"], threshold=0.0)
     best = max(row["score"] for row in alone)

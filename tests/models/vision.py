@@ -434,8 +434,16 @@ ROWS: dict[str, Row] = {
         "text_config": _TEXT | {"hidden_size": 16, "hidden_act": "gelu"},
         "vision_config": _SEEN | {"patch_size": 8, "layer_norm_eps": 1e-3},
         "projection_dim": 16}, (16, 16)),
+    "owlv2": ("transformers", "Owlv2ForObjectDetection", {
+        "text_config": _TEXT, "vision_config": _SEEN, "projection_dim": 24}, (16, 16)),
+    "owlv2-odd": ("transformers", "Owlv2ForObjectDetection", {
+        "text_config": _TEXT | {"hidden_size": 20, "hidden_act": "relu"},
+        "vision_config": _SEEN | {"image_size": 24, "patch_size": 8, "num_attention_heads": 2},
+        "projection_dim": 20}, (24, 24)),
     "rt_detr": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {"num_labels": 4},
                 (64, 96)),
+    "rt_detr-learned": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
+        "num_labels": 2, "learn_initial_query": True}, (64, 64)),
     "rt_detr-deep": ("transformers", "RTDetrForObjectDetection", _RT_DETR | {
         "num_labels": 3, "normalize_before": True, "hidden_expansion": 0.5,
         "num_feature_levels": 4, "decoder_n_points": 2,
@@ -488,6 +496,11 @@ ROWS: dict[str, Row] = {
         "num_classes": 3, "img_size": 64, "embed_dim": 8, "stages": [1, 1, 2, 1],
         "global_pos_size": [20, 18], "mask_unit_attn": [False, True, True, False], "num_heads": 1},
         (64, 64)),
+    "mobile_sam": ("mobile_sam", "SamModel", _SAM | {
+        "vision_config": {"image_size": 64, "patch_size": 16, "output_channels": 16,
+                          "num_pos_feats": 8},
+        "prompt_encoder_config": _SAM["prompt_encoder_config"] | {
+            "image_size": 64, "patch_size": 16}}, (64, 64)),
     "sam2": ("transformers", "Sam2Model", _SAM2, (64, 64)),
     "sam2-odd": ("transformers", "Sam2Model", {
         "vision_config": _SAM2["vision_config"] | {
