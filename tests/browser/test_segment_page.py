@@ -25,7 +25,7 @@ PIXELS = """(id) => {
   return [seen.width, seen.height, [...seen.data]];
 }"""
 SAMPLE = """async () => {
-  const { sample } = await import("./picture.js");
+  const { sample } = await import("../shared/opening/picture.js");
   const seen = sample();
   return [seen.width, seen.height, [...seen.data]];
 }"""
