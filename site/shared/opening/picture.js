@@ -92,8 +92,8 @@ export function sample() {
   return pen.getImageData(0, 0, width, height);
 }
 
-/** Lets a visitor drop files on an element, or choose them: with a button, which opens the input.
- *  @param {{ drop: HTMLElement, button: HTMLElement, input: HTMLInputElement }} parts
+/** Lets a visitor choose files, with a button that opens the input, or drop them on an element.
+ *  @param {{ drop?: HTMLElement, button: HTMLElement, input: HTMLInputElement }} parts
  *  @param {(files: File[]) => unknown} take  called with one file or more */
 export function openable({ drop, button, input }, take) {
   const given = (/** @type {File[]} */ files) => void (files.length && take(files));
@@ -103,7 +103,7 @@ export function openable({ drop, button, input }, take) {
     input.value = ""; // the same file may be chosen again
   });
   for (const name of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
-    drop.addEventListener(name, async (event) => {
+    drop?.addEventListener(name, async (event) => {
       event.preventDefault();
       drop.classList.toggle("over", name === "dragover");
       if (name === "drop" && event.dataTransfer) given(await filesOf(event.dataTransfer));
