@@ -21,6 +21,7 @@ const KINDS = {
   "object-detection": "Boxes",
   "zero-shot-object-detection": "Boxes",
 };
+const NONE = "Nothing is found from this score on. Try a lower one.";
 const FRAMES = 8; // over which the speed is averaged
 
 const picture = pick("picture", HTMLCanvasElement);
@@ -62,6 +63,7 @@ function show() {
   draw(drawing, things, mark);
   byId("tells").textContent = seen ? `${seen.size}: ${summary(things)}` : "";
   picture.setAttribute("aria-label", seen ? `The picture: ${summary(things)}` : "The picture");
+  byId("none").textContent = things.length ? "" : seen ? NONE : "What is found is listed here.";
   list(things);
 }
 
@@ -84,9 +86,9 @@ function swatch(label) {
 /** Lists the things, and the classes that can be hidden. The focus stays where it was.
  *  @param {Thing[]} things */
 function list(things) {
-  const rows = things.map(({ label, score }, i) => {
+  const rows = things.map(({ label, score, box }, i) => {
     const likely = make("output", {}, percent(score));
-    const plain = { type: "button", class: "quiet small" };
+    const plain = { type: "button", class: "quiet small", title: placeOf(box) };
     const button = make("button", plain, swatch(label), label, likely);
     const mark = (/** @type {boolean} */ on) => () => {
       marked = on ? i : null;
@@ -118,6 +120,13 @@ function replace(parent, children) {
   const at = buttons().findIndex((button) => button === document.activeElement);
   parent.replaceChildren(...children);
   buttons()[Math.min(at, buttons().length - 1)]?.focus();
+}
+
+/** Where a box is, in the picture's pixels. @param {import("./drawing.js").Box} [box] */
+function placeOf(box) {
+  if (!box) return "";
+  const [left, top, right, below] = [box.xmin, box.ymin, box.xmax, box.ymax].map(Math.round);
+  return `From ${left}, ${top} to ${right}, ${below}`;
 }
 
 /** @param {ImageData} pixels */

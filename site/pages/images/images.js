@@ -27,6 +27,8 @@ const album = new Album();
 
 /** @type {ImageData | null} */
 let image = null;
+/** The model that has said what a picture shows. @type {Model | null} */
+let classifier = null;
 
 // --- the picture ---------------------------------------------------------------------------------
 
@@ -38,7 +40,7 @@ function show() {
   picture.getContext("2d")?.putImageData(image, 0, 0);
 }
 
-/** Shows another picture, and says what it is if a model is there.
+/** Shows another picture, and says what it is if the model has done so before.
  *  @param {ImageData} pixels */
 async function take(pixels) {
   hideError();
@@ -48,7 +50,7 @@ async function take(pixels) {
   byId("tells").textContent = sizeOf(pixels);
   await job.stop();
   show();
-  if (job.model?.tasks.includes(CLASSES)) void classify();
+  if (job.model && job.model === classifier) void classify();
 }
 
 /** @param {File[]} files */
@@ -104,6 +106,7 @@ function ask(task, options, again) {
     });
     signal.throwIfAborted();
     byId("status").hidden = true;
+    if (task === CLASSES) classifier = model;
     byId("classes").replaceChildren(...rows.map(bar));
     byId("speed").textContent = duration((performance.now() - began) / 1000);
   }, again);
@@ -131,7 +134,7 @@ function bar({ label, score }) {
 }
 
 /** @param {number} score */
-const percent = (score) => `${(100 * score).toFixed(score > 0.1 ? 0 : 1)} %`;
+const percent = (score) => `${(100 * score).toFixed(score > 0.0995 ? 0 : 1)} %`;
 
 /** @param {Model} model @param {string} task */
 function unserved(model, task) {
