@@ -21,6 +21,33 @@ from rushlight.core.io.weights.safetensors import open_tables
 MODELS = Path(__file__).parents[1] / "models"
 SMALL = {"image_processor_type": "DetrImageProcessor",
          "size": {"shortest_edge": 96, "longest_edge": 160}}  # fmt: skip
+# CLIP's kind of tokenizer: byte-level BPE in which the last byte of a word is a token of its own.
+BYTES = [*map(chr, (*range(33, 127), *range(161, 173), *range(174, 324)))]  # GPT-2's
+MERGES = """t h,th i,thi s</w>,i s</w>,p h,ph o,pho t,phot o</w>,o f</w>,c a,ca t</w>,d o,
+do g</w>""".replace("\n", "").split(",")
+ENDS = ("<|startoftext|>", "<|endoftext|>")
+VOCABULARY = [*BYTES, *(f"{byte}</w>" for byte in BYTES),
+              *(merge.replace(" ", "") for merge in MERGES), *ENDS]  # fmt: skip
+TOKENIZER = {
+    "version": "1.0", "truncation": None, "padding": None, "added_tokens": [
+        {"id": VOCABULARY.index(end), "content": end, "special": True, "single_word": False,
+         "lstrip": False, "rstrip": False, "normalized": False} for end in ENDS],
+    "normalizer": {"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+        {"type": "Lowercase"}]},
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "behavior": "Removed", "invert": True, "pattern": {
+            "Regex": r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"}},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}]},
+    "post_processor": {
+        "type": "RobertaProcessing", "cls": [ENDS[0], VOCABULARY.index(ENDS[0])],
+        "sep": [ENDS[1], VOCABULARY.index(ENDS[1])], "trim_offsets": False,
+        "add_prefix_space": False},
+    "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True},
+    "model": {"type": "BPE", "dropout": None, "unk_token": ENDS[1],
+              "continuing_subword_prefix": "", "end_of_word_suffix": "</w>", "fuse_unk": False,
+              "vocab": {token: i for i, token in enumerate(VOCABULARY)}, "merges": MERGES},
+}  # fmt: skip
 # (label, score, box): the box by its sides as shares of the picture.
 Thing = tuple[str, float, tuple[float, float, float, float]]
 
@@ -37,20 +64,23 @@ def load(path: Path) -> ModuleType:
 def save(row: str, folder: Path, words: bool = False, small: bool = False, **changed: Any) -> Any:
     """The random model of a row, saved in a folder; loaded from there.
 
-    words: it gets the tokenizer of the image tasks' tests. small: its pictures are made small.
+    words: a CLIP gets a tokenizer. small: its pictures are made small.
     changed: keys of its config.json.
     """
     vision = load(MODELS / "vision.py")
     told = open_tables(MODELS / "data" / "vision" / f"{row}.safetensors")[0][1].metadata
     names = vision.names_of(told["names"])
-    tensors = {n: rl.tensor(vision.values_of(n, tuple(shape))) for n, shape in names.items()}
     config = {**json.loads(told["config"]), **changed}
+    if words:
+        names["text_model.embeddings.token_embedding.weight"][0] = len(VOCABULARY)
+        config["text_config"] |= {"vocab_size": len(VOCABULARY),
+                                  "eos_token_id": VOCABULARY.index(ENDS[1])}  # fmt: skip
+    tensors = {n: rl.tensor(vision.values_of(n, tuple(shape))) for n, shape in names.items()}
     files = {"config.json": json.dumps(config).encode()} if config else {}
     if small:
         files["preprocessor_config.json"] = json.dumps(SMALL).encode()
     if words:
-        text = json.dumps(load(MODELS / "test_image_tasks.py").TOKENIZER)
-        files["tokenizer.json"] = text.encode()
+        files["tokenizer.json"] = json.dumps(TOKENIZER).encode()
     rl.models.assemble(files, tensors).save_pretrained(folder, overwrite=True)
     return rl.models.load(folder)
 

@@ -309,5 +309,9 @@ job.start({
     device.allow(!on);
   },
   loaded: offer,
+  words: (error) =>
+    error.message === "No model is chosen yet."
+      ? Object.assign(error, { hint: "Give a detector's hub id, address or files below." })
+      : error,
 });
 show();

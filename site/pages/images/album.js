@@ -16,6 +16,7 @@ const ON_MAP = 300; // more would cover each other
 const SHOWN = 24;
 const THUMB = 160; // pixels of a side
 const NEAREST = 6; // that the map keeps bright
+const ORDER = new Intl.Collator("en", { numeric: true });
 const PICTURE = /\.(jpe?g|png|webp|gif|avif|bmp)$/i;
 
 export class Album {
@@ -29,16 +30,17 @@ export class Album {
   /** @type {{ index: number, score: number }[]} */
   ranking = [];
   #visible = SHOWN;
-  #others = 0; // files that were no pictures, or too many
+  #others = 0; // files that were no pictures
 
   /** Adds pictures; other files of a folder are passed over. @param {File[]} files */
   add(files) {
     const known = new Set(this.entries.map(({ file }) => keyOf(file)));
-    for (const file of files) {
+    const sorted = [...files].sort((a, b) => ORDER.compare(nameOf(a), nameOf(b)));
+    for (const file of sorted) {
       if (known.has(keyOf(file))) continue;
       const picture = file.type ? file.type.startsWith("image/") : PICTURE.test(file.name);
-      if (!picture || this.entries.length >= MOST) this.#others += 1;
-      else this.entries.push({ name: file.webkitRelativePath || file.name, file, thumb: "" });
+      if (!picture) this.#others += 1;
+      else if (this.entries.length < MOST) this.entries.push({ name: nameOf(file), file, thumb: "" });
     }
     this.show();
   }
@@ -117,11 +119,12 @@ export class Album {
     }
     const broken = entries.filter((entry) => entry.broken).map(({ name }) => name);
     const few = broken.slice(0, 3).join(", ") + (broken.length > 3 ? ", …" : "");
+    const many = entries.length >= MOST;
     return [
       `${entries.length} picture${entries.length === 1 ? "" : "s"}, ${read} compared.`,
       broken.length ? `${broken.length} could not be read: ${few}.` : "",
-      this.#others ? `${this.#others} other files were passed over.` : "",
-      entries.length >= MOST ? `At most ${MOST} are taken.` : "",
+      this.#others ? `Files passed over, as they are no pictures: ${this.#others}.` : "",
+      many ? `At most ${MOST} are taken.` : "",
     ]
       .filter(Boolean)
       .join(" ");
@@ -205,8 +208,10 @@ function step(event, buttons) {
 }
 
 /** @param {File} file */
-const keyOf = ({ webkitRelativePath, name, size, lastModified }) =>
-  `${webkitRelativePath || name} ${size} ${lastModified}`;
+const nameOf = ({ webkitRelativePath, name }) => webkitRelativePath || name;
+
+/** @param {File} file */
+const keyOf = (file) => `${nameOf(file)} ${file.size} ${file.lastModified}`;
 
 /** The address of a small copy. @param {ImageData} pixels */
 async function thumbnail(pixels) {
