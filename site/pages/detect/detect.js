@@ -22,6 +22,7 @@ const KINDS = {
   "zero-shot-object-detection": "Boxes",
 };
 const NONE = "Nothing is found from this score on. Try a lower one.";
+const MOST = 100; // things that are drawn and listed, the likeliest
 const FRAMES = 8; // over which the speed is averaged
 
 const picture = pick("picture", HTMLCanvasElement);
@@ -212,7 +213,8 @@ function detect() {
       const pixels = source.frame();
       if (!pixels) continue;
       if (!source.live) phase("Looking at the picture…", null);
-      const asked = { threshold: least(), ...labelsFor(task), signal };
+      const bound = task === "image-segmentation" ? {} : { topK: MOST };
+      const asked = { threshold: least(), ...bound, ...labelsFor(task), signal };
       const once = () => pipe(pixels, asked);
       const things = await (source.live ? once() : watch(model, once));
       signal.throwIfAborted();
