@@ -40,7 +40,9 @@ export class Album {
       if (known.has(keyOf(file))) continue;
       const picture = file.type ? file.type.startsWith("image/") : PICTURE.test(file.name);
       if (!picture) this.#others += 1;
-      else if (this.entries.length < MOST) this.entries.push({ name: nameOf(file), file, thumb: "" });
+      else if (this.entries.length < MOST) {
+        this.entries.push({ name: nameOf(file), file, thumb: "" });
+      }
     }
     this.show();
   }
@@ -97,7 +99,7 @@ export class Album {
 
   // --- what is seen ------------------------------------------------------------------------------
 
-  /** Draws the tiles; the map too, unless it would be drawn again and again. @param {boolean} map */
+  /** Draws the tiles, and the map. @param {boolean} map  false while much is added */
   show(map = true) {
     const { entries } = this;
     const read = [...entries.keys()].filter((i) => entries[i].vector);
