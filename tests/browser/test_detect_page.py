@@ -74,6 +74,7 @@ def pictures(studio: Any) -> None:
             page = studio.open(
                 "detect/?device=cpu", phone=phone, color_scheme="dark" if phone else "light"
             )
+            page.set_default_timeout(180_000)
             page.wait_for_function("document.getElementById('model-note').innerText.length > 9")
             tiny_vision.detector(folder, rgb(page.evaluate(SAMPLE)), THINGS)
             page.click("#sample")

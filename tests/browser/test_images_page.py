@@ -43,6 +43,7 @@ def pictures(studio: Any) -> None:
         page = studio.open(
             "images/?device=cpu", phone=phone, color_scheme="dark" if phone else "light"
         )
+        page.set_default_timeout(180_000)
         page.wait_for_function("document.getElementById('model-site').options.length > 0")
         page.click("#sample")
         page.click("#go")
