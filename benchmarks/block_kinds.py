@@ -89,9 +89,9 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
                 first = time.perf_counter()
                 after = sum(1 for _ in steps)
                 ended = time.perf_counter()
+                took = {"prompt": (first - begin) * 1e3, "token": (ended - first) * 1e3 / after}
                 if turn >= 0:
-                    for part, took in (("prompt", first - begin), ("token", (ended - first) / after)):
-                        row[part] = min(row.get(part, took * 1e3), took * 1e3)
+                    row |= {part: min(row.get(part, ms), ms) for part, ms in took.items()}
     return {"results": list(rows.values())}
 
 
