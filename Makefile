@@ -1,6 +1,7 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
-MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en u2netp
+MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en \
+    u2netp mobilenet-v2 dinov2-small
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
@@ -100,7 +101,7 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@for benchmark in matmul_native "transfers native" "ops native" "eager native" "blocks native" \
 	        "minilm native" "smollm2 native" \
 	        "smollm2_webgpu native" "replay native" gpu \
-	        "matmul_cpu native" "minilm_cpu native" translation speech training "smollm2_cpu native" \
+	        "matmul_cpu native" "minilm_cpu native" reranking translation speech training "smollm2_cpu native" \
 	        "billion native" block_kinds \
 	        "host_time native" "host_time webgpu_native" cache_types \
 	        quality; do \
