@@ -13,7 +13,7 @@ import numpy as np
 import rushlight as torch
 import rushlight.nn as nn
 
-BATCH, GAMMA, STEPS = 128, 0.99, 12000
+BATCH, GAMMA, STEPS = 128, 0.99, 24000
 
 
 def network():
@@ -28,7 +28,7 @@ def main():
     policy, target = network(), network()
     target.load_state_dict(policy.state_dict())
     target.requires_grad_(False)
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=5e-4)
     memory = deque(maxlen=10000)
 
     @torch.compile
@@ -44,7 +44,7 @@ def main():
         nn.utils.clip_grad_value_(policy.parameters(), 100)
         optimizer.step()
         for mine, its in zip(target.parameters(), policy.parameters()):
-            mine.mul_(0.99).add_(its.detach() * 0.01)
+            mine.mul_(0.995).add_(its.detach() * 0.005)
         return loss.detach()
 
     @torch.no_grad()
@@ -67,7 +67,7 @@ def main():
                 return total
 
     done, totals, seed = 0, [], 0
-    while done < STEPS:
+    while done < STEPS and np.mean(totals[-10:] or 0) < 450:
         seed, total = seed + 1, 0.0
         for moved in play(seed, lambda: max(0.05, 0.9 - done / 4000)):
             memory.append(moved)
