@@ -69,6 +69,13 @@ _DEPTH: dict[str, Any] = {
     "fusion_hidden_size": 10,
     "head_hidden_size": 4,
 }
+_DPT: dict[str, Any] = _VIT | {
+    "num_hidden_layers": 4,
+    "backbone_out_indices": [0, 2, 3],
+    "reassemble_factors": [2, 1, 0.5],
+    "neck_hidden_sizes": [5, 6, 7],
+    "fusion_hidden_size": 10,
+}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -428,6 +435,24 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "dpt": ("transformers", "DPTForDepthEstimation", _DPT | {"hidden_act": "relu"}, (32, 32)),
+    "dpt-classes": ("transformers", "DPTForSemanticSegmentation", _DPT | _LABELS | {
+        "readout_type": "add", "use_batch_norm_in_fusion_residual": True, "qkv_bias": False,
+        "use_bias_in_fusion_residual": True, "layer_norm_eps": 1e-3, "head_in_index": 1,
+        "reassemble_factors": [4, 0.5, 0.3], "num_channels": 2}, (24, 24)),
+    "dpt-dinov2": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "use_batch_norm_in_fusion_residual": True, "add_projection": True,
+        "fusion_hidden_size": 256, "neck_hidden_sizes": [2, 3], "reassemble_factors": [1, 0.5],
+        "backbone_config": _DEPTH["backbone_config"] | {"out_features": ["stage1", "stage2"]},
+        }, (18, 30)),
+    "dpt-beit": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "readout_type": "ignore", "backbone_config": _VIT | {
+            "model_type": "beit", "use_relative_position_bias": True,
+            "out_features": ["stem", "stage1", "stage2"], "reshape_hidden_states": False}},
+        (32, 24)),
+    "dpt-swinv2": ("transformers", "DPTForDepthEstimation", _DPT | {
+        "neck_hidden_sizes": [8, 16], "backbone_config": _SWIN | {
+            "model_type": "swinv2", "out_features": ["stage1", "stage2"]}}, (32, 32)),
     "yolov8": ("ultralytics", "yolov8", {"classes": 4, "scale": [0.33, 0.0625, 1024]}, (64, 96)),
     "yolov8-pose": ("ultralytics", "yolov8-pose", {
         "classes": 1, "scale": [0.34, 0.0625, 512], "kpt_shape": [5, 3]}, (64, 32)),
