@@ -25,6 +25,7 @@ _MOBILE = Processor(shortest=256, crop=(224, 224), mean=HALF[0], std=HALF[1])
 KINDS: dict[str, Processor] = {
     "ViT": _SQUARE, "CLIP": _CLIP, "ChineseCLIP": _CLIP, "Bit": _CLIP, "Detr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
+    "MaskFormer": replace(_DETR, multiple=32, upward=True),
     "DeiT": replace(_SQUARE, size=(256, 256), filter="bicubic", crop=(224, 224)),
     "Beit": replace(_SQUARE, filter="bicubic"), "Siglip": replace(_SQUARE, filter="bicubic"),
     "ConvNext": Processor(shortest=384, crop_share=0.875, filter="bicubic", mean=HALF[0],
@@ -87,6 +88,9 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         p = replace(p, size=None, shortest=None, longest=None, crop_share=None)
     p = replace(p, filter=said.filter(p.filter), keep_ratio=bool(v.get("keep_aspect_ratio")),
                 multiple=said.whole("ensure_multiple_of", p.multiple))  # fmt: skip
+    if p.upward:
+        key = "size_divisor" if "size_divisor" in v else "size_divisibility"  # of older files
+        p = replace(p, multiple=said.whole(key, p.multiple) if v.get(key) != 0 else 1)
     if p.crop_share is not None:
         p = replace(p, crop_share=said.number("crop_pct", p.crop_share, 0.01, 1.0))
     if v.get("do_center_crop") is False:
@@ -118,7 +122,7 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
 def _special(p: Processor) -> tuple[bool, ...]:
     """The steps that only some kinds of processors have."""
     return (p.crop_share is not None, p.flip, p.floats, p.twice, p.pad is not None,
-            p.letterbox > 0)  # fmt: skip
+            p.letterbox > 0, p.upward)  # fmt: skip
 
 
 def as_file(p: Processor) -> dict[str, Any]:
@@ -129,7 +133,7 @@ def as_file(p: Processor) -> dict[str, Any]:
     whole = p.keep_ratio or p.multiple > 1
     if any(special := _special(p)):
         kind = next((name for name, usual in KINDS.items() if _special(usual) == special), None)
-        if kind is None or p.offset or whole:
+        if kind is None or p.offset or (whole and not p.upward):
             raise ValueError(f"{p} has steps that no file of transformers' processors describes")
     else:
         kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
@@ -151,7 +155,9 @@ def as_file(p: Processor) -> dict[str, Any]:
         found["crop_pct"] = p.crop_share
     if p.pad is not None:
         found["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
-    if whole:
+    if p.upward:
+        found["size_divisor"] = p.multiple
+    elif whole:
         found |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
     if p.mean is not None and p.std is not None:
         found |= {"image_mean": list(p.mean), "image_std": list(p.std)}

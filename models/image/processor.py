@@ -24,10 +24,10 @@ class Processor:
     """The steps from pixels (height, width, 3) uint8 to normalized ones (3, height, width).
 
     size: (height, width), or `shortest` and `longest` sides; None: as it is. multiple: sides are
-    rounded to multiples of it, with `shortest` downwards. crop: (height, width) of the middle.
-    pad: (height, width) with zeros below and at the right. letterbox: sides are filled up to
-    multiples of it with grey, on both sides (YOLO). scale and offset turn bytes into floats.
-    flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
+    rounded to multiples of it, with `shortest` downwards, with `upward` always up. crop: (height,
+    width) of the middle. pad: (height, width) with zeros below and at the right. letterbox: sides
+    are filled up to multiples of it with grey, on both sides (YOLO). scale and offset turn bytes
+    into floats. flip: channels are BGR. crop_share: below 384 the image is resized to shortest / crop_share and
     its middle taken; from 384 on it is resized to a square (ConvNeXt).
     """
 
@@ -48,6 +48,7 @@ class Processor:
     floats: bool = False  # resized after it is scaled
     twice: bool = False  # the deviation is divided out once more
     letterbox: int = 0
+    upward: bool = False
     rounded: bool = False  # the middle's offset is rounded, not cut, as in torchvision
 
     def __call__(self, images: Sequence[Pixels], device: Device | str = "cpu") -> Tensor:
@@ -103,6 +104,14 @@ class Processor:
 
     def target(self, height: int, width: int) -> tuple[int, int] | None:
         """The size that an image is resized to; None where it is not resized."""
+        if self.upward:
+            sides = self.size or (height, width)
+            if self.shortest is not None:
+                sides = fitted(height, width, self.shortest, self.longest)
+            if self.size is None and self.shortest is None and self.multiple == 1:
+                return None
+            return (-(-sides[0] // self.multiple) * self.multiple,
+                    -(-sides[1] // self.multiple) * self.multiple)  # fmt: skip
         if self.size is not None:
             return self._kept(height, width) if self.keep_ratio or self.multiple > 1 else self.size
         if self.shortest is not None:

@@ -13,9 +13,21 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.cli import run
+from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.io.text.tokenizer import load_tokenizer
+from rushlight.core.io.weights.safetensors import load_safetensors
+from rushlight.models.layers.vision.outputs.masks import of_classes
+from rushlight.models.tasks.pipeline import parts
+from rushlight.models.tasks.segments import segments
 
 Array = npt.NDArray[Any]
+
+
+def _result(steps: Any) -> Any:
+    """What steps return that give no tokens."""
+    with pytest.raises(StopIteration) as finished:
+        next(parts(steps))
+    return finished.value.value
 
 
 def _some(count: int, seed: int = 3) -> tuple[Array, Array]:
@@ -184,6 +196,53 @@ def test_classes_of_pixels(vision: ModuleType, seen: ModuleType, device: str) ->
     assert [row["label"] for row in few] == [found[0]["label"]]
     with pytest.raises(ValueError, match="least is 2"):
         rl.pipeline("image-segmentation", model)(_picture(), least=2.0)
+
+
+@pytest.mark.parametrize("name", ["maskformer", "maskformer-resnet"])
+def test_segments_of_queries(name: str, vision: ModuleType, seen: ModuleType, device: str) -> None:
+    """The published processor's maps and scores; fuse and overlap too."""
+    golden = load_safetensors(seen.DATA / f"{name}.safetensors")
+    logits, masks = (golden[key].to(device) for key in ("out", "masks"))
+    labels = tuple(f"LABEL_{i}" for i in range(logits.shape[2] - 1))
+    size = vision.SEGMENTS["size"]
+    for kind in ("panoptic", "instance"):
+        usual = {"subtask": kind, "fuse": "LABEL_0", "threshold": 0.5}
+        for i in range(2):
+            options = usual | vision.SEGMENTS[kind]
+            found = _result(segments(logits[i], masks[i], size, labels, options))
+            told = golden[f"{kind}:{i}:told"].tolist()
+            wanted = sorted(((score, f"LABEL_{int(label)}") for _, label, score in told))[::-1]
+            assert [row["label"] for row in found] == [label for _, label in wanted]
+            np.testing.assert_allclose(
+                [r["score"] for r in found], [score for score, _ in wanted], rtol=1e-3
+            )
+            whole = golden[f"{kind}:{i}"].numpy()
+            for one in found:
+                number = min(told, key=lambda t: abs(t[2] - one["score"]))[0]
+                inside = whole[int(number)] if kind == "instance" else whole == number
+                np.testing.assert_array_equal(one["mask"] > 0, inside > 0)
+    found = interpolate(of_classes(logits, masks), size=size, mode="bilinear").argmax(1)
+    np.testing.assert_array_equal(found.cpu().numpy(), golden["semantic"].numpy())
+
+
+def test_segments_of_a_picture(vision: ModuleType, seen: ModuleType) -> None:
+    model = seen.tiny("maskformer", vision)
+    pipe, image = rl.pipeline("image-segmentation", model), _picture()
+    assert model.processor([image]).shape == (1, 3, 800, 1184)  # of 1173, up to a multiple of 32
+    model.processor = rl.image.Processor(size=(64, 96))
+    every: Any = {"threshold": 0.0, "mask_overlap": 0.0, "mask_threshold": 0.0}
+    found = pipe(image, **every)
+    assert found and sum((row["mask"] > 0).astype(int) for row in found).max() <= 1
+    assert [r["score"] for r in found] == sorted((r["score"] for r in found), reverse=True)
+    whole = pipe(image, subtask="semantic")
+    np.testing.assert_array_equal(sum(row["mask"].astype(int) for row in whole), 255)
+    one = pipe(image, **every, fuse=list(model.labels))
+    assert len(one) == len({row["label"] for row in one})
+    assert pipe(image, subtask="instance", threshold=1.0) == []
+    with pytest.raises(ValueError, match="fuse: 'sky' is no label"):
+        pipe(image, fuse="sky")
+    with pytest.raises(ValueError, match="subtask 'stuff' is not supported"):
+        pipe(image, subtask="stuff")
 
 
 def test_objects_that_texts_name(vision: ModuleType, seen: ModuleType, device: str) -> None:

@@ -52,8 +52,8 @@ def run(m: Any, method: str, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.
 
 def channels(m: Any) -> int:
     spec = getattr(m, "image", None) or getattr(m, "seen", None)
-    own = getattr(m.config, "num_channels", 3)
-    found: int = own if spec is None else getattr(spec, "channels", 3)
+    own = getattr(m, "channels", None) or getattr(m.config, "num_channels", 3)
+    found: Any = own if spec is None else getattr(spec, "channels", 3)
     return found
 
 
@@ -78,6 +78,12 @@ def test_logits_and_features_agree(name: str) -> None:
             logits, boxes = m.ground(rl.tensor(pixels), m.encode_text(rl.tensor(table.ids_of())))
         close(logits.numpy(), golden["out"].numpy())
         close(boxes.numpy(), golden["boxes"].numpy())
+        return
+    if "masks" in golden:
+        with rl.no_grad():
+            logits, masks = m.seen(rl.tensor(pixels))
+        close(logits.numpy(), golden["out"].numpy())
+        close(masks.numpy(), golden["masks"].numpy())
         return
     if "texts" in golden:
         ids = rl.tensor(table.ids_of())

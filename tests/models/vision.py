@@ -113,6 +113,21 @@ _DETR: dict[str, Any] = {
     "decoder_ffn_dim": 24,
     "num_queries": 5,
 }
+_MASKS: dict[str, Any] = {
+    "backbone_config": {
+        "model_type": "swin",
+        "embed_dim": 8,
+        "depths": [2, 1, 1, 1],
+        "num_heads": [2, 4, 2, 2],
+        "image_size": 32,
+        "patch_size": 4,
+        "window_size": 3,
+    },
+    "decoder_config": {k: v for k, v in _DETR.items() if k != "backbone_config"}
+    | {"model_type": "detr"},
+    "fpn_feature_size": 32,
+    "mask_feature_size": 12,
+}
 _RT_DETR: dict[str, Any] = {
     "backbone_config": {
         "model_type": "rt_detr_resnet",
@@ -171,6 +186,13 @@ _SEGFORMER: dict[str, Any] = {
     "decoder_hidden_size": 10,
 }
 _RESNET: dict[str, Any] = {"embedding_size": 10, "hidden_sizes": [16, 24], "depths": [2, 1]}
+
+# How queries' masks become segments in the goldens; random models are sure of little.
+SEGMENTS: dict[str, Any] = {
+    "size": (31, 23),
+    "panoptic": {"threshold": 0.2, "mask_threshold": 0.1, "mask_overlap": 0.3},
+    "instance": {"threshold": 0.1},
+}
 
 # Odd sizes, so that nothing agrees by accident.
 ROWS: dict[str, Row] = {
@@ -435,6 +457,14 @@ ROWS: dict[str, Row] = {
         "mask_decoder_config": _SAM["mask_decoder_config"] | {
             "attention_downsample_rate": 1, "num_multimask_outputs": 2, "iou_head_depth": 4}},
         (32, 32)),
+    "maskformer": ("transformers", "MaskFormerForInstanceSegmentation", _MASKS | {
+        "num_labels": 4}, (45, 70)),
+    "maskformer-resnet": ("transformers", "MaskFormerForInstanceSegmentation", _MASKS | {
+        "num_labels": 2, "mask_feature_size": 20, "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 16], "depths": [1, 2, 1],
+            "out_features": ["stage1", "stage2", "stage3"]},
+        "decoder_config": _MASKS["decoder_config"] | {
+            "activation_function": "gelu", "auxiliary_loss": True, "num_queries": 3}}, (64, 33)),
     "dpt": ("transformers", "DPTForDepthEstimation", _DPT | {"hidden_act": "relu"}, (32, 32)),
     "dpt-classes": ("transformers", "DPTForSemanticSegmentation", _DPT | _LABELS | {
         "readout_type": "add", "use_batch_norm_in_fusion_residual": True, "qkv_bias": False,

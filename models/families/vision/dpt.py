@@ -72,14 +72,13 @@ class Config:
 
 
 class DPT(ImageModel):
-    """Pixels -> depths (batch, height, width), inverse and relative; or logits (batch, classes, ..).
+    """Pixels -> depths (batch, height, width), inverse and relative; or logits of classes.
 
-    seen: a transformer of one width (`flat`), or of maps that become smaller.
+    Those are (batch, classes, height, width). seen: a transformer of one width (`flat`), or of maps
+    that become smaller.
     """
 
-    def __init__(
-        self, c: Config, seen: Any, wanted: list[int], labels: tuple[str, ...]
-    ) -> None:
+    def __init__(self, c: Config, seen: Any, wanted: list[int], labels: tuple[str, ...]) -> None:
         self.config, self.labels, self.processor = c, labels, KINDS["DPT"]
         self.seen_at, self.wanted, self.flat = (
             "backbone" if c.backbone_config else "dpt", wanted, isinstance(seen, ViT)

@@ -33,8 +33,8 @@ class ViTSpec:
     number, and their logits are averaged. joint: what is classified is the first token beside the
     mean of the patches. patches, stack, last: the paths of the projection, the layers and the last
     norm ("" for none). placed: whether positions are learned; resampled: how those of another size
-    are made. relative: biases of distances, of "each" layer or "shared". mean: what is classified is the mean of the patches; pooled: the path
-    of its norm.
+    are made. relative: biases of distances, of "each" layer or "shared". mean: what is classified
+    is the mean of the patches; pooled: the path of its norm.
     """
 
     layer: LayerSpec

@@ -68,7 +68,9 @@ class Neck(nn.Module):
             elif factor < 1:
                 put(self, f"{base}.resize", nn.Conv2d(width, width, 3, int(1 / factor), 1))
 
-    def pictures(self, states: Sequence[Tensor], grid: tuple[int, int], before: int) -> list[Tensor]:
+    def pictures(
+        self, states: Sequence[Tensor], grid: tuple[int, int], before: int
+    ) -> list[Tensor]:
         """Maps (batch, inputs, height, width) of tokens (batch, before + places, inputs)."""
         found = []
         for i, state in enumerate(states):

@@ -14,12 +14,14 @@ def stages_of(told: Mapping[str, Any], layers: int, default: Sequence[int] = ())
     out_features has their names, "stem" and "stage1" to the last, out_indices their numbers, from
     the end too; without both it is `default`, or the last. FormatError for another.
     """
-    given, count = told.get("out_indices"), layers + 1  # -1 is the last
+    given: Any = told.get("out_indices")
+    count = layers + 1  # -1 is the last
     names = told.get("out_features")
     if names is not None:
         known = {f"stage{i}": i for i in range(1, count)} | {"stem": 0}
         given = [known.get(name) if isinstance(name, str) else None for name in names]
-    given = [default or [layers], given][given is not None]
+    if given is None:
+        given = default or [layers]
     found = [i + count if type(i) is int and i < 0 else i for i in given]
     if not found or not all(type(i) is int and 0 <= i < count for i in found):
         raise FormatError(
