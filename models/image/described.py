@@ -39,7 +39,8 @@ KINDS: dict[str, Processor] = {
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
-    "Yolo": Processor(longest=640, letterbox=32),
+    "Yolo": Processor(longest=640, letterbox=32, filter="opencv"),
+    "Darknet": Processor(size=(416, 416), letterbox=1, filter="corners", grey=0.5, floats=True),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
 }  # fmt: skip
 # The shorter side, not both, where their file gives one number.
@@ -139,10 +140,12 @@ def as_file(p: Processor) -> dict[str, Any]:
         kind = "Bit" if not whole else "DPT" if p.size is not None else "Yolos"
     found: dict[str, Any] = {
         "image_processor_type": f"{kind}ImageProcessor",
-        "do_resize": p.target(1 << 12, 1 << 12) is not None, "resample": FILTERS.index(p.filter),
+        "do_resize": p.target(1 << 12, 1 << 12) is not None,
         "do_center_crop": p.crop is not None, "do_rescale": p.scale != 1.0,
         "rescale_factor": p.scale, "do_normalize": p.mean is not None,
     }  # fmt: skip
+    if p.filter in FILTERS:  # others are those of a kind
+        found["resample"] = FILTERS.index(p.filter)
     if p.size is not None:
         found["size"] = {"height": p.size[0], "width": p.size[1]}
     elif found["do_resize"]:

@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # Pillow's numbers 0 to 5
+# Bilinear between two pixels, however small the image becomes: OpenCV's, and darknet's, for which
+# the first and last pixels stay where they are.
+NARROW = ("opencv", "corners")
 MOST_SIDE = 1 << 16
 
 
@@ -51,9 +54,13 @@ _KERNELS: dict[str, tuple[Callable[[Array], Array], float]] = {
 @lru_cache(32)
 def _weights(old: int, new: int, filter: str) -> tuple[Array, Array]:
     """For each of `new` places the first of its old places, and their weights (new, taps)."""
-    kernel, reach = _KERNELS[filter]
+    if filter == "corners":
+        at = np.arange(new) * ((old - 1) / max(new - 1, 1))
+        first = np.minimum(at.astype(np.int64), max(old - 2, 0))
+        return first, np.stack([1 - (at - first), at - first], 1)
+    kernel, reach = _KERNELS["bilinear" if filter == "opencv" else filter]
     scale = old / new
-    wide = max(scale, 1.0)
+    wide = 1.0 if filter == "opencv" else max(scale, 1.0)
     support = reach * wide
     center = (np.arange(new) + 0.5) * scale
     low = np.maximum(0, (center - support + 0.5).astype(np.int64))
@@ -70,16 +77,19 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
     """An image (height, width, channels) of uint8 or floats at another size (height, width).
 
     filter: one of FILTERS. Bytes are rounded after each axis, the width first, as in Pillow's
-    Image.resize, to which they are equal within 1. ValueError for another filter or size.
+    Image.resize, to which they are equal within 1; or of NARROW, and rounded once, to within 1 of
+    cv2.resize. ValueError for another filter or size.
     """
-    if filter not in FILTERS:
+    if filter not in FILTERS + NARROW:
         raise ValueError(f"resize: filter {filter!r} is not supported; supported: "
-                         f"{', '.join(FILTERS)}")  # fmt: skip
+                         f"{', '.join(FILTERS + NARROW)}")  # fmt: skip
     if image.ndim != 3 or not image.size or not all(1 <= n <= MOST_SIDE for n in size):
         raise ValueError(
             f"resize: {image.shape} to {size}; an image is (height, width, channels), and a side "
             f"has 1 to {MOST_SIDE} pixels"
         )
+    once = image.dtype == np.uint8 and filter in NARROW
+    image = image.astype(np.float32) if once else image
     for axis in (1, 0):
         old, new = image.shape[axis], size[axis]
         if filter == "nearest":
@@ -87,7 +97,7 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
             image = image.take(at, axis)
         elif old != new:
             image = _along(image, axis, *_weights(old, new, filter))
-    return image
+    return _rounded(image) if once else image
 
 
 def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
@@ -99,10 +109,12 @@ def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
     for tap in range(taps):
         part = image.take(np.minimum(low + tap, old - 1), axis)
         total += part * weights[:, tap].astype(np.float32).reshape(shape)
-    if image.dtype == np.uint8:
-        rounded: Array = np.clip(np.floor(total + 0.5), 0, 255).astype(np.uint8)
-        return rounded
-    return total
+    return _rounded(total) if image.dtype == np.uint8 else total
+
+
+def _rounded(values: Array) -> Array:
+    found: Array = np.clip(np.floor(values + 0.5), 0, 255).astype(np.uint8)
+    return found
 
 
 def stretched(values: Array) -> Array:
