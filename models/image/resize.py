@@ -77,8 +77,8 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
     """An image (height, width, channels) of uint8 or floats at another size (height, width).
 
     filter: one of FILTERS. Bytes are rounded after each axis, the width first, as in Pillow's
-    Image.resize, to which they are equal within 1; or of NARROW, and rounded once, to within 1 of
-    cv2.resize. ValueError for another filter or size.
+    Image.resize, to which they are equal within 1; of "opencv" they are equal to cv2.resize's
+    within 1, and almost all of them equal. ValueError for another filter or size.
     """
     if filter not in FILTERS + NARROW:
         raise ValueError(f"resize: filter {filter!r} is not supported; supported: "
@@ -88,8 +88,8 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
             f"resize: {image.shape} to {size}; an image is (height, width, channels), and a side "
             f"has 1 to {MOST_SIDE} pixels"
         )
-    once = image.dtype == np.uint8 and filter in NARROW
-    image = image.astype(np.float32) if once else image
+    if filter == "opencv" and image.dtype == np.uint8:
+        return _opencv(image, size)
     for axis in (1, 0):
         old, new = image.shape[axis], size[axis]
         if filter == "nearest":
@@ -97,7 +97,28 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
             image = image.take(at, axis)
         elif old != new:
             image = _along(image, axis, *_weights(old, new, filter))
-    return _rounded(image) if once else image
+    return image
+
+
+def _opencv(image: Array, size: tuple[int, int]) -> Array:
+    """OpenCV's bilinear of bytes: its weights have 11 bits, and sums lose 4 of them on the way."""
+    rows, columns = (_pair(old, new) for old, new in zip(image.shape, size, strict=False))
+    (above, below), (upper, lower) = rows
+    (left, right), (near, far) = columns
+    wide = image[:, left] * near[:, None] + image[:, right] * far[:, None]
+    upper, lower = upper[:, None, None], lower[:, None, None]
+    total = (upper * (wide[above] >> 4) >> 16) + (lower * (wide[below] >> 4) >> 16) + 2 >> 2
+    found: Array = total.clip(0, 255).astype(np.uint8)
+    return found
+
+
+def _pair(old: int, new: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """For each of `new` places the two old ones, and their weights of 11 bits."""
+    at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1).astype(np.float32)
+    first = at.astype(np.int64)
+    share = at - first
+    near, far = (np.rint(part * 2048).astype(np.int32) for part in (1 - share, share))
+    return (first, np.minimum(first + 1, old - 1)), (near, far)
 
 
 def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
@@ -109,12 +130,10 @@ def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
     for tap in range(taps):
         part = image.take(np.minimum(low + tap, old - 1), axis)
         total += part * weights[:, tap].astype(np.float32).reshape(shape)
-    return _rounded(total) if image.dtype == np.uint8 else total
-
-
-def _rounded(values: Array) -> Array:
-    found: Array = np.clip(np.floor(values + 0.5), 0, 255).astype(np.uint8)
-    return found
+    if image.dtype == np.uint8:
+        rounded: Array = np.clip(np.floor(total + 0.5), 0, 255).astype(np.uint8)
+        return rounded
+    return total
 
 
 def stretched(values: Array) -> Array:

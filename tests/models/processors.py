@@ -15,6 +15,8 @@ def _timm(size: int, **told: Any) -> dict[str, Any]:
     }}  # fmt: skip
 
 
+# Sizes that OpenCV resizes to.
+OPENCV = ((30, 20), (40, 75))
 CASES: dict[str, dict[str, Any]] = {
     "vit": {"image_processor_type": "ViTImageProcessor", "size": {"height": 24, "width": 17}},
     "vit-number": {"image_processor_type": "ViTImageProcessor", "size": 19, "resample": 3},

@@ -326,6 +326,15 @@ def test_masks_of_objects_lie_in_their_boxes(vision: ModuleType, seen: ModuleTyp
         assert box["xmin"] <= inside[:, 1].min() + 0.1 and inside[:, 1].max() - 0.1 <= box["xmax"]
 
 
+def test_classes_are_those_that_the_file_names(vision: ModuleType, seen: ModuleType) -> None:
+    names = ["cat", "dog", "cow", "ape"]
+    for told, wanted in ((names, tuple(names)), (names[1:], ("LABEL_0", "LABEL_1"))):
+        state = dict(seen.tiny("yolov8", vision).state_dict())
+        raw = np.frombuffer(json.dumps(told).encode(), np.uint8).copy()
+        found = rl.models.assemble({}, state | {"module:names": rl.from_numpy(raw)})
+        assert found.labels[: len(wanted)] == wanted and len(found.labels) == 4
+
+
 def test_letterboxes_are_grey_and_in_the_middle(vision: ModuleType, seen: ModuleType) -> None:
     model = seen.tiny("yolov8", vision)
     given = model.processor([np.full((100, 155, 3), 255, np.uint8)]).numpy()[0, 0]

@@ -71,6 +71,19 @@ def test_resizing_is_pillows(filter: str, size: tuple[int, int]) -> None:
     assert off.max() <= 1 and (off > 0).mean() < (0.3 if size[0] < 10 else 0.01)
 
 
+@pytest.mark.parametrize("size", table.OPENCV)
+def test_letterboxes_are_resized_as_by_opencv(
+    size: tuple[int, int], goldens: dict[str, rl.Tensor]
+) -> None:
+    image = table.image_of("resize")
+    expected = goldens[f"opencv:{size[0]}x{size[1]}"].numpy().astype(np.int64)
+    off = np.abs(resize(image, size, "opencv") - expected)
+    assert off.max() <= 1 and (off > 0).mean() < 0.01
+    # Floats are not rounded on the way, and the weights are of two pixels alone.
+    floats = resize(image.astype(np.float32), size, "opencv")
+    assert np.abs(floats - expected).max() <= 1.01
+
+
 def _bytes(image: Any, form: str, **options: Any) -> bytes:
     into = io.BytesIO()
     image.save(into, form, **options)

@@ -52,7 +52,7 @@ def run(m: Any, method: str, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.
 
 def channels(m: Any) -> int:
     spec = getattr(m, "image", None) or getattr(m, "seen", None)
-    own = getattr(m, "channels", None) or getattr(m.config, "num_channels", 3)
+    own: Any = getattr(m, "channels", None) or getattr(m.config, "num_channels", 3)
     return int(own if spec is None else getattr(spec, "channels", 3))
 
 

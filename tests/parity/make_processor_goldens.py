@@ -4,7 +4,7 @@
 
 Needs transformers, timm, torch, torchvision and safetensors. Writes
 tests/models/data/processors.safetensors: for each case of tests/models/processors.py the pixels
-that its file asks for, as float32. With names of cases the others stay as they are.
+that its file asks for, as float32. With names of cases the others stay as they are. Without, also what OpenCV resizes.
 """
 
 from __future__ import annotations
@@ -50,6 +50,13 @@ def main(cases: list[str]) -> None:
             made = kind(**told)(image, return_tensors="pt")["pixel_values"]
         found[name] = np.ascontiguousarray(made.to(torch.float32).numpy())
         print(name, found[name].shape)
+    if not cases:  # needs opencv-python-headless
+        import cv2
+
+        image = table.image_of("resize")
+        for tall, wide in table.OPENCV:
+            small = cv2.resize(image, (wide, tall), interpolation=cv2.INTER_LINEAR)
+            found[f"opencv:{tall}x{wide}"] = small
     save_file(found, target)
     print(target.stat().st_size, "bytes")
 
