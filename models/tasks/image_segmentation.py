@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.functional.network.folding import interpolate
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import Pixels, load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.tasks.object_detection import chosen, in_image, named_box, scored
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
@@ -30,7 +31,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         for image in pixels:
             found.append((yield from _objects(model, image, options)))
             yield Progress("segment", len(found), len(pixels))
-        return found if isinstance(images, list | tuple) else found[0]
+        return drawable(images, pixels, found)
     asked = isinstance(model, QueryMasks)
     for image in pixels:
         size = image.shape[:2]
@@ -49,7 +50,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         shares = np.asarray((yield best.readback()), np.float64)
         found.append(_classes(classes, shares, model.labels, options))
         yield Progress("segment", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def _objects(

@@ -13,6 +13,7 @@ from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.boxes import batched_nms
 from rushlight.models.image.files import load_all
+from rushlight.models.image.plot import drawable
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -35,7 +36,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
                 "several": getattr(model, "several", False)}  # fmt: skip
         found.append(objects(values, image.shape, model.labels, kept, alone, place))
         yield Progress("detect", len(found), len(pixels))
-    return found if isinstance(images, list | tuple) else found[0]
+    return drawable(images, pixels, found)
 
 
 def scored(scores: Tensor, boxes: Tensor) -> Tensor:

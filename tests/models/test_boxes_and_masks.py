@@ -370,6 +370,30 @@ def test_results_are_drawn(tmp_path: Path) -> None:
     assert np.asarray(rl.image.plot(path, rows)).shape == image.shape
 
 
+def test_results_draw_themselves(vision: ModuleType, seen: ModuleType) -> None:
+    """They are the lists and dicts that they were, each with the picture that it is of."""
+    images = [_picture(), _picture()[::-1]]
+    found = rl.pipeline("image-segmentation", seen.tiny("segformer", vision))(images)
+    assert isinstance(found, list) and all(isinstance(one, list) for one in found)
+    for image, one in zip(images, found, strict=True):
+        wanted = np.asarray(rl.image.plot(image, list(one)))
+        np.testing.assert_array_equal(np.asarray(one.plot()), wanted)
+        assert (np.asarray(one.plot(names=False)) != wanted).any()
+        np.testing.assert_array_equal(
+            np.asarray(one.plot(image * 0)), np.asarray(rl.image.plot(image * 0, list(one)))
+        )
+    model = seen.tiny("depth_anything-metric", vision)
+    model.processor = rl.image.Processor(size=(24, 24))
+    depth = rl.pipeline("depth-estimation", model)(images[0])
+    assert depth.plot().size == (44, 30)
+    assert isinstance(depth, dict)
+    mask = np.zeros((30, 44), np.uint8)
+    mask[3, 4] = 200
+    cut = np.asarray(rl.image.plot(images[0], {"width": 44, "height": 30, "mask": mask}))
+    np.testing.assert_array_equal(cut[..., 3], mask)
+    np.testing.assert_array_equal(cut[..., :3], images[0])
+
+
 def test_masks_on_the_command_line(
     vision: ModuleType, seen: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -383,3 +407,6 @@ def test_masks_on_the_command_line(
     assert "LABEL_" in out and "picture-seen.png" in out
     with Image.open(tmp_path / "picture-seen.png") as drawn:
         assert drawn.size == (44, 30)
+    assert run(["see", str(path), "--model", str(tmp_path / "model"), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["images"]
+    assert np.array(told["value"][0]["mask"]).shape == (30, 44)

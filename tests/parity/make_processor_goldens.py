@@ -4,7 +4,8 @@
 
 Needs transformers, timm, torch, torchvision and safetensors. Writes
 tests/models/data/processors.safetensors: for each case of tests/models/processors.py the pixels
-that its file asks for, as float32. With names of cases the others stay as they are. Without, also what OpenCV resizes.
+that its file asks for, as float32. With names of cases the others stay as they
+are. Without, also what OpenCV resizes.
 """
 
 from __future__ import annotations

@@ -215,8 +215,9 @@ def test_classes_that_a_module_names() -> None:
         found, _ = load_weights(_module(names))
         assert list(found) == ["w", "module:names"]
         assert json.loads(found["module:names"].numpy().tobytes()) == ["cat", "d\u00f6g"]
-    for names in ({1: "cat"}, {0: 3}, "cat", [], None, {0: "a", "b": "c"}, [b"cat"]):
-        assert list(load_weights(_module(names))[0]) == ["w"]
+    wrong: list[Any] = [{1: "cat"}, {0: 3}, "cat", [], None, {0: "a", "b": "c"}, [b"cat"]]
+    for one in wrong:
+        assert list(load_weights(_module(one))[0]) == ["w"]
     with pytest.raises(rl.FormatError, match="which is code"):
         rl.load(_module(_Evil(getattr, (Path, "cwd"))))
 
