@@ -26,6 +26,7 @@ KINDS: dict[str, Processor] = {
     "ViT": _SQUARE, "CLIP": _CLIP, "ChineseCLIP": _CLIP, "Bit": _CLIP, "Detr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
     "MaskFormer": replace(_DETR, multiple=32, upward=True),
+    "Mask2Former": replace(_DETR, multiple=32, upward=True),
     "DeiT": replace(_SQUARE, size=(256, 256), filter="bicubic", crop=(224, 224)),
     "Beit": replace(_SQUARE, filter="bicubic"), "Siglip": replace(_SQUARE, filter="bicubic"),
     "ConvNext": Processor(shortest=384, crop_share=0.875, filter="bicubic", mean=HALF[0],

@@ -38,7 +38,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
             if asked and options["subtask"] != "semantic":
-                logits, masks = model.seen(given)
+                logits, masks = model.told(given)
                 told = yield from segments(logits[0], masks[0], size, model.labels, options)
                 found.append(_large(told, options))
                 yield Progress("segment", len(found), len(pixels))

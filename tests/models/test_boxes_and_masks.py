@@ -198,11 +198,13 @@ def test_classes_of_pixels(vision: ModuleType, seen: ModuleType, device: str) ->
         rl.pipeline("image-segmentation", model)(_picture(), least=2.0)
 
 
-@pytest.mark.parametrize("name", ["maskformer", "maskformer-resnet"])
+@pytest.mark.parametrize("name", ["maskformer", "maskformer-resnet", "mask2former"])
 def test_segments_of_queries(name: str, vision: ModuleType, seen: ModuleType, device: str) -> None:
     """The published processor's maps and scores; fuse and overlap too."""
     golden = load_safetensors(seen.DATA / f"{name}.safetensors")
     logits, masks = (golden[key].to(device) for key in ("out", "masks"))
+    if name == "mask2former":
+        masks = interpolate(masks, size=(384, 384), mode="bilinear")
     labels = tuple(f"LABEL_{i}" for i in range(logits.shape[2] - 1))
     size = vision.SEGMENTS["size"]
     for kind in ("panoptic", "instance"):

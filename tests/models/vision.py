@@ -128,6 +128,19 @@ _MASKS: dict[str, Any] = {
     "fpn_feature_size": 32,
     "mask_feature_size": 12,
 }
+_MASKS2: dict[str, Any] = {
+    "backbone_config": _MASKS["backbone_config"]
+    | {"out_features": ["stage1", "stage2", "stage3", "stage4"]},
+    "feature_size": 32,
+    "mask_feature_size": 12,
+    "hidden_dim": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 4,
+    "num_attention_heads": 4,
+    "encoder_feedforward_dim": 20,
+    "dim_feedforward": 24,
+    "num_queries": 5,
+}
 _RT_DETR: dict[str, Any] = {
     "backbone_config": {
         "model_type": "rt_detr_resnet",
@@ -465,6 +478,14 @@ ROWS: dict[str, Row] = {
             "out_features": ["stage1", "stage2", "stage3"]},
         "decoder_config": _MASKS["decoder_config"] | {
             "activation_function": "gelu", "auxiliary_loss": True, "num_queries": 3}}, (64, 33)),
+    "mask2former": ("transformers", "Mask2FormerForUniversalSegmentation", _MASKS2 | {
+        "num_labels": 4}, (45, 70)),
+    "mask2former-resnet": ("transformers", "Mask2FormerForUniversalSegmentation", _MASKS2 | {
+        "num_labels": 2, "hidden_dim": 32, "num_queries": 3, "decoder_layers": 5,
+        "activation_function": "gelu", "feature_strides": [4, 8, 16], "common_stride": 2,
+        "backbone_config": _DETR["backbone_config"] | {
+            "hidden_sizes": [8, 16, 16], "depths": [1, 2, 1],
+            "out_features": ["stem", "stage1", "stage2", "stage3"]}}, (64, 33)),
     "dpt": ("transformers", "DPTForDepthEstimation", _DPT | {"hidden_act": "relu"}, (32, 32)),
     "dpt-classes": ("transformers", "DPTForSemanticSegmentation", _DPT | _LABELS | {
         "readout_type": "add", "use_batch_norm_in_fusion_residual": True, "qkv_bias": False,

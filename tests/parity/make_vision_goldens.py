@@ -176,11 +176,11 @@ def _masks(model: Any, pixels: Any) -> dict[str, Any]:
     return made
 
 
-def _segments(found: Any) -> dict[str, Any]:
+def _segments(found: Any, kind: str) -> dict[str, Any]:
     """What the published processor makes of queries, at TABLE.SEGMENTS' size and options."""
-    from transformers import MaskFormerImageProcessor
+    import transformers
 
-    said, sizes = MaskFormerImageProcessor(), [TABLE.SEGMENTS["size"]] * 2
+    said, sizes = getattr(transformers, f"{kind}ImageProcessor")(), [TABLE.SEGMENTS["size"]] * 2
     panoptic, instance = TABLE.SEGMENTS["panoptic"], TABLE.SEGMENTS["instance"]
     made = {"semantic": torch.stack(said.post_process_semantic_segmentation(found, sizes)).byte()}
     for i, one in enumerate(said.post_process_panoptic_segmentation(
@@ -231,7 +231,7 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
             return {"out": found.predicted_depth}
         if "masks_queries_logits" in found:
             return {"out": found.class_queries_logits, "masks": found.masks_queries_logits,
-                    **_segments(found)}  # fmt: skip
+                    **_segments(found, type(model).__name__.rpartition("For")[0])}  # fmt: skip
         if "pred_boxes" in found:
             return {"out": found.logits, "boxes": found.pred_boxes}
         out = found.logits if "logits" in found else found.last_hidden_state

@@ -171,8 +171,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MaskFormer:
         if not isinstance(getattr(c, key), dict):
             raise FormatError(f"config.json: {key} must be an object")
     choose("backbone", c.backbone, (None,))
-    told, kind = c.backbone_config | _OLD, c.backbone_config.get("model_type")
-    choose("backbone_config.model_type", kind, tuple(BACKBONES))
+    kind = c.backbone_config.get("model_type")
     choose("decoder_config.model_type", c.decoder_config.get("model_type", "detr"), ("detr",))
     d: Any = read_config(family_of("detr", "decoder_config").Config,
                          c.decoder_config | _OLD | {"architectures": None})  # fmt: skip
@@ -182,23 +181,35 @@ def build(config: dict[str, Any], names: Collection[str]) -> MaskFormer:
             f"config.json: d_model {d.d_model}, num_queries {d.num_queries} or fpn_feature_size "
             f"{c.fpn_feature_size} is out of range; they are multiples of 4, 1 and {_GROUPS}"
         )
-    family = family_of(BACKBONES[str(kind)], "config.json: backbone_config.model_type")
-    if BACKBONES[str(kind)] == "resnet":
-        own: Any = read_config(family.Config, told | {"architectures": None})
-        seen: Any = ResNet(own, ())
-        wanted = stages_of(told, len(own.depths))
-    else:
-        if told.get("in_channels") == told.get("num_channels", 3):  # older files say it twice
-            told = told | {"in_channels": None}
-        own = read_config(family.Config, told | {"architectures": None})
-        choose("backbone_config.use_absolute_embeddings", own.use_absolute_embeddings, (False,))
-        seen = Swin(own, family.describe(own, ""), ())
-        every = {} if kind == "swin" else told  # a plain Swin is read at every stage
-        wanted = stages_of(every, len(own.depths), range(1, len(own.depths) + 1))
-    if len(wanted) < 2 or (isinstance(seen, Swin) and wanted[0] == 0):
-        raise FormatError(f"config.json: backbone_config names the stages {wanted}; there must be "
-                          "two at least, of layers")  # fmt: skip
+    seen, wanted = backbone_of(c.backbone_config, swin_stages=kind != "swin")
     return MaskFormer(c, seen, wanted, d, labels_of(config))
+
+
+def backbone_of(told: dict[str, Any], swin_stages: bool) -> tuple[Any, list[int]]:
+    """A Swin or ResNet of a backbone_config, and the stages that are read of it.
+
+    swin_stages: whether a Swin's are those that it names, not all.
+    """
+    kind, told = told.get("model_type"), told | _OLD | {"architectures": None}
+    choose("backbone_config.model_type", kind, tuple(BACKBONES))
+    family = family_of(BACKBONES[str(kind)], "config.json: backbone_config.model_type")
+    if kind == "resnet":
+        own: Any = read_config(family.Config, told)
+        return ResNet(own, ()), _several(stages_of(told, len(own.depths)), 0)
+    if told.get("in_channels") == told.get("num_channels", 3):  # older files say it twice
+        told = told | {"in_channels": None}
+    own = read_config(family.Config, told)
+    choose("backbone_config.use_absolute_embeddings", own.use_absolute_embeddings, (False,))
+    count = len(own.depths)
+    wanted = stages_of(told if swin_stages else {}, count, range(1, count + 1))
+    return Swin(own, family.describe(own, ""), ()), _several(wanted, 1)
+
+
+def _several(wanted: list[int], least: int) -> list[int]:
+    if len(wanted) < 2 or wanted[0] < least:
+        raise FormatError(f"config.json: backbone_config names the stages {wanted}; there must be "
+                          f"two at least, from {least}")  # fmt: skip
+    return wanted
 
 
 def adopt(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
