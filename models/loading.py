@@ -80,8 +80,8 @@ def _load(
     from rushlight.core.io import load_weights, states_metadata
     from rushlight.core.io.hub.folder import SmallFiles
     from rushlight.core.io.hub.names import resolve
-    from rushlight.core.io.weights.darknet import darknet_in
     from rushlight.core.io.weights.source import is_address
+    from rushlight.models.layers.vision.yolo.darknet import darknet_in
 
     if is_address(path_or_name) and states_metadata(path_or_name):
         tensors, metadata = load_weights(path_or_name)

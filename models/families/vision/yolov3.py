@@ -11,7 +11,6 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import leaky_relu
 from rushlight.core.functional.network.folding import interpolate, pad
 from rushlight.core.functional.network.pooling import max_pool2d
-from rushlight.core.io.weights.darknet import checked_layers, outputs, padding
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.unary import relu, sigmoid
@@ -22,6 +21,7 @@ from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision.outputs.detection import Detector
 from rushlight.models.layers.vision.yolo import darknet_files
+from rushlight.models.layers.vision.yolo.darknet import checked_layers, outputs, padding
 
 MODEL_TYPES = ("yolov3",)
 TASKS = ("object-detection",)

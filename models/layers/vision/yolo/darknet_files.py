@@ -10,9 +10,9 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.hub.folder import SmallFiles
-from rushlight.core.io.weights.darknet import load_darknet, read_cfg
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.coco import OBJECTS
+from rushlight.models.layers.vision.yolo.darknet import load_darknet, read_cfg
 
 FIRST = "0.conv_0.weight"
 
