@@ -185,3 +185,34 @@ def test_networks_that_smooth_have_the_same_tensors_and_are_refused_by_name(name
     config = json.dumps({"architecture": name, "num_classes": 3}).encode()
     with pytest.raises(rl.FormatError, match=f"{name} is not supported: it smooths"):
         rl.models.assemble({"config.json": config}, {"conv1.weight": rl.zeros(1)})
+
+
+@pytest.mark.parametrize(("name", "change", "words"), [
+    ("dpt", {"backbone_out_indices": [0, 9]}, "backbone_out_indices is .0, 9."),
+    ("dpt", {"neck_hidden_sizes": [5, 6]}, "and the states .1, 3, 4. do not agree"),
+    ("dpt", {"reassemble_factors": [2, 1, "x"]}, "factors are whole, or below 1"),
+    ("dpt", {"readout_type": "twice"}, "readout_type 'twice' is not supported"),
+    ("dpt-beit", {"backbone_config": {"model_type": "vgg"}}, "supported: dinov2, beit, swinv2"),
+    ("dpt-beit", {"out_features": ["stage9"]}, "name no states of 2 layers"),
+    ("dpt-beit", {"reshape_hidden_states": True}, "reshape_hidden_states True is not supported"),
+    ("dpt-swinv2", {"out_features": ["stem", "stage2"]}, '"stem", which is no stage'),
+    ("dpt-hybrid", {"layer_type": "preactivation"}, "layer_type 'preactivation' is not supported"),
+    ("dpt-hybrid", {"backbone_featmap_shape": [1, 5, 4, 4]}, "backbone_featmap_shape .* do not"),
+    ("maskformer", {"backbone_config": {"model_type": "swinv2"}}, "'swinv2' is not supported"),
+    ("maskformer", {"fpn_feature_size": 30}, "fpn_feature_size 30 is out of range"),
+    ("maskformer", {"decoder_config": 3}, "decoder_config must be an object"),
+    ("maskformer-resnet", {"out_features": ["stage3"]}, "there must be two at least"),
+    ("mask2former", {"out_features": ["stage1", "stage2"]}, "there are 3 stages at least"),
+    ("mask2former", {"pre_norm": True}, "pre_norm True is not supported"),
+])  # fmt: skip
+def test_wrong_parts_are_named(name: str, change: dict[str, Any], words: str) -> None:
+    """Keys of the file, or of its backbone_config."""
+    found = open_tables(DATA / f"{name}.safetensors")[0][1].metadata
+    config = json.loads(found["config"])
+    inner = config.get("backbone_config") or {}
+    key = next(iter(change))
+    config |= {"backbone_config": inner | change} if key in inner and key not in config else change
+    names = {n: rl.empty(*shape, device="meta") for n, shape in table.names_of(
+        found["names"]).items()}  # fmt: skip
+    with pytest.raises((rl.FormatError, rl.LoadError), match=words):
+        rl.models.assemble({"config.json": json.dumps(config).encode()}, names, device="meta")

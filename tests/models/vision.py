@@ -76,6 +76,26 @@ _DPT: dict[str, Any] = _VIT | {
     "neck_hidden_sizes": [5, 6, 7],
     "fusion_hidden_size": 10,
 }
+_HYBRID: dict[str, Any] = {
+    "is_hybrid": True,
+    "image_size": 64,
+    "patch_size": 16,
+    "backbone_out_indices": [0, 1, 2, 3],
+    "reassemble_factors": [1, 1, 1, 0.5],
+    "neck_hidden_sizes": [8, 16, 6, 7],
+    "backbone_featmap_shape": [1, 24, 4, 4],
+    "backbone_config": {
+        "model_type": "bit",
+        "global_padding": "same",
+        "layer_type": "bottleneck",
+        "depths": [1, 2, 1],
+        "hidden_sizes": [8, 16, 24],
+        "embedding_size": 8,
+        "num_groups": 2,
+        "out_features": ["stage1", "stage2", "stage3"],
+        "embedding_dynamic_padding": True,
+    },
+}
 _EFFICIENT: dict[str, Any] = {
     "width_coefficient": 0.3,
     "depth_coefficient": 1.2,
@@ -510,6 +530,11 @@ ROWS: dict[str, Row] = {
             "model_type": "beit", "use_relative_position_bias": True,
             "out_features": ["stem", "stage1", "stage2"], "reshape_hidden_states": False}},
         (32, 24)),
+    "dpt-hybrid": ("transformers", "DPTForDepthEstimation", _DPT | _HYBRID, (64, 64)),
+    "dpt-hybrid-odd": ("transformers", "DPTForSemanticSegmentation", _DPT | _HYBRID | {
+        "num_labels": 3, "head_in_index": 2, "backbone_config": _HYBRID["backbone_config"] | {
+            "global_padding": None, "embedding_dynamic_padding": False, "num_groups": 4},
+        "image_size": 62, "patch_size": 15}, (62, 62)),
     "dpt-swinv2": ("transformers", "DPTForDepthEstimation", _DPT | {
         "neck_hidden_sizes": [8, 16], "backbone_config": _SWIN | {
             "model_type": "swinv2", "out_features": ["stage1", "stage2"]}}, (32, 32)),

@@ -22,7 +22,7 @@ class NeckSpec:
     factors: whole, or below 1; none where the states are maps of their sizes already. readout: what
     becomes of the first token: "ignore", "add", or "project" beside each other with `act`. norms,
     bias: of the convolutions of the sums. doubled: each map is twice as large as the one before,
-    not as large as the next state's.
+    not as large as the next state's. plain: how many of the first states are maps already.
     """
 
     inputs: int
@@ -34,6 +34,7 @@ class NeckSpec:
     norms: bool = False
     bias: bool = True
     doubled: bool = False
+    plain: int = 0
 
     def __post_init__(self) -> None:
         # Maps are enlarged by whole numbers, and made smaller by 1 / n.
@@ -57,6 +58,8 @@ class Neck(nn.Module):
             put(self, f"convs.{i}", nn.Conv2d(width, spec.fused, 3, padding=1, bias=False))
             put(self, f"fusion_stage.layers.{i}", _Fusion(spec))
         for i, (width, factor) in enumerate(zip(spec.widths, spec.factors, strict=False)):
+            if i < spec.plain:
+                continue
             base = f"reassemble_stage.layers.{i}"
             if spec.readout == "project":
                 both = nn.Linear(2 * spec.inputs, spec.inputs)
@@ -73,7 +76,7 @@ class Neck(nn.Module):
     ) -> list[Tensor]:
         """Maps (batch, inputs, height, width) of tokens (batch, before + places, inputs)."""
         found = []
-        for i, state in enumerate(states):
+        for i, state in enumerate(states, self.spec.plain):
             x, first = state[:, before:], state[:, :1]
             if self.spec.readout == "project":
                 both = cat([x, first.expand(-1, x.shape[1], -1)], 2)
@@ -88,7 +91,7 @@ class Neck(nn.Module):
         """The fused maps, the last of which is the finest."""
         seen = []
         for i, x in enumerate(maps):
-            if self.spec.factors:
+            if self.spec.factors and i >= self.spec.plain:
                 layer = self.get_submodule(f"reassemble_stage.layers.{i}")
                 x = layer.get_submodule("projection")(x)
                 if self.spec.factors[i] != 1:
