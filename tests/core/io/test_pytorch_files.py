@@ -90,7 +90,8 @@ def test_on_every_device(device: str) -> None:
 def test_the_state_dict_within_what_a_trainer_saved() -> None:
     found = rl.load(DATA / "torch_zip.pt")
     assert list(state_dict(found)) == list(EXPECTED)
-    assert list(state_dict({"model": {"layers": [found["state_dict"]["w"]]}})) == ["layers.0"]
+    for key in ("model", "model_state"):
+        assert list(state_dict({key: {"layers": [found["state_dict"]["w"]]}})) == ["layers.0"]
     with pytest.raises(rl.FormatError, match="no tensor"):
         state_dict({"epoch": 3})
     with pytest.raises(rl.FormatError, match="name has 100000 characters: 'xxx"):
