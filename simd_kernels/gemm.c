@@ -194,7 +194,7 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
             }
         }
     }
-    if (!job->whole || p.bias.data)
+    if (!job->whole || p.bias.data || p.tail)
         for (int64_t i = 0; i < m; i++) finish(&p, i0 + i, j0, c + i * c_row, n);
 }
 

@@ -1,5 +1,9 @@
 // Types and functions of matrix products: operands of any float dtype and strides, sums in f32.
 
+#define TAIL_OPERANDS 8
+#define TAIL_STEPS 16
+#define TAIL_RUN 256 // elements of a row that go through the steps at once
+
 // Strides count elements.
 typedef struct {
     uint8_t *data;
@@ -17,7 +21,21 @@ typedef struct {
     const struct image *image; // the image whose windows are b, if b is not in memory (conv.c)
     int add;                   // whether to add to c, which is then f32 with contiguous rows
     int64_t wide, line;        // if not 0, a row of c is lines of `wide` elements, `line` apart
+    const struct tail *tail;   // what is done to c's elements before they are stored, or NULL
+    int64_t moved[TAIL_OPERANDS]; // of the tail's operands, in elements, for this product
 } product;
+
+// A chain of elementwise functions over the result: step i makes value i + 1 of values (value 0 is
+// the product) and operands, which have the result's rows and columns. `step`: of the batch's dims.
+typedef struct tail {
+    matrix of[TAIL_OPERANDS];
+    int64_t step[TAIL_OPERANDS][RL_DIMS];
+    int32_t operands, steps;
+    struct {
+        map_fn fn;
+        int32_t from[2]; // an operand, or ~value
+    } chain[TAIL_STEPS];
+} tail;
 
 static inline uint8_t *element(const matrix *x, int64_t row, int64_t col) {
     return x->data + (row * x->row + col * x->col) * RL_SIZE[x->dtype];
@@ -28,9 +46,53 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
     return dtype == RL_F32 ? vload(p) : dtype == RL_F16 ? vload_half(p) : vload_bfloat(p);
 }
 
+// finish() for a product with a tail, whose result is f32 in contiguous rows.
+static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x,
+                                 int64_t n) {
+    float values[TAIL_STEPS][TAIL_RUN], loaded[TAIL_OPERANDS][TAIL_RUN], sums[TAIL_RUN], bias = 0;
+    const tail *t = p->tail;
+    for (int k = 0; k < t->operands; k++) // one value: broadcast it once
+        if (!t->of[k].col)
+            LOAD_F[t->of[k].dtype](loaded[k], element(&t->of[k], i, 0) +
+                                   p->moved[k] * RL_SIZE[t->of[k].dtype], 0,
+                                   rl_min(TAIL_RUN, n));
+    if (p->bias.data) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
+    for (int64_t at = 0, count; at < n; at += count, j += count) {
+        const float *from[TAIL_OPERANDS], *made[TAIL_STEPS + 1];
+        float *to = (float *)(void *)element(&p->c, i, j);
+        count = rl_min(TAIL_RUN, n - at);
+        made[0] = x + at;
+        if (p->bias.data) {
+            for (int64_t e = 0; e < count; e++) sums[e] = fload(x + at + e) + bias;
+            made[0] = sums;
+        }
+        for (int k = 0; k < t->operands; k++) {
+            const matrix *m = &t->of[k];
+            const uint8_t *first = element(m, i, j) + p->moved[k] * RL_SIZE[m->dtype];
+            from[k] = loaded[k];
+            if (m->dtype == RL_F32 && m->col == 1) from[k] = (const float *)(const void *)first;
+            else if (m->col) LOAD_F[m->dtype](loaded[k], first, m->col, count);
+        }
+        for (int s = 0; s < t->steps; s++) {
+            const void *given[2];
+            for (int k = 0; k < 2; k++) {
+                int32_t source = t->chain[s].from[k];
+                given[k] = source < 0 ? made[~source] : from[source];
+            }
+            float *out = s == t->steps - 1 ? to : values[s];
+            map_floats(t->chain[s].fn, (uint8_t *)out, 4, given[0], given[1], count);
+            made[s + 1] = out;
+        }
+    }
+}
+
 // A run of a row of the result: c[i, j + ...] = x + bias. x may be the result's own memory.
 static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
     float sums[64];
+    if (p->tail) {
+        finish_tail(p, i, j, x, n);
+        return;
+    }
     if (p->c.dtype == RL_F32 && p->c.col == 1 && !p->bias.data && !p->wide) {
         uint8_t *to = element(&p->c, i, j);
         if (to != (const uint8_t *)x) rl_copy(to, x, (size_t)n * 4);
@@ -55,11 +117,13 @@ static void finish(const product *p, int64_t i, int64_t j, const float *x, int64
 static product nth(const product *p, int64_t index) {
     product one = *p;
     matrix *of[4] = {&one.c, &one.a, &one.b, &one.bias};
+    int more = p->tail ? p->tail->operands : 0;
     for (int d = p->dims - 1; d >= 0; d--) {
         int64_t i = index % p->shape[d];
         index /= p->shape[d];
         for (int j = 0; j < (p->bias.data ? 4 : 3); j++)
             of[j]->data += i * p->step[j][d] * RL_SIZE[of[j]->dtype];
+        for (int j = 0; j < more; j++) one.moved[j] += i * p->tail->step[j][d];
     }
     return one;
 }
