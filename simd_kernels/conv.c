@@ -94,7 +94,8 @@ static int k_conv2d(const rl_call *c) {
     image m;
     tail t;
     if (c->n < 3 || out->ndim != 4) return RL_REFUSED;
-    int code = windows(&m, c, x, w, out->shape[3], 0);
+    int64_t more = w->ndim == 4 ? tile_weights(rl_min(w->shape[1], 1 << 14)) * 4 : 0;
+    int code = windows(&m, c, x, w, out->shape[3], more);
     if (code) return code;
     int64_t n = out->shape[0], rows = w->shape[0] / m.groups, size = out->shape[2] * out->shape[3];
     if (!IS_FLOAT(out->dtype) || !packed(out, 2) || x->shape[0] != n ||
@@ -119,6 +120,7 @@ static int k_conv2d(const rl_call *c) {
         p.step[3][1] = rows * bias->strides[0];
     }
     if (is_plain(&m, x, size)) p.image = NULL;
+    if (n && tiles_pay(&m, c, rows)) return conv_tiles(&p, m.taps + m.count);
     return run_conv(&p);
 }
 

@@ -51,6 +51,7 @@ RARE_BEGIN
 #include "image.c"
 RARE_END
 #include "strips.c"
+#include "winograd.c"
 RARE_BEGIN
 #include "conv.c"
 RARE_END
