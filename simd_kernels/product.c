@@ -49,7 +49,10 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
 // finish() for a product with a tail, whose result is f32 in contiguous rows.
 static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x,
                                  int64_t n) {
-    float values[TAIL_STEPS][TAIL_RUN], loaded[TAIL_OPERANDS][TAIL_RUN], sums[TAIL_RUN], bias = 0;
+    // Vectors that cross lines of the cache take twice as long.
+    __attribute__((aligned(64))) float values[TAIL_STEPS][TAIL_RUN];
+    __attribute__((aligned(64))) float loaded[TAIL_OPERANDS][TAIL_RUN], sums[TAIL_RUN];
+    float bias = 0;
     const tail *t = p->tail;
     for (int k = 0; k < t->operands; k++) // one value: broadcast it once
         if (!t->of[k].col)

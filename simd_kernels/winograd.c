@@ -15,13 +15,6 @@ typedef struct {
     float *weights;                     // transforms: panel, place of 16, channel, filter
 } tile_job;
 
-// The filters of panel `s`, which have `first` before them.
-static int64_t panel_rows(const product *p, int64_t s, int64_t *first) {
-    int64_t all = (p->m + ROWS - 1) / ROWS, base = p->m / all, more = p->m % all;
-    *first = s * base + rl_min(s, more);
-    return base + (s < more);
-}
-
 // out = the transforms of 3 by 3 weights, of one lane each.
 #define TURN_WEIGHTS(name, type, load, store)                                                      \
     RL_INLINE void name(float *to, int64_t place, const float *g, int64_t step) {                  \
@@ -44,7 +37,7 @@ static void tile_weights_item(void *ctx, int64_t item, int thread) {
     const tile_job *job = ctx;
     const product *p = job->p;
     float *packed = rl_scratch(thread, 0), *turned = packed + PADDED(ROWS) * DEPTH;
-    int64_t channels = p->k / 9, first, rows = panel_rows(p, job->panel + item, &first);
+    int64_t channels = p->k / 9, first, rows = panel_rows(p->m, job->panel + item, &first);
     int64_t width = PADDED(rows), place = channels * width;
     float *to = job->weights + item * 16 * channels * PADDED(ROWS);
     for (int64_t c = 0; c < channels; c += CHANNELS) {
@@ -156,8 +149,8 @@ static void tile_item(void *ctx, int64_t item, int thread) {
     float *results = seen + (tiles + PANEL - 1) / PANEL * 16 * place;
     float *planes = results + 4 * PANEL, *line = planes + 8 * plane;
     int64_t from = part * job->each, stop = rl_min(job->panels, from + job->each);
-    panel_rows(&p, job->panel + from, &first);
-    int64_t count = panel_rows(&p, job->panel + stop - 1, &none) + none - first;
+    panel_rows(p.m, job->panel + from, &first);
+    int64_t count = panel_rows(p.m, job->panel + stop - 1, &none) + none - first;
     int64_t to = PANEL * (count + 1);
     for (int64_t c = 0; c < channels; c++) {
         tile_planes(job, image_of(m, image_number) + c * m->c * RL_SIZE[m->dtype], y, rows, planes,
@@ -170,7 +163,7 @@ static void tile_item(void *ctx, int64_t item, int thread) {
         int64_t n = rl_min(PANEL, tiles - f), vectors = n > VF ? 2 : 1;
         for (int64_t k = 0; k < 16; k++)
             for (int64_t s = from, row = 0, here; s < stop; s++, row += here) {
-                here = panel_rows(&p, job->panel + s, &none);
+                here = panel_rows(p.m, job->panel + s, &none);
                 const float *a = job->weights + channels * (s * 16 * PADDED(ROWS) + k * PADDED(here));
                 MICRO_KERNELS[here - 1][vectors - 1](channels, a, seen + k * place, PANEL,
                                                      sums + k * to + row * PANEL, PANEL, 0);
