@@ -55,6 +55,43 @@ static const map_fn CHAINED[] = {
 #include "elementwise.def"
 };
 
+// Whether step s is fn of the value before and of an operand that is one number of a row, or, if
+// `whole`, contiguous floats. The operand is *found.
+static int step_is(const tail *t, int s, map_fn fn, int whole, int32_t *found) {
+    if (s >= t->steps || t->chain[s].fn != fn) return 0;
+    int turned = fn == f_add && t->chain[s].from[1] == ~s;
+    int32_t k = *found = t->chain[s].from[!turned];
+    return t->chain[s].from[turned] == ~s && k >= 0 && (whole ? t->of[k].dtype == RL_F32 && t->of[k].col == 1 : !t->of[k].col);
+}
+
+// Finds what of a tail one pass does. No later step uses a value from inside of it.
+static void begin(tail *t) {
+    int32_t n = 3, used = 0;
+    t->added = -1;
+    for (int k = 0; k < 5; k++) t->by[k] = -1;
+    if (!step_is(t, 0, f_sub, 0, &t->by[0]) || !step_is(t, 1, f_mul, 0, &t->by[1]) ||
+        !step_is(t, 2, f_add, 0, &t->by[2]))
+        return;
+    int32_t more = -1;
+    if (step_is(t, n, f_add, 1, &more)) t->added = more, n++;
+    if (n < t->steps && t->chain[n].fn == f_relu && t->chain[n].from[0] == ~n)
+        t->bounds = RELU, n++;
+    else if (t->added < 0 && step_is(t, n, f_maximum, 0, &t->by[3]) &&
+             step_is(t, n + 1, f_minimum, 0, &t->by[4]))
+        t->bounds = CLAMP, n += 2;
+    for (int s = n; s < t->steps; s++)
+        for (int k = 0; k < 2; k++) {
+            int32_t from = t->chain[s].from[k];
+            if (from < 0 && ~from < n) {
+                t->added = -1;
+                return;
+            }
+            if (from >= 0) used |= 1 << from;
+        }
+    t->begun = n;
+    while (t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
+}
+
 // Reads the tail of a convolution: the operands after the bias, and three attributes a step, which
 // are a kernel's number and what it is applied to: the number of an operand, or ~value.
 static int read_tail(tail *t, const rl_call *c, int64_t rows) {
@@ -84,6 +121,7 @@ static int read_tail(tail *t, const rl_call *c, int64_t rows) {
             t->chain[s].from[k] = (int32_t)told[1 + k];
         }
     }
+    begin(t);
     return 1;
 }
 

@@ -31,6 +31,9 @@ typedef struct tail {
     matrix of[TAIL_OPERANDS];
     int64_t step[TAIL_OPERANDS][RL_DIMS];
     int32_t operands, steps;
+    // The steps that one pass does, how it ends, and which operands it takes: the added one, and
+    // those before `alone` as one number a row each.
+    int32_t begun, bounds, added, by[5], alone;
     struct {
         map_fn fn;
         int32_t from[2]; // an operand, or ~value
@@ -46,24 +49,48 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
     return dtype == RL_F32 ? vload(p) : dtype == RL_F16 ? vload_half(p) : vload_bfloat(p);
 }
 
+// How a tail begins, where that is done in one pass: a norm with its statistics, the sum with another
+// tensor, and bounds.
+enum { NO_BOUNDS, RELU, CLAMP };
+
+// to = the steps of a tail's beginning over n elements of x; `by`: mean, scale, offset and bounds.
+RL_INLINE void begin_tail(const int added, const int bounds, float *to, const float *x,
+                          const float *more, const float *by, int64_t n) {
+    for (int64_t i = 0; i < n; i += VF) {
+        vf a = n - i < VF ? load_rest(x + i, n - i) : vload(x + i);
+        a = (a - vsplat(by[0])) * vsplat(by[1]) + vsplat(by[2]);
+        if (added) a = a + (n - i < VF ? load_rest(more + i, n - i) : vload(more + i));
+        if (bounds == RELU) a = vselect((vi)(a > 0.0f) | (vi)(a != a), a, (vf){});
+        if (bounds == CLAMP) {
+            vf low = vsplat(by[3]), high = vsplat(by[4]);
+            a = vselect((vi)(a > low) | (vi)(a != a), a, low);
+            a = vselect((vi)(a < high) | (vi)(a != a), a, high);
+        }
+        if (n - i < VF) store_rest(to + i, a, n - i);
+        else vstore(to + i, a);
+    }
+}
+
 // finish() for a product with a tail, whose result is f32 in contiguous rows.
 static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x,
                                  int64_t n) {
     // Vectors that cross lines of the cache take twice as long.
     __attribute__((aligned(64))) float values[TAIL_STEPS][TAIL_RUN];
     __attribute__((aligned(64))) float loaded[TAIL_OPERANDS][TAIL_RUN], sums[TAIL_RUN];
-    float bias = 0;
+    float bias = 0, by[5];
     const tail *t = p->tail;
-    for (int k = 0; k < t->operands; k++) // one value: broadcast it once
-        if (!t->of[k].col)
-            LOAD_F[t->of[k].dtype](loaded[k], element(&t->of[k], i, 0) +
-                                   p->moved[k] * RL_SIZE[t->of[k].dtype], 0,
-                                   rl_min(TAIL_RUN, n));
+    for (int k = 0; k < t->operands; k++) { // one value: broadcast it once
+        const matrix *m = &t->of[k];
+        const uint8_t *at = element(m, i, 0) + p->moved[k] * RL_SIZE[m->dtype];
+        if (!m->col) LOAD_F[m->dtype](loaded[k], at, 0, k < t->alone ? 1 : rl_min(TAIL_RUN, n));
+    }
+    for (int k = 0; k < 5 && t->begun; k++) by[k] = t->by[k] < 0 ? 0 : loaded[t->by[k]][0];
     if (p->bias.data) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
     for (int64_t at = 0, count; at < n; at += count, j += count) {
         const float *from[TAIL_OPERANDS], *made[TAIL_STEPS + 1];
         float *to = (float *)(void *)element(&p->c, i, j);
         count = rl_min(TAIL_RUN, n - at);
+        int64_t whole = (count + VF - 1) & ~(int64_t)(VF - 1);
         made[0] = x + at;
         if (p->bias.data) {
             for (int64_t e = 0; e < count; e++) sums[e] = fload(x + at + e) + bias;
@@ -73,17 +100,33 @@ static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const f
             const matrix *m = &t->of[k];
             const uint8_t *first = element(m, i, j) + p->moved[k] * RL_SIZE[m->dtype];
             from[k] = loaded[k];
-            if (m->dtype == RL_F32 && m->col == 1) from[k] = (const float *)(const void *)first;
+            if (m->dtype == RL_F32 && m->col == 1 && (count == whole || k == t->added))
+                from[k] = (const float *)(const void *)first;
             else if (m->col) LOAD_F[m->dtype](loaded[k], first, m->col, count);
         }
-        for (int s = 0; s < t->steps; s++) {
+        if (t->begun) {
+            float *out = t->begun == t->steps ? to : values[t->begun - 1];
+            const float *more = t->added < 0 ? NULL : from[t->added];
+            made[t->begun] = out;
+            if (more && t->bounds == RELU) begin_tail(1, RELU, out, made[0], more, by, count);
+            else if (more) begin_tail(1, NO_BOUNDS, out, made[0], more, by, count);
+            else if (t->bounds == RELU) begin_tail(0, RELU, out, made[0], more, by, count);
+            else if (t->bounds) begin_tail(0, CLAMP, out, made[0], more, by, count);
+            else begin_tail(0, NO_BOUNDS, out, made[0], more, by, count);
+        } else if (count < whole) { // whole vectors of memory that is no one else's
+            rl_copy(sums, made[0], (size_t)count * 4);
+            made[0] = sums;
+        }
+        for (int s = t->begun; s < t->steps; s++) {
             const void *given[2];
             for (int k = 0; k < 2; k++) {
                 int32_t source = t->chain[s].from[k];
                 given[k] = source < 0 ? made[~source] : from[source];
             }
-            float *out = s == t->steps - 1 ? to : values[s];
-            map_floats(t->chain[s].fn, (uint8_t *)out, 4, given[0], given[1], count);
+            int last = s == t->steps - 1;
+            float *out = last && count == whole ? to : values[s];
+            t->chain[s].fn(out, given[0], given[1], whole);
+            if (last && count < whole) rl_copy(to, out, (size_t)count * 4);
             made[s + 1] = out;
         }
     }
