@@ -122,6 +122,7 @@ static void pack(float *to, int64_t width, int64_t n, const uint8_t *from, int d
         if (dtype == RL_F32 && minor == 1 && n == PANEL) {
             vstore(to, vload(at));
             vstore(to + VF, vload(at + VF * 4));
+            __builtin_prefetch(at + PANEL * 4), __builtin_prefetch(at + PANEL * 8 - 4); // the next
             continue;
         }
         LOAD_F[dtype](to, at, minor, n);

@@ -60,11 +60,10 @@ RL_INLINE void begin_tail(const int added, const int bounds, float *to, const fl
         vf a = n - i < VF ? load_rest(x + i, n - i) : vload(x + i);
         a = (a - vsplat(by[0])) * vsplat(by[1]) + vsplat(by[2]);
         if (added) a = a + (n - i < VF ? load_rest(more + i, n - i) : vload(more + i));
-        if (bounds == RELU) a = vselect((vi)(a > 0.0f) | (vi)(a != a), a, (vf){});
-        if (bounds == CLAMP) {
-            vf low = vsplat(by[3]), high = vsplat(by[4]);
-            a = vselect((vi)(a > low) | (vi)(a != a), a, low);
-            a = vselect((vi)(a < high) | (vi)(a != a), a, high);
+        if (bounds == RELU) a = vselect(~(vi)(a <= 0.0f), a, (vf){}); // nan stays
+        if (bounds == CLAMP) { // a bound that is nan made by[2] nan
+            a = vselect(~(vi)(a <= vsplat(by[3])), a, vsplat(by[3]));
+            a = vselect(~(vi)(a >= vsplat(by[4])), a, vsplat(by[4]));
         }
         if (n - i < VF) store_rest(to + i, a, n - i);
         else vstore(to + i, a);
@@ -85,6 +84,7 @@ static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const f
         if (!m->col) LOAD_F[m->dtype](loaded[k], at, 0, k < t->alone ? 1 : rl_min(TAIL_RUN, n));
     }
     for (int k = 0; k < 5 && t->begun; k++) by[k] = t->by[k] < 0 ? 0 : loaded[t->by[k]][0];
+    if (t->begun && by[3] + by[4] != by[3] + by[4]) by[2] = by[3] + by[4];
     if (p->bias.data) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
     for (int64_t at = 0, count; at < n; at += count, j += count) {
         const float *from[TAIL_OPERANDS], *made[TAIL_STEPS + 1];

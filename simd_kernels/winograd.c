@@ -55,23 +55,6 @@ static void tile_weights_item(void *ctx, int64_t item, int thread) {
     }
 }
 
-#if VF == 16
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif VF == 8
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15
-#define LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define EVEN 0, 2, 4, 6
-#define ODD 1, 3, 5, 7
-#define LOW 0, 4, 1, 5
-#define HIGH 2, 6, 3, 7
-#endif
-
 // The rows that tiles see, in eight planes: of even and odd rows, each with the elements that a
 // tile's four columns see. `line`: a row with its padding.
 static void tile_planes(const tile_job *job, const uint8_t *channel, int64_t y, int64_t rows,
@@ -87,8 +70,8 @@ static void tile_planes(const tile_job *job, const uint8_t *channel, int64_t y, 
         for (int64_t t = 0; t < across; t += VF) // rows are written in order, the rest is scratch
             for (int j = 0; j < 4; j += 2) {
                 vf a = vload(line + 2 * t + j), b = vload(line + 2 * t + j + VF);
-                vstore(to + j * plane + t, __builtin_shufflevector(a, b, EVEN));
-                vstore(to + (j + 1) * plane + t, __builtin_shufflevector(a, b, ODD));
+                vstore(to + j * plane + t, EVEN(a, b));
+                vstore(to + (j + 1) * plane + t, ODD(a, b));
             }
     }
 }
@@ -122,8 +105,8 @@ RL_INLINE void turn_sums(float *upper, float *lower, const float *sums, int64_t 
     for (int i = 0; i < 2; i++) {
         vf a = t[i][0] + t[i][1] + t[i][2], b = t[i][1] - t[i][2] - t[i][3];
         float *to = i ? lower : upper;
-        vstore(to, __builtin_shufflevector(a, b, LOW));
-        vstore(to + VF, __builtin_shufflevector(a, b, HIGH));
+        vstore(to, LOW(a, b));
+        vstore(to + VF, HIGH(a, b));
     }
 }
 
