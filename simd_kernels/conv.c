@@ -45,6 +45,7 @@ static int is_plain(const image *m, const rl_operand *x, int64_t result) {
            packed(x, 2) && result == m->height * m->width;
 }
 
+#if RL_ROOM
 // The functions of a tail by the numbers of their kernels.
 #define FLOAT(name, arity, expr) f_##name,
 #define BOTH(name, arity, expr, type, whole) f_##name,
@@ -98,7 +99,7 @@ static int read_tail(tail *t, const rl_call *c, int64_t rows) {
     const rl_operand *out = &c->op[0];
     *t = (tail){.operands = c->n > 4 ? c->n - 4 : 0, .steps = (c->n_attrs - 7) / 3};
     if ((c->n_attrs - 7) % 3 || t->operands > TAIL_OPERANDS || t->steps > TAIL_STEPS ||
-        (t->operands && !t->steps) || (t->steps && (out->dtype != RL_F32 || !packed(out, 2))))
+        !t->steps || out->dtype != RL_F32 || (uintptr_t)out->data & 3 || !packed(out, 2))
         return 0;
     for (int k = 0; k < t->operands; k++) {
         const rl_operand *x = &c->op[4 + k];
@@ -125,14 +126,17 @@ static int read_tail(tail *t, const rl_call *c, int64_t rows) {
     return 1;
 }
 
-// out (n, o, oh, ow) = x (n, c, h, w) under weight (o, c / groups, kh, kw), plus bias (o), through
-// the steps of a tail.
-static int k_conv2d(const rl_call *c) {
+#endif
+
+// out (n, o, oh, ow) = x (n, c, h, w) under weight (o, c / groups, kh, kw), plus bias (o).
+static int convolve(const rl_call *c, tail *t) {
     const rl_operand *out = &c->op[0], *x = &c->op[1], *w = &c->op[2], *bias = &c->op[3];
     image m;
-    tail t;
     if (c->n < 3 || out->ndim != 4) return RL_REFUSED;
-    int64_t more = w->ndim == 4 ? tile_weights(rl_min(w->shape[1], 1 << 14)) * 4 : 0;
+    int64_t more = 0;
+#if RL_ROOM
+    if (w->ndim == 4) more = tile_weights(rl_min(w->shape[1], 1 << 14)) * 4;
+#endif
     int code = windows(&m, c, x, w, out->shape[3], more);
     if (code) return code;
     int64_t n = out->shape[0], rows = w->shape[0] / m.groups, size = out->shape[2] * out->shape[3];
@@ -149,8 +153,10 @@ static int k_conv2d(const rl_call *c) {
                  .step = {{out->strides[0], rows * out->strides[1]},
                           {0, rows * k},
                           {x->strides[0], m.channels * x->strides[1]}}};
-    if (!read_tail(&t, c, rows)) return RL_REFUSED;
-    if (t.steps) p.tail = &t;
+#if RL_ROOM
+    if (t && !read_tail(t, c, rows)) return RL_REFUSED;
+#endif
+    p.tail = t;
     if (c->n > 3 && bias->data) {
         if (bias->ndim != 1 || bias->shape[0] != w->shape[0] || !IS_FLOAT(bias->dtype))
             return RL_REFUSED;
@@ -158,9 +164,23 @@ static int k_conv2d(const rl_call *c) {
         p.step[3][1] = rows * bias->strides[0];
     }
     if (is_plain(&m, x, size)) p.image = NULL;
+#if RL_ROOM
     if (n && tiles_pay(&m, c, rows)) return conv_tiles(&p, m.taps + m.count);
+#endif
     return run_conv(&p);
 }
+
+static int k_conv2d(const rl_call *c) {
+    return c->n > 4 || c->n_attrs != 7 ? RL_REFUSED : convolve(c, NULL);
+}
+
+#if RL_ROOM
+// The same, through the steps of a tail.
+static int k_conv2d_tail(const rl_call *c) {
+    tail t;
+    return c->n < 4 ? RL_REFUSED : convolve(c, &t);
+}
+#endif
 
 // out (n, c, h, w), the gradient of the input, from grad (n, o, oh, ow). The residues of rows and
 // columns modulo the strides are computed one by one, because each has taps of its own.

@@ -156,14 +156,14 @@ static int64_t gemm_floats(const gemm_job *job) {
 }
 
 // Panels have equal numbers of rows: those of panel `s`, which have `first` before them.
-static int64_t panel_rows(int64_t m, int64_t s, int64_t *first) {
+static RL_ONCE int64_t panel_rows(int64_t m, int64_t s, int64_t *first) {
     int64_t all = (m + ROWS - 1) / ROWS, base = m / all, more = m % all;
     *first = s * base + rl_min(s, more);
     return base + (s < more);
 }
 
 // Floats of a term of the first `s` panels.
-static int64_t panel_floats(int64_t m, int64_t s) {
+static RL_ONCE int64_t panel_floats(int64_t m, int64_t s) {
     int64_t all = (m + ROWS - 1) / ROWS, base = m / all, more = rl_min(s, m % all);
     return more * PADDED(base + 1) + (s - more) * PADDED(base);
 }
@@ -174,6 +174,7 @@ static int64_t round_of(int64_t k) {
     return ((k + rounds - 1) / rounds + 3) & ~3;
 }
 
+#if RL_ROOM
 static void gemm_pack_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
     const product *p = job->p;
@@ -186,6 +187,8 @@ static void gemm_pack_item(void *ctx, int64_t item, int thread) {
              p->a.dtype, p->a.row, p->a.col, depth, turned);
     }
 }
+
+#endif
 
 static void gemm_item(void *ctx, int64_t item, int thread) {
     const gemm_job *job = ctx;
@@ -203,7 +206,7 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
     for (int64_t k0 = 0; k0 < p.k; k0 += round) {
         int64_t depth = rl_min(round, p.k - k0), i = i0;
         const float *pa = own;
-        if (job->packed)
+        if (RL_ROOM && job->packed)
             pa = job->packed + panel_floats(p.m, job->panels) * k0 + panel_floats(p.m, s0) * depth;
         else
             for (int64_t s = s0, rows; s < s1; s++, i += rows) {
@@ -237,14 +240,14 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
             }
         }
     }
-    if (!job->whole || p.bias.data || p.tail)
+    if (!job->whole || p.bias.data || (RL_ROOM && p.tail))
         for (int64_t i = 0; i < m; i++) finish(&p, i0 + i, j0, c + i * c_row, n);
 }
 
 // Any product with k > 0.
 static int gemm(const product *p) {
     gemm_job job = {.p = p, .panels = (p->m + ROWS - 1) / ROWS};
-    int aligned = !((uintptr_t)p->c.data & 3), same = p->k <= MOST_PACKED / p->m;
+    int aligned = !((uintptr_t)p->c.data & 3), same = RL_ROOM && p->k <= MOST_PACKED / p->m;
     for (int d = 0; d < p->dims; d++) same &= p->shape[d] == 1 || !p->step[1][d];
     job.whole = p->c.dtype == RL_F32 && p->c.col == 1 && aligned && !p->wide;
     // Packing pays if a panel is used several times.
@@ -267,12 +270,14 @@ static int gemm(const product *p) {
     int64_t floats = gemm_floats(&job);
     double work = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
     if (!reserve(floats * 4)) return RL_MEMORY;
+#if RL_ROOM
     if (same && job.across * p->batch > 1) { // behind what a thread needs for itself
         float *more = rl_scratch(0, (floats + panel_floats(p->m, job.panels) * p->k) * 4);
         if (!more) return RL_MEMORY;
         job.packed = more + floats;
         share_out(work / (double)p->n * 100, job.panels, gemm_pack_item, &job);
     }
+#endif
     share_out(work, job.down * job.across * p->batch, gemm_item, &job);
     return RL_OK;
 }

@@ -49,6 +49,7 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
     return dtype == RL_F32 ? vload(p) : dtype == RL_F16 ? vload_half(p) : vload_bfloat(p);
 }
 
+#if RL_ROOM
 // How a tail begins, where that is done in one pass: a norm with its statistics, the sum with another
 // tensor, and bounds.
 enum { NO_BOUNDS, RELU, CLAMP };
@@ -132,13 +133,17 @@ static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const f
     }
 }
 
+#endif
+
 // A run of a row of the result: c[i, j + ...] = x + bias. x may be the result's own memory.
 static void finish(const product *p, int64_t i, int64_t j, const float *x, int64_t n) {
     float sums[64];
+#if RL_ROOM
     if (p->tail) {
         finish_tail(p, i, j, x, n);
         return;
     }
+#endif
     if (p->c.dtype == RL_F32 && p->c.col == 1 && !p->bias.data && !p->wide) {
         uint8_t *to = element(&p->c, i, j);
         if (to != (const uint8_t *)x) rl_copy(to, x, (size_t)n * 4);
@@ -163,7 +168,7 @@ static void finish(const product *p, int64_t i, int64_t j, const float *x, int64
 static product nth(const product *p, int64_t index) {
     product one = *p;
     matrix *of[4] = {&one.c, &one.a, &one.b, &one.bias};
-    int more = p->tail ? p->tail->operands : 0;
+    int more = RL_ROOM && p->tail ? p->tail->operands : 0;
     for (int d = p->dims - 1; d >= 0; d--) {
         int64_t i = index % p->shape[d];
         index /= p->shape[d];

@@ -17,7 +17,7 @@ _REACH = 64  # how far behind a convolution its tail's steps may be
 
 def fuse(steps: Sequence[Step], keep: Collection[Slot]) -> list[Step]:
     """`steps` with convolutions that go on with elementwise ops, in place of the last of them."""
-    if simd.library is None:
+    if simd.library is None or "conv2d_tail" not in simd.library.numbers:
         return list(steps)
     found = _Fuser(steps, keep)
     for i, step in enumerate(steps):

@@ -86,8 +86,10 @@ def _conv(kernel: str) -> Any:
         if empty or not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
             return None
         sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
-        tail = [n for op, *at in attrs.get("tail", ()) for n in (_number(op), *at)]
-        return Record(kernel, (out, *inputs), (*sizes, *tail))
+        if "tail" not in attrs:
+            return Record(kernel, (out, *inputs), sizes)
+        steps = (n for op, *at in attrs["tail"] for n in (_number(op), *at))
+        return Record(f"{kernel}_tail", (out, *inputs), (*sizes, *steps))
 
     return lower
 
