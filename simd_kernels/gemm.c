@@ -150,7 +150,7 @@ typedef struct {
 
 static int64_t tile_row(const gemm_job *job) { return (job->cols + PANEL - 1) / PANEL * PANEL; }
 
-static int64_t gemm_floats(const gemm_job *job) {
+static RL_ONCE int64_t gemm_floats(const gemm_job *job) {
     int64_t sums = job->whole ? 0 : job->strip * ROWS * tile_row(job);
     return SCRATCH_A + SCRATCH_B + SCRATCH_MORE + sums;
 }
@@ -169,7 +169,7 @@ static RL_ONCE int64_t panel_floats(int64_t m, int64_t s) {
 }
 
 // Rounds of a sum have equal numbers of terms.
-static int64_t round_of(int64_t k) {
+static RL_ONCE int64_t round_of(int64_t k) {
     int64_t rounds = (k + DEPTH - 1) / DEPTH;
     return ((k + rounds - 1) / rounds + 3) & ~3;
 }
@@ -245,7 +245,7 @@ static void gemm_item(void *ctx, int64_t item, int thread) {
 }
 
 // Any product with k > 0.
-static int gemm(const product *p) {
+static RL_ONCE int gemm(const product *p) {
     gemm_job job = {.p = p, .panels = (p->m + ROWS - 1) / ROWS};
     int aligned = !((uintptr_t)p->c.data & 3), same = RL_ROOM && p->k <= MOST_PACKED / p->m;
     for (int d = 0; d < p->dims; d++) same &= p->shape[d] == 1 || !p->step[1][d];

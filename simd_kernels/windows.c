@@ -32,7 +32,7 @@ static RL_ONCE row_cut cut_row(int dtype, int64_t stride, int64_t size, int64_t 
 }
 
 // to[i] = from[2 * i], i < n. Reads nothing past the last of these.
-static RL_APART void load_second(float *to, const uint8_t *from, int64_t n) {
+static RL_ONCE void load_second(float *to, const uint8_t *from, int64_t n) {
     int64_t i = 0;
     for (; i + VF < n; i += VF)
         vstore(to + i, EVEN(vload(from + i * 8), vload(from + i * 8 + VF * 4)));
