@@ -13,6 +13,7 @@ typedef struct {
     int64_t across, down, rows, groups; // tiles of a row, rows of tiles; of an item; items
     int64_t panel, panels, each;        // first panel of the block, how many, of an item
     float *weights;                     // transforms: panel, place of 16, channel, filter
+    int large;                          // whether an operand is not finite, or close to it
 } tile_job;
 
 // out = the transforms of 3 by 3 weights, of one lane each.
@@ -110,6 +111,34 @@ RL_INLINE void turn_sums(float *upper, float *lower, const float *sums, int64_t 
     }
 }
 
+// Sets job->large where an element of a channel of an image, or of a filter, is nan or 2^100 or more:
+// a tile's sums would carry it to results that do not see it.
+static void tile_check_item(void *ctx, int64_t item, int thread) {
+    tile_job *job = ctx;
+    const image *m = job->m;
+    const product *p = job->p;
+    int64_t channels = p->batch * m->channels, rows = item < channels ? m->height : 1;
+    int64_t wide = item < channels ? m->width : p->k, step = item < channels ? m->w : 1;
+    float *line = rl_scratch(thread, 0);
+    const uint8_t *from = element(&p->a, item - channels, 0);
+    int dtype = item < channels ? m->dtype : p->a.dtype;
+    if (item < channels)
+        from = image_of(m, item / m->channels) + item % m->channels * m->c * RL_SIZE[dtype];
+    vi bad = {};
+    for (int64_t y = 0; y < rows; y++, from += m->h * RL_SIZE[dtype])
+        for (int64_t x = 0; x < wide; x += DEPTH) {
+            int64_t n = rl_min(DEPTH, wide - x);
+            LOAD_F[dtype](line, from + x * step * RL_SIZE[dtype], step, n);
+            rl_zero(line + n, VF * 4);
+            for (int64_t i = 0; i < n; i += VF) {
+                vi bits = (vi)vload(line + i) & 0x7fffffff;
+                bad |= (vi)(bits >= 0x71800000);
+            }
+        }
+    for (int i = 0; i < VF; i++)
+        if (bad[i]) job->large = 1;
+}
+
 // Scratch floats: planes, a line, transforms of a block of tiles, their sums, rows of results.
 static int64_t plane_floats(const tile_job *job) { return (job->rows + 1) * job->across + VF; }
 static int64_t tile_floats(const tile_job *job) {
@@ -203,6 +232,9 @@ static int conv_tiles(const product *p, void *shared) {
     int64_t all = (p->m + ROWS - 1) / ROWS;
     job.each = job.groups * p->batch < 4 ? BLOCK_PANELS / 2 : BLOCK_PANELS;
     if (!reserve(rl_max(tile_floats(&job), (PADDED(ROWS) + 4) * DEPTH) * 4)) return RL_MEMORY;
+    share_out(10.0 * (double)(p->batch * m->channels * m->height * m->width),
+              p->batch * m->channels + p->m, tile_check_item, &job);
+    if (job.large) return gemm(p);
     for (; job.panel < all; job.panel += BLOCK_PANELS) {
         job.panels = rl_min(BLOCK_PANELS, all - job.panel);
         double work = (double)job.panels * ROWS * (double)p->k;
