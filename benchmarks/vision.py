@@ -1,12 +1,10 @@
 """Image networks of published shapes beside onnxruntime and PyTorch, with the same random weights.
 
-    python benchmarks/vision.py native [--threads 1,2]  beside onnxruntime and PyTorch
-    python benchmarks/vision.py tab [--site DIR]        beside onnxruntime-web: wasm, WebGPU
+    python benchmarks/vision.py [--threads 1,2] [--networks mobilenet_v2,resnet50]
 
 One picture at a time, warm, from pixels to what the network makes of them. onnxruntime optimizes
 the graph fully; PyTorch runs in inference mode in the faster of its two memory formats. The arrays
-are compared with each other before anything is timed. In the tab onnxruntime-web has one thread,
-and WebGPU is SwiftShader's, which computes on the CPU.
+are compared with each other before anything is timed.
 """
 
 from __future__ import annotations
@@ -17,9 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure import HERE, WEBGPU, markdown, opened, run, served
-from peers import ORT_WEB, VISION, npm, pypi
-from turns import alternate, compared, measured, python_side, sides
+from measure import markdown, run
+from peers import VISION, pypi
+from turns import measured, python_side, sides
 
 # The pictures of a sample.
 WORK = {"mobilenet_v2": 20, "resnet50": 3, "yolov8n": 3, "vit_b": 1, "sam_encoder": 1}
@@ -83,53 +81,6 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
     return {"results": results, "versions": versions}
 
 
-PAGE = """<!doctype html><meta charset="utf-8"><title>benchmark</title>
-<link rel="icon" href="data:,">
-<script type="module" src="./web/vision.js"></script>"""
-
-
-def tab(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Both in one page, on the CPU and on WebGPU."""
-    results: list[dict[str, Any]] = []
-    info: dict[str, Any] = {}
-    names = ["rushlight", "onnxruntime-web"]
-    kinds = [k for k in chosen.networks.split(",") if k not in ("vit_b", "sam_encoder")]
-    with TemporaryDirectory() as made:
-        written(made, kinds)
-        for kind in kinds:
-            # The page's answer to a rolling name: the arrays of `kind` that a process made.
-            command, env = python_side("vision.py", 2)
-            with sides({"rushlight": ([*command, "rushlight"], env)}) as at:
-                at["rushlight"].ask("load", kind=kind, folder=f"{made}/{kind}")
-                at["rushlight"].ask("infer", count=1, out=f"{made}/expected.npz")
-                at["rushlight"].ask("pixels", kind=kind, out=f"{made}/{kind}/pixels.bin")
-            with np.load(f"{made}/expected.npz") as arrays:
-                expected = [arrays[n] for n in arrays.files]
-            folders = {"": chosen.site, "node_modules": npm(ORT_WEB), "web": HERE / "web",
-                       "models/measured": Path(made, kind)}  # fmt: skip
-            for device in ("cpu", "webgpu"):
-                with served(PAGE, folders) as address, opened(address, WEBGPU) as page:
-                    page.wait_for_function("window.bench")
-                    info |= page.evaluate("(given) => bench.open(...given)", [kind, device])
-                    found = {"native": expected}
-                    for name in names:
-                        told = page.evaluate("(name) => bench.arrays(name)", name)
-                        found[name] = [np.asarray(v, np.float32).reshape(e.shape)
-                                       for v, e in zip(told, expected, strict=True)]  # fmt: skip
-                    worst = compare(found, f"{kind}, {device}")
-                    samples = alternate(
-                        names, lambda name, _, page=page: page.evaluate("(n) => bench.infer(n)", name),  # type: ignore[misc]
-                        chosen.rounds,
-                    )  # fmt: skip
-                    row = {"what": f"{NAMES.get(kind, kind)}, {device}", "threads": 1,
-                           **compared(samples, 1), "samples": samples,
-                           "largest_difference": worst}  # fmt: skip
-                    results.append(row)
-                    info["chromium"] = page.context.browser.version
-                    print(cells(row), flush=True)
-    return {"results": results, "versions": {**info, **ORT_WEB}}
-
-
 def cells(row: dict[str, Any]) -> list[object]:
     """A row of the table."""
     took = {name: 1000 / per_s for name, per_s in row["per_s"].items()}
@@ -143,7 +94,8 @@ def table(result: dict[str, Any]) -> str:
     """Milliseconds of a picture, ratios, and memory."""
     first = result["results"][0]
     peers = list(first["times"])
-    head = ["ms of a picture", "threads", "rushlight", *peers, *(f"{p} by rushlight" for p in peers),
+    head = ["ms of a picture", "threads", "rushlight", *peers,
+            *(f"{p} by rushlight" for p in peers),
             *(f"{p}, by processor time" for p in peers),
             *(f"peak MB, {n}" for n in first.get("peak_mb", {}))]  # fmt: skip
     return markdown(head, [cells(row) for row in result["results"]])
@@ -151,8 +103,8 @@ def table(result: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     options: dict[str, dict[str, Any]] = {
-        "--threads": {"default": "1,2", "help": "natively, the numbers of threads"},
+        "--threads": {"default": "1,2", "help": "the numbers of threads"},
         "--rounds": {"type": int, "default": 7, "help": "samples of each"},
         "--networks": {"default": ",".join(WORK), "help": "those to measure"},
     }
-    run("vision", __doc__, {"native": native, "tab": tab}, table, options)
+    run("vision", __doc__, {"native": native}, table, options)

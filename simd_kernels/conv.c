@@ -62,7 +62,8 @@ static int step_is(const tail *t, int s, map_fn fn, int whole, int32_t *found) {
     if (s >= t->steps || t->chain[s].fn != fn) return 0;
     int turned = fn == f_add && t->chain[s].from[1] == ~s;
     int32_t k = *found = t->chain[s].from[!turned];
-    return t->chain[s].from[turned] == ~s && k >= 0 && (whole ? t->of[k].dtype == RL_F32 && t->of[k].col == 1 : !t->of[k].col);
+    if (t->chain[s].from[turned] != ~s || k < 0) return 0;
+    return whole ? t->of[k].dtype == RL_F32 && t->of[k].col == 1 : !t->of[k].col;
 }
 
 // Finds what of a tail one pass does. No later step uses a value from inside of it.

@@ -50,8 +50,8 @@ RL_INLINE vf load_as(const int dtype, const uint8_t *p) {
 }
 
 #if RL_ROOM
-// How a tail begins, where that is done in one pass: a norm with its statistics, the sum with another
-// tensor, and bounds.
+// How a tail begins, where that is done in one pass: a norm with its statistics, the sum with
+// another tensor, and bounds.
 enum { NO_BOUNDS, RELU, CLAMP };
 
 // to = the steps of a tail's beginning over n elements of x; `by`: mean, scale, offset and bounds.

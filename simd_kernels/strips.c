@@ -78,7 +78,8 @@ static RL_ONCE void strip_item(void *ctx, int64_t item, int thread) {
     int64_t y = item % job->blocks * job->lines, lines = rl_min(job->lines, p.n / m->wide - y);
     // Where lines of windows are as far apart as rows, all are one run; what lies between two of
     // its lines is nobody's.
-    int direct = p.c.dtype == RL_F32 && p.c.col == 1 && !p.bias.data && !p.wide && !(RL_ROOM && p.tail);
+    int direct = p.c.dtype == RL_F32 && p.c.col == 1 && !p.bias.data && !p.wide &&
+                 !(RL_ROOM && p.tail);
     int64_t pitch = m->step[0] * job->slots * job->length, flat = pitch == job->length;
     for (int64_t x = 0; x < m->wide; x += job->n) {
         int64_t n = rl_min(job->n, m->wide - x), run = flat ? (lines - 1) * pitch + n : n;

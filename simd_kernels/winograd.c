@@ -1,5 +1,5 @@
-// Convolution with windows of 3 by 3 at stride 1: tiles of 2 by 2 results from 4 by 4 elements, with
-// 16 products for 36. The method: Lavin and Gray, "Fast Algorithms for Convolutional Neural
+// Convolution with windows of 3 by 3 at stride 1: tiles of 2 by 2 results from 4 by 4 elements,
+// with 16 products for 36. The method: Lavin and Gray, "Fast Algorithms for Convolutional Neural
 // Networks", 2015, F(2x2, 3x3); its sums are as exact as plain ones, which larger tiles' are not.
 
 #define MOST_TILES 112    // of an item, unless a row has more
@@ -78,7 +78,8 @@ static void tile_planes(const tile_job *job, const uint8_t *channel, int64_t y, 
 }
 
 // The transforms of VF tiles, which begin at `at` in the planes.
-RL_INLINE void turn_tiles(float *to, int64_t place, const float *at, int64_t plane, int64_t across) {
+RL_INLINE void turn_tiles(float *to, int64_t place, const float *at, int64_t plane,
+                          int64_t across) {
     vf t[4][4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
@@ -111,8 +112,8 @@ RL_INLINE void turn_sums(float *upper, float *lower, const float *sums, int64_t 
     }
 }
 
-// Sets job->large where an element of a channel of an image, or of a filter, is nan or 2^100 or more:
-// a tile's sums would carry it to results that do not see it.
+// Sets job->large where an element of a channel of an image, or of a filter, is nan or 2^100 or
+// more: a tile's sums would carry it to results that do not see it.
 static void tile_check_item(void *ctx, int64_t item, int thread) {
     tile_job *job = ctx;
     const image *m = job->m;
@@ -176,7 +177,8 @@ static void tile_item(void *ctx, int64_t item, int thread) {
         for (int64_t k = 0; k < 16; k++)
             for (int64_t s = from, row = 0, here; s < stop; s++, row += here) {
                 here = panel_rows(p.m, job->panel + s, &none);
-                const float *a = job->weights + channels * (s * 16 * PADDED(ROWS) + k * PADDED(here));
+                const float *a = job->weights + channels * s * 16 * PADDED(ROWS);
+                a += channels * k * PADDED(here);
                 MICRO_KERNELS[here - 1][vectors - 1](channels, a, seen + k * place, PANEL,
                                                      sums + k * to + row * PANEL, PANEL, 0);
             }

@@ -103,17 +103,16 @@ class Torch(Contender):
     def write(self, kind: str, folder: str) -> None:
         """Write the network's files, which all contenders load."""
         import torch
-        from vision_models import write
 
         sys.stdout, kept = sys.stderr, sys.stdout
-        write(kind, folder, torch.from_numpy(pixels_of(kind)))
+        import_module("vision_models").write(kind, folder, torch.from_numpy(pixels_of(kind)))
         sys.stdout = kept
 
     def load(self, kind: str, folder: str) -> str:
         """Load a network; returns the format."""
         import torch
-        from vision_models import build
 
+        build = import_module("vision_models").build
         torch.set_num_threads(THREADS)
         took, nets = {}, {}
         for name in ("contiguous_format", "channels_last"):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-from vision import SIDES  # of this folder
+
+SIDES: Any = import_module("vision").SIDES  # of this folder
 
 
 def _conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> Any:
@@ -20,7 +22,7 @@ def _conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> Any:
     return made
 
 
-class _C2f(nn.Module):
+class _C2f(nn.Module):  # type: ignore[misc]
     def __init__(self, inputs: int, outputs: int, depth: int, adds: bool) -> None:
         super().__init__()
         half = outputs // 2
@@ -39,7 +41,7 @@ class _C2f(nn.Module):
         return self.cv2(torch.cat(parts, 1))
 
 
-class _Sppf(nn.Module):
+class _Sppf(nn.Module):  # type: ignore[misc]
     def __init__(self, width: int) -> None:
         super().__init__()
         self.cv1, self.cv2 = _conv(width, width // 2), _conv(2 * width, width)
@@ -51,7 +53,7 @@ class _Sppf(nn.Module):
         return self.cv2(torch.cat(parts, 1))
 
 
-class _Detect(nn.Module):
+class _Detect(nn.Module):  # type: ignore[misc]
     """Logits of 80 classes, and boxes as shares of the picture: center, width, height."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
@@ -85,7 +87,7 @@ class _Detect(nn.Module):
         return logits.transpose(1, 2), boxes.transpose(1, 2)
 
 
-class Yolo(nn.Module):
+class Yolo(nn.Module):  # type: ignore[misc]
     """YOLOv8n (Jocher et al., 2023), for square pictures."""
 
     def __init__(self) -> None:
@@ -100,7 +102,8 @@ class Yolo(nn.Module):
         ])  # fmt: skip
 
     def forward(self, pixels: Any) -> Any:
-        made, x = [], pixels
+        made: list[Any] = []
+        x = pixels
         joined = {11: 6, 14: 4, 17: 12, 20: 9}
         for i, part in enumerate(self.model):
             if i == 22:
@@ -109,7 +112,7 @@ class Yolo(nn.Module):
             made.append(x)
 
 
-class _Sam(nn.Module):
+class _Sam(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         from transformers import SamConfig, SamModel

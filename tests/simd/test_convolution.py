@@ -154,7 +154,9 @@ def test_padding_stays_clean(channels: int, value: str) -> None:
 def test_threads_give_the_same_bits() -> None:
     before = rl.get_num_threads()
     try:
-        for of in (CASES[5], CASES[6], CASES[7], CASES[19], (2, 16, 40, 40, 70, (1, 1), *[(1, 1), (0, 0), (1, 1)], 1), (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1)):
+        plain = (2, 16, 40, 40, 70, (1, 1), (1, 1), (0, 0), (1, 1), 1)
+        for of in (CASES[5], CASES[6], CASES[7], CASES[19], plain,
+                   (2, 16, 40, 40, 70, (3, 3), *[(1, 1)] * 3, 1)):  # fmt: skip
             x, weight, bias, grad, attrs = case(of)
             found = []
             for count in (1, 2, 3):

@@ -43,7 +43,8 @@ class _Fuser:
         """Whether step i writes new float32 memory, once."""
         out = self.steps[i].out
         once = out.storage.kind == "temp" and self.writes[out.storage] == 1
-        return once and out.dtype is float32 and out.layout.is_contiguous and 0 not in out.layout.shape
+        plain = out.dtype is float32 and out.layout.is_contiguous
+        return once and plain and 0 not in out.layout.shape
 
     def grow(self, root: int) -> None:
         """Join the longest run of steps that ends in one value."""
@@ -61,7 +62,10 @@ class _Fuser:
                 chain.append(told)
                 members.append(i)
                 values[step.out.storage] = ~len(chain)
-                outside = [s for s in values if s in self.keep or self.readers.get(s, set()) - {*members}]
+                mine_only = {*members}
+                outside = [
+                    s for s in values if s in self.keep or self.readers.get(s, set()) - mine_only
+                ]  # fmt: skip
                 if outside == [step.out.storage]:
                     best = len(chain), len(operands), i
                 if len(chain) == _MOST_STEPS:
@@ -101,7 +105,9 @@ class _Fuser:
             _, _, down, across = x.layout.strides
             if high > 1 and wide > 1 and down != wide * across:
                 return None
-            same = (n for n, y in enumerate(more) if y.storage is x.storage and y.layout == x.layout)
+            same = (
+                n for n, y in enumerate(more) if y.storage is x.storage and y.layout == x.layout
+            )  # fmt: skip
             if (n := next(same, len(more))) == len(more):
                 more.append(x)
             at.append(n)
