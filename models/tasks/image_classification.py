@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
 from rushlight.models.image.plot import drawable
+from rushlight.models.layers.vision.model import captured
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 FUNCTIONS = ("softmax", "sigmoid", "none")
@@ -31,7 +32,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     for at in range(0, len(pixels), size):
         part = pixels[at : at + size]
         with no_grad():
-            logits = model(model.processor(part, model.device).to(model.dtype)).float()
+            given = model.processor(part, model.device).to(model.dtype)
+            logits = captured(model, "forward", given).float()
             if function != "none":
                 logits = logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
         for row in np.asarray((yield logits.readback())):

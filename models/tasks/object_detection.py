@@ -14,6 +14,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.boxes import batched_nms
 from rushlight.models.image.files import load_all
 from rushlight.models.image.plot import drawable
+from rushlight.models.layers.vision.model import captured
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
@@ -26,7 +27,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     for image in pixels:
         with no_grad():
             given = model.processor([image], model.device).to(model.dtype)
-            logits, boxes = model.detect(given)
+            logits, boxes = captured(model, "detect", given)
             alone = getattr(model, "independent", False)
             scores = logits[0].float()
             both = scored(scores.sigmoid() if alone else scores.softmax(-1)[:, :-1], boxes[0])
