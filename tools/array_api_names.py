@@ -18,11 +18,6 @@ PAGE = ROOT / "docs" / "array_api.md"
 
 REFUSED = {"the table of dtypes has no such type": "uint16 uint64"}
 REAL_ONLY = {
-    "factorizations are of real matrices": (
-        "cholesky det eigh eigvalsh inv matrix_rank pinv qr slogdet solve svd svdvals"
-    ),
-    "negative powers invert, which takes real matrices": "matrix_power",
-    'ord 2, -2 and "nuc" are of real matrices': "matrix_norm",
     "complex numbers are not sorted": "unique_all unique_counts unique_inverse unique_values",
 }
 
@@ -34,8 +29,7 @@ and compares every function and dtype with array-api-strict.
 
 Functions are the standard's. Tensors stay as torch has them, so some of their attributes differ:
 
-- `x.size` is a method, `x.T` reverses all dims, operators promote a 0-d tensor as torch does;
-  `x ** y` of complex numbers is `pow(x, y)`.
+- `x.size` is a method, `x.T` reverses all dims, operators promote a 0-d tensor as torch does.
 - There is no uint16 and no uint64: sums and products of unsigned integers are int64.
 - The default dtypes are float32, int64 and complex64.
 - Complex numbers and `linalg`'s factorizations are on cpu; webgpu has no float64 either.

@@ -111,6 +111,9 @@ def gelu_tanh(x: Array, out: Array) -> Array:
 
 def sigmoid(x: Array, out: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow: exp is only taken of what is not positive."""
+    if x.dtype.kind == "c":
+        np.reciprocal(1 + np.exp(-x), out=out)
+        return out
     e = np.exp(-np.abs(x))
     np.divide(np.where(x >= 0, x.dtype.type(1), e), 1 + e, out=out)
     return out

@@ -133,12 +133,12 @@ def _share(g: Tensor, x: Tensor, other: Tensor) -> Tensor:
 
 def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
     # A power of zero has gradient zero, even at a = 0 where a ** -1 is infinite.
-    return where(b == 0, 0.0, g * b * pow(a, where(b == 0, 1.0, b - 1)))
+    return where(b == 0, 0.0, g * turned(b * pow(a, where(b == 0, 1.0, b - 1))))
 
 
 def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     # 0 ** b is constant for b >= 0, although log 0 is -inf.
-    return where((a == 0) & (b >= 0), 0.0, g * y * log(where(a == 0, 1.0, a)))
+    return where((a == 0) & (b.real >= 0), 0.0, g * turned(y * log(where(a == 0, 1.0, a))))
 
 
 def _same(wgsl: str) -> dict[str, str]:
@@ -260,7 +260,7 @@ def div(a: TensorLike, b: TensorLike, *, rounding_mode: str | None = None) -> Te
 @method("pow", "__pow__")
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
     """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
-    if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind == "f":  # type: ignore[union-attr]
+    if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind in "fc":  # type: ignore[union-attr]
         return square(a)  # type: ignore[arg-type]
     return _pow(a, b)
 

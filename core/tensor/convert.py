@@ -78,7 +78,11 @@ def tensor(
             capture.made_from_values(out)
         if dtype is None and array.dtype == np.float64 and not _holds_float64(_leaf(data)):
             dtype = get_default_dtype()
-        if dtype is None and isinstance(_leaf(data), complex):
+        if (
+            dtype is None
+            and array.dtype.kind == "c"
+            and isinstance(_leaf(data), (float, int, complex))
+        ):
             dtype = complex_of(get_default_dtype())
     out = out.to(dtype=dtype, device=_device(device)).detach()
     return out.requires_grad_() if requires_grad else out
