@@ -222,9 +222,16 @@ MAIN |= {
 # Reductions, searching, sorting, sets.
 
 
+def _sum_dtype(x: Tensor) -> Any:
+    """The dtype of sums of unsigned integers, uint64 where the device has it; else None."""
+    return "uint64" if x.dtype.kind == "u" and x.device is HOST else None
+
+
 def _reduction(name: str, fn: Function) -> Function:
     def call(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, **kw: Any) -> Any:
         over = _dims(axis, x)
+        if name == "sum" and kw.get("dtype") is None:
+            kw["dtype"] = _sum_dtype(x)
         x = x != 0 if name in ("all", "any", "count_nonzero") else x
         return fn(x, over, keepdim=keepdims, **kw)
 
@@ -253,7 +260,7 @@ def _cumulative(name: str, torch: str, first: str) -> Function:
         x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
     ) -> Any:
         axis = _one_dim(name, axis, x)
-        out = F[torch](x, axis, dtype=dtype)
+        out = F[torch](x, axis, dtype=dtype or _sum_dtype(x))
         if include_initial:
             one = [1 if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
             out = F["cat"]([F[first](one, dtype=out.dtype, device=x.device), out], axis)
@@ -264,7 +271,7 @@ def _cumulative(name: str, torch: str, first: str) -> Function:
 
 def _prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     for d in sorted(_dims(axis, x), reverse=True):
-        x = x.prod(d, keepdims, dtype=dtype)
+        x = x.prod(d, keepdims, dtype=dtype or _sum_dtype(x))
     return x
 
 
@@ -354,7 +361,7 @@ LINALG |= {
     "solve": _solve,
     "svd": lambda x, /, *, full_matrices=True: _L["svd"](x, full_matrices),
     "trace": lambda x, /, *, offset=0, dtype=None: _L["diagonal"](x, offset=offset).sum(
-        -1, dtype=dtype
+        -1, dtype=dtype or _sum_dtype(x)
     ),
     "vector_norm": lambda x, /, *, axis=None, keepdims=False, ord=2: _L["vector_norm"](
         x, ord, axis, keepdims

@@ -157,6 +157,12 @@ def relu(x: Array, out: Array) -> Array:
     return out
 
 
+def clamp(x: Array, low: Array, high: Array, out: Array) -> Array:
+    """x in [low, high]; nan where one is nan."""
+    np.minimum(np.maximum(x, low, out=out), high, out=out)
+    return out
+
+
 def power(a: Array, b: Array, out: Array) -> Array:
     """a ** b; a negative power of an integer truncates towards zero, as in torch."""
     if a.dtype.kind in "iu":

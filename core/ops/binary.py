@@ -127,8 +127,8 @@ def _minus(c: Context, g: Tensor) -> Tensor:
 
 
 def _share(g: Tensor, x: Tensor, other: Tensor) -> Tensor:
-    # Equal operands get half of the gradient each, as in torch.
-    return g * ((x > other).to(g.dtype) + (x == other).to(g.dtype) * 0.5)
+    # As in torch: half of the gradient each where they are equal, all of it where one is nan.
+    return g * (1 - (x < other).to(g.dtype) - (x == other).to(g.dtype) * 0.5)
 
 
 def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -322,6 +322,35 @@ def _where_b(c: Context, g: Tensor, cond: Tensor) -> Tensor:
 
 
 WHERE = Op("where", infer=_infer_where, grads=(None, rule(_where_a, 0), rule(_where_b, 0)))
+
+
+def _clamp_x(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    sides = c.attrs["numbers"]
+    if any(sides):  # as in torch nothing passes at a bound that is a number
+        within = [way(x, b) for way, b, s in ((gt, low, sides[0]), (lt, high, sides[1])) if s]
+        return g * (within[0] if len(within) == 1 else within[0] & within[1]).to(g.dtype)
+    equal = ((x == low) | (x == high)) & (low != high)
+    beyond = (x < low) | (x > high) | (low > high)
+    return g * where(beyond, 0.0, 1 - equal.to(g.dtype) * 0.5)
+
+
+def _clamp_low(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    share = (x < low).to(g.dtype) + ((x == low) & (low < high)).to(g.dtype) * 0.5
+    return g * where(low > high, 0.0, share)
+
+
+def _clamp_high(c: Context, g: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    share = (x > high).to(g.dtype) + ((x == high) & (low < high)).to(g.dtype) * 0.5
+    return g * where(low > high, 1.0, share)
+
+
+elementwise("clamp", 3, special.clamp, {
+    **_same("min(max(a, b), c)"), "f": "minimum_f(maximum_f(a, b), c)"
+})  # fmt: skip
+# x in [low, high], high where they cross. numbers: which bounds are Python numbers.
+CLAMP = Op("clamp", infer=lambda x, low, high, numbers: x.fresh(), grads=tuple(
+    rule(fn, A, B, 2) for fn in (_clamp_x, _clamp_low, _clamp_high)
+))  # fmt: skip
 
 
 @public

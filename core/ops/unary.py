@@ -272,9 +272,8 @@ atan = unary(
 sinh = unary(
     "sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.", rule(lambda c, g, x: g * _turned(cosh(x)), X)
 )
-cosh: Unary = unary(
-    "cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.", rule(lambda c, g, x: g * _turned(sinh(x)), X)
-)
+cosh: Unary = unary("cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.",
+                    rule(lambda c, g, x: g * _turned(sinh(x)), X))  # fmt: skip
 tanh = unary(
     "tanh", np.tanh, "tanh_f(a)", "Hyperbolic tangent.",
     rule(lambda c, g, y: g * _turned(1 - y * y), OUT), networks=True,
@@ -289,7 +288,8 @@ relu = unary("relu", special.relu, {"f": "relu_f(a)", "i": "max(a, 0)", "u": "a"
 
 def _silu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
-    return g * _turned(s * (x * (1 - s) + 1))
+    found: Tensor = g * _turned(s * (x * (1 - s) + 1))
+    return found
 
 
 def _gelu_grad(c: Context, g: Tensor, x: Tensor) -> Tensor:

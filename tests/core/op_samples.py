@@ -102,6 +102,7 @@ INTS = {
     for name, values in {
         "uint8": [0, 1, 2, 127, 128, 255],
         "int8": [0, 1, -1, 5, -128, 127],
+        "uint16": [0, 1, 7, 300, 2**15, 2**16 - 1],
         "int16": [0, 1, -7, 300, -(2**15), 2**15 - 1],
         "int32": [0, 1, -7, 70000, -(2**31), 2**31 - 1],
         "uint32": [0, 1, 7, 70000, 2**31, 2**32 - 1],
@@ -368,6 +369,28 @@ for _name, _bit in {
         ),
         without={"nan": "integers and booleans only"}, whole=_bit,
     )  # fmt: skip
+
+_BOUNDS = (draws(2, (7, 13)) - 0.4, draws(3, (7, 13)) + 0.4)
+_BOTH = {"numbers": (False, False)}
+SAMPLES["clamp"] = Samples(
+    lambda x, low, high, numbers: np.array([
+        NAN if math.isnan(v + a + b) else min(max(v, a), b)
+        for v, a, b in zip(x.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(),
+                           strict=True)
+    ], x.dtype).reshape(x.shape),
+    "exact",
+    (
+        Sample("odd", (draws(1, (7, 13)), *_BOUNDS), _BOTH, (0, 1, 2)),
+        Sample("numbers", (draws(1, (600,)), np.full(600, -0.5), np.full(600, 0.5)),
+               {"numbers": (True, True)}, (0,)),
+        Sample("empty", (draws(1, (0, 13)), draws(2, (0, 13)), draws(3, (0, 13))), _BOTH),
+        Sample("0-d", (np.array(0.3), np.array(0.5), np.array(0.7)), _BOTH),
+        Sample("nan", (np.array([1.0, NAN, 1.0, 5.0]), np.array([NAN, 0.0, 2.0, 4.0]),
+                       np.array([2.0, 1.0, NAN, 2.0])), _BOTH),
+        Sample("whole", (np.array([-5, 0, 7, 2**20]), np.array([-2, 1, 3, 9]),
+                         np.array([4, 0, 6, 10])), _BOTH),
+    ),
+)  # fmt: skip
 
 _cond = draws(9, (7, 13)) > 0
 SAMPLES["where"] = Samples(

@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.core.basis.errors import ShapeError
 from rushlight.core.basis.layout import normalize_dim
+from rushlight.core.functional.clamping import clamp
 from rushlight.core.functional.creation import of_data
 from rushlight.core.ops.binary import maximum, where
 from rushlight.core.ops.common import floating, operands
@@ -112,8 +113,7 @@ def hardtanh(
     """x limited to [min_val, max_val]; at a bound there is no gradient."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
-    out = where(input <= min_val, min_val, where(input >= max_val, max_val, input))
-    return done(input, out.to(input.dtype), inplace)
+    return done(input, clamp(input, min_val, max_val).to(input.dtype), inplace)
 
 
 @network
