@@ -21,6 +21,7 @@ typedef union {
     uint8_t b[PIECE];
 } map_buffer;
 
+RARE_BEGIN
 static RL_APART void map_load(int kind, const rl_operand *x, void *to, int64_t at, int64_t step,
                               int64_t n) {
     const uint8_t *from = x->data + at * RL_SIZE[x->dtype];
@@ -65,6 +66,25 @@ static RL_APART void map_piece(const map_job *job, void *out, const void *const 
     }
 }
 
+static RL_APART vf load_rest(const float *p, int64_t n) {
+    return vload_part(p, n);
+}
+static RL_APART void store_rest(float *p, vf x, int64_t n) {
+    vstore_part(p, x, n);
+}
+
+// n floats between two numbers, in one pass; what `maximum` and `minimum` give.
+static RL_APART void clamp_run(float *o, const float *x, float low, float high, int64_t n) {
+    vf lo = vsplat(low), hi = vsplat(high);
+    for (; n > 0; n -= VF, o += VF, x += VF) {
+        vf a = n < VF ? load_rest(x, n) : vload(x);
+        a = vselect((vi)(a > lo) | (vi)(a != a), a, lo);
+        a = vselect((vi)(a < hi) | (vi)(a != a), a, hi);
+        if (n < VF) store_rest(o, a, n);
+        else vstore(o, a);
+    }
+}
+
 static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t start, int64_t stop) {
     map_buffer buffer[WALK_OPERANDS];
     const rl_walk *w = &job->walk;
@@ -77,6 +97,12 @@ static RL_APART void map_run(const map_job *job, const rl_place *p, int64_t star
         if (!direct[i]) piece = PIECE;
         if (i && !w->step[i]) // one value: broadcast it once
             map_load(job->in, &op[i], &buffer[i], p->at[i], 0, rl_min(PIECE, stop - start));
+    }
+    if (job->then && job->in == FLOATS && direct[0] && direct[1] && !(w->step[2] | w->step[3])) {
+        float *o = (float *)op[0].data + p->at[0] + start;
+        clamp_run(o, (float *)op[1].data + p->at[1] + start, *buffer[2].f, *buffer[3].f,
+                  stop - start);
+        return;
     }
     for (int64_t s = start; s < stop; s += piece) {
         int64_t n = rl_min(piece, stop - s);
@@ -155,13 +181,6 @@ static RL_ONCE int operands_of_one_shape(const rl_call *c, const rl_operand **x,
     return same_shapes(x, n);
 }
 
-static RL_APART vf load_rest(const float *p, int64_t n) {
-    return vload_part(p, n);
-}
-static RL_APART void store_rest(float *p, vf x, int64_t n) {
-    vstore_part(p, x, n);
-}
-
 static void f_minimum(void *out, const void *pa, const void *pb, int64_t n);
 static void i_minimum(void *out, const void *pa, const void *pb, int64_t n);
 
@@ -188,6 +207,8 @@ static RL_ONCE int map(const rl_call *c, int arity, map_fn floats, map_fn ints, 
     run_items(items, n, map_item, &job);
     return RL_OK;
 }
+
+RARE_END
 
 #if defined(__clang__)
 #define RL_UNROLL _Pragma("clang loop unroll_count(2)")

@@ -23,15 +23,16 @@ static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best
         nan |= ((vi)(a[0] != a[0]) | (vi)(a[1] != a[1])) |
                ((vi)(a[2] != a[2]) | (vi)(a[3] != a[3]));
     }
-    for (; i < n; i += VF) {
+    RL_SMALL_LOOP for (; i < n; i += VF) {
         vf a = (vf)((vi)vkeep(row_load(x + i, n - i), n - i, best) ^ turn);
         found[0] = vmax(a, found[0]);
         nan |= (vi)(a != a);
     }
-    found[0] = vmax(vmax(found[2], found[3]), vmax(found[1], found[0]));
-    float top = vtop(found[0]);
-    for (int k = 0; k < VF; k++)
-        if (nan[k]) return __builtin_nanf("");
+    vf last = vmax(vmax(found[2], found[3]), vmax(found[1], found[0]));
+    for (int half = VF / 2; half; half /= 2)
+        for (int k = 0; k < half; k++) last[k] = last[k + half] > last[k] ? last[k + half] : last[k];
+    float top = last[0];
+    if (__builtin_reduce_or(nan)) return __builtin_nanf("");
     return best != best ? best : kind == MAX ? top : -top;
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core.basis.limits import iinfo
 from rushlight.core.ops.binary import CLAMP, maximum, minimum
-from rushlight.core.ops.common import TensorLike, is_tensor, numbers, operands
+from rushlight.core.ops.common import TensorLike, constant, is_tensor, numbers, operands
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.inplace import copy_
 from rushlight.core.tensor.autograd import needs_gradient
@@ -41,6 +41,11 @@ def clamp(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = Non
     """
     if min is None and max is None:
         raise ValueError("clamp: give min, max or both")
+    sides = min is not None, max is not None
+    given = (-math.inf if min is None else min, math.inf if max is None else max)
+    if x.dtype.kind == "f" and all(type(v) in (int, float) for v in given):  # most calls
+        low, high = (constant(v, x.dtype, x.storage.device).expand(*x.shape) for v in given)  # type: ignore[arg-type]
+        return CLAMP(x, low, high, numbers=sides)
     one = min is None or max is None
     if one and (is_tensor(min) or is_tensor(max) or not needs_gradient(x)):
         return minimum(x, max) if min is None else maximum(x, min)  # type: ignore[arg-type]

@@ -244,7 +244,9 @@ def sinc(x: Tensor) -> Tensor:
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); `eps` limits x to [eps, 1 - eps]."""
     x = floating("logit", x)
-    x = x if eps is None else clamp(x, eps, 1 - eps)
+    if eps is not None:  # the lower bound is asked first, also where they cross
+        low = x < eps
+        x = clamp(x, max=1 - eps).masked_fill(low, eps)
     return log(x / (1 - x))
 
 
