@@ -10,7 +10,7 @@ RL_INLINE vf vextreme(vf a, vf b, int kind) {
 
 static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best) {
     // The smallest is the largest with all signs turned; a NaN is noted beside.
-    vi turn = kind == MAX ? (vi){} : VSIGN, nan = {};
+    vi turn = (vi){} + (kind == MAX ? 0 : VSIGN), nan = {};
     vf found[4];
     for (int k = 0; k < 4; k++) found[k] = (vf)((vi)vsplat(best) ^ turn);
     int64_t i = 0;
@@ -30,9 +30,12 @@ static RL_APART float extreme_of(const float *x, int64_t n, int kind, float best
     }
     vf last = vmax(vmax(found[2], found[3]), vmax(found[1], found[0]));
     for (int half = VF / 2; half; half /= 2)
-        for (int k = 0; k < half; k++) last[k] = last[k + half] > last[k] ? last[k + half] : last[k];
+        for (int k = 0; k < half; k++) {
+            last[k] = last[k + half] > last[k] ? last[k + half] : last[k];
+            nan[k] |= nan[k + half];
+        }
     float top = last[0];
-    if (__builtin_reduce_or(nan)) return __builtin_nanf("");
+    if (nan[0]) return __builtin_nanf("");
     return best != best ? best : kind == MAX ? top : -top;
 }
 
