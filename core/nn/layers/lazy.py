@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from rushlight.core.nn.conv import (
@@ -14,14 +15,7 @@ from rushlight.core.nn.conv import (
 )
 from rushlight.core.nn.linear import Linear
 from rushlight.core.nn.module import Module
-from rushlight.core.nn.norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
+from rushlight.core.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from rushlight.core.tensor.tensor import Tensor
 
 __all__: list[str] = []
@@ -56,17 +50,17 @@ class _Lazy(Module):
 def _declare(plain: type[Module], dim: int) -> None:
     name = f"Lazy{plain.__name__}"
     doc = f"`{plain.__name__}` without its first argument, which is dim {dim} of the first input."
-    fields = {"_plain": plain, "_dim": dim, "__doc__": doc, "__module__": __name__}
+    takes = list(inspect.signature(plain).parameters.values())[1:]
+    fields = {"_plain": plain, "_dim": dim, "__doc__": doc, "__module__": __name__,
+              "__signature__": inspect.Signature(takes)}  # fmt: skip
     globals()[name] = type(name, (_Lazy, plain), fields)
     __all__.append(name)
 
 
 _declare(Linear, -1)
-_layers: tuple[type[Module], ...]
-for _rank, _layers in enumerate((
-    (Conv1d, ConvTranspose1d, InstanceNorm1d), (Conv2d, ConvTranspose2d, InstanceNorm2d),
-    (Conv3d, ConvTranspose3d, InstanceNorm3d),
-), 1):  # fmt: skip
+for _rank, _layers in enumerate(
+    ((Conv1d, ConvTranspose1d), (Conv2d, ConvTranspose2d), (Conv3d, ConvTranspose3d)), 1
+):
     for _layer in _layers:
         _declare(_layer, -1 - _rank)
 for _norm in (BatchNorm1d, BatchNorm2d, BatchNorm3d):
