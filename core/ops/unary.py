@@ -255,13 +255,8 @@ asin = unary(
     "Inverse sine.",
     rule(lambda c, g, x: g * _turned(rsqrt(1 - x * x)), X),
 )
-acos = unary(
-    "acos",
-    np.arccos,
-    "acos_f(a)",
-    "Inverse cosine.",
-    rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X),
-)
+acos = unary("acos", np.arccos, "acos_f(a)", "Inverse cosine.",
+             rule(lambda c, g, x: -g * _turned(rsqrt(1 - x * x)), X))  # fmt: skip
 atan = unary(
     "atan",
     np.arctan,
@@ -269,9 +264,8 @@ atan = unary(
     "Inverse tangent.",
     rule(lambda c, g, x: g / _turned(x * x + 1), X),
 )
-sinh = unary(
-    "sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.", rule(lambda c, g, x: g * _turned(cosh(x)), X)
-)
+sinh = unary("sinh", np.sinh, "sinh_f(a)", "Hyperbolic sine.",
+             rule(lambda c, g, x: g * _turned(cosh(x)), X))  # fmt: skip
 cosh: Unary = unary("cosh", np.cosh, "cosh_f(a)", "Hyperbolic cosine.",
                     rule(lambda c, g, x: g * _turned(sinh(x)), X))  # fmt: skip
 tanh = unary(

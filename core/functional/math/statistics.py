@@ -246,14 +246,14 @@ def cov(
     if weights is None:
         count: Any = rows.shape[1] - correction
         centred = rows - rows.mean(1, True)
-        found = centred @ centred.T / max(count, 0)
+        found = centred @ centred.mH / max(count, 0)
     else:
         weights = weights.to(result_type((rows.dtype, 2), (weights.dtype, 2)))
         total = weights.sum()
         centred = rows - (rows * weights).sum(1, True) / total
         used = total if aweights is None else (weights * aweights).sum() / total
         count = total - correction * (1.0 if aweights is None else used)
-        found = (centred * weights) @ centred.mH / count.clamp(min=0)
+        found = (centred * weights) @ centred.mH / count.real.clamp(min=0)
     result: Tensor = found.reshape() if rows.shape[0] == 1 else found
     return result
 
